@@ -1,0 +1,192 @@
+//! The one error type of the crate.
+//!
+//! Callers match on [`ErrorKind`], never on text. A message says what was wrong; the context names the table, the
+//! instant, the file and the offset; the remedy says what to do next.
+
+use std::fmt;
+
+/// What kind of failure this is. Each kind is one Python exception class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// There is no Hudi table at the location.
+    TableNotFound,
+    /// An option or argument has a value that cannot be used, or that contradicts the table.
+    InvalidOption,
+    /// Data and table schema do not fit, or the data break a rule of the table (null key, …).
+    Schema,
+    /// A file of the table is truncated, damaged or not what its name says.
+    Corrupt,
+    /// Another writer got in between; trying again may succeed.
+    Conflict,
+    /// A feature that is known but not built.
+    Unsupported,
+    /// The storage said no (permissions, disk full, network, …).
+    Storage,
+    /// A file or object is not there. Mostly caught inside the crate; reaches users as a storage error.
+    NotFound,
+    /// A file or object that was to be created is already there.
+    AlreadyExists,
+    /// The table lock could not be taken, or was lost.
+    Lock,
+}
+
+/// An error with its kind, what it is about, and what to do next.
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    context: Vec<(&'static str, String)>,
+    remedy: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident => $kind:ident),* $(,)?) => {
+        $($(#[$doc])* pub fn $name(message: impl Into<String>) -> Self { Self::new(ErrorKind::$kind, message) })*
+    };
+}
+
+impl Error {
+    /// An error of the given kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { inner: Box::new(Inner { kind, message: message.into(), context: Vec::new(), remedy: None, source: None }) }
+    }
+
+    constructors! {
+        /// No table at the location.
+        table_not_found => TableNotFound,
+        /// An unusable option or argument.
+        invalid_option => InvalidOption,
+        /// Data do not fit the table.
+        schema => Schema,
+        /// A damaged file.
+        corrupt => Corrupt,
+        /// Another writer got in between.
+        conflict => Conflict,
+        /// A feature that is not built.
+        unsupported => Unsupported,
+        /// The storage failed.
+        storage => Storage,
+        /// A file is missing.
+        not_found => NotFound,
+        /// A file is already there.
+        already_exists => AlreadyExists,
+        /// The table lock was not to be had.
+        lock => Lock,
+    }
+
+    /// Adds a named piece of context (`table`, `instant`, `file`, `offset`, `column`, …).
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        if !self.inner.context.iter().any(|(n, _)| *n == name) {
+            self.inner.context.push((name, value.to_string()));
+        }
+        self
+    }
+
+    /// Says what the user can do next.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.inner.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// The kind, for matching.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The bare message, without context and remedy.
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// The named context values, in the order they were added.
+    pub fn context(&self) -> &[(&'static str, String)] {
+        &self.inner.context
+    }
+
+    /// Whether the same call may succeed when it is tried again.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::Conflict | ErrorKind::Lock)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.message)?;
+        if !self.inner.context.is_empty() {
+            f.write_str(" [")?;
+            for (i, (name, value)) in self.inner.context.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(", ")?;
+                }
+                write!(f, "{name}={value}")?;
+            }
+            f.write_str("]")?;
+        }
+        if let Some(source) = &self.inner.source {
+            write!(f, ": {source}")?;
+        }
+        if let Some(remedy) = &self.inner.remedy {
+            write!(f, ". {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.inner.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_ref().map(|s| &**s as &(dyn std::error::Error + 'static))
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(e: arrow::error::ArrowError) -> Self {
+        match e {
+            // Errors of our own that crossed an Arrow stream keep their kind.
+            arrow::error::ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(other) => Error::schema("an Arrow stream failed").caused_by(other),
+            },
+            other => Error::schema("an Arrow operation failed").caused_by(other),
+        }
+    }
+}
+
+impl From<Error> for arrow::error::ArrowError {
+    fn from(e: Error) -> Self {
+        arrow::error::ArrowError::ExternalError(Box::new(e))
+    }
+}
+
+impl From<parquet::errors::ParquetError> for Error {
+    fn from(e: parquet::errors::ParquetError) -> Self {
+        match e {
+            parquet::errors::ParquetError::External(inner) => match inner.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(other) => Error::storage("reading or writing a Parquet file failed").caused_by(other),
+            },
+            other => Error::corrupt("a Parquet file could not be read or written").caused_by(other),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters.
