@@ -7,5 +7,7 @@
 
 pub mod error;
 pub mod format;
+pub mod storage;
+pub mod timeline;
 
 pub use error::{Error, ErrorKind, Result};

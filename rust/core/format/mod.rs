@@ -1,1 +1,4 @@
 //! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters.
+
+pub mod instant;
+pub mod properties;

@@ -1,0 +1,59 @@
+# Every target prepares what it needs; what is there already is not done again.
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test test-all fmt lint bench docs wheel lock clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## everything that the other targets need: packages, Java, the extension, real Hudi for the tests
+	@scripts/setup python java native hudi
+
+build: ## the Rust extension, beside the Python package
+	@scripts/setup python native
+
+demo: ## the main job on real data: a year of flights as a change feed, through PySpark
+	@scripts/setup python java native
+	@scripts/run python demo/flights.py
+
+test: ## all tests but those that need a second Spark line, a cluster or minutes
+	@scripts/setup python java native hudi
+	@scripts/test
+
+test-all: ## those too
+	@scripts/setup python java native hudi spark4
+	@scripts/test all
+
+fmt: ## formats Rust and Python
+	@scripts/setup python
+	cargo fmt --all
+	@scripts/run ruff format .
+	@scripts/run ruff check --fix-only --quiet .
+
+lint: ## formatting, clippy, ruff and mypy, changing nothing
+	@scripts/setup python
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --release --locked -- -D warnings
+	@scripts/run ruff check .
+	@scripts/run ruff format --check .
+	@scripts/run mypy
+
+bench: ## the core's hot loops (criterion), then the same work by other systems side by side
+	@scripts/setup bench java native hudi
+	cargo bench --locked
+	@scripts/run python -m benches.peers
+
+docs: ## the documentation site, into site/
+	@scripts/setup docs
+	@VENV=.venv-docs scripts/run mkdocs build --strict
+
+wheel: ## an optimised wheel for this machine, into target/wheels
+	@scripts/setup python
+	@scripts/run maturin build --locked
+
+lock: ## pins the Python requirements again
+	@scripts/lock
+
+clean: ## removes what was built, the environments and the caches
+	rm -rf .venv .venv-spark4 .venv-docs .cache site target python/hoodoo/_native.abi3.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,7 @@
+"""`python -m hoodoo.cli` is the `hoodoo` command."""
+
+import sys
+
+from hoodoo.cli.commands import main
+
+sys.exit(main())

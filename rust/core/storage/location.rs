@@ -1,0 +1,106 @@
+//! From a URI and options to a store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use url::Url;
+
+use crate::error::{Error, Result};
+
+/// Settings of the store, spelled as `object_store` has them (`aws_access_key_id`, `aws_endpoint`, …).
+pub type StorageOptions = BTreeMap<String, String>;
+
+/// Stores behind `memory://NAME/…`: one for each name, living as long as the process.
+static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+/// A store and the place of a table in it.
+pub struct Location {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// The table's base in it.
+    pub prefix: Path,
+    /// The table's folder when it is on a local disk.
+    pub local: Option<PathBuf>,
+    /// The location in one spelling, without a trailing slash.
+    pub uri: String,
+}
+
+impl Location {
+    /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
+    pub fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
+        let bad = |why: String| {
+            Error::invalid_option(format!("'{uri}' is not a table location: {why}"))
+                .remedy("Give a folder, or a URI such as s3://bucket/path")
+        };
+        if uri.is_empty() {
+            return Err(bad("it is empty".into()));
+        }
+        let Some((scheme, rest)) = uri.split_once(":/") else {
+            return Self::local(PathBuf::from(uri)).map_err(|e| bad(e.to_string()));
+        };
+        match scheme {
+            "file" => {
+                let path = rest.trim_start_matches('/');
+                Self::local(PathBuf::from(format!("/{path}"))).map_err(|e| bad(e.to_string()))
+            }
+            "memory" => {
+                let rest = rest.trim_matches('/');
+                let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+                let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+                let store = stores.entry(name.to_owned()).or_default().clone();
+                let prefix = Path::parse(path).map_err(|e| bad(e.to_string()))?;
+                Ok(Self { store, prefix, local: None, uri: format!("memory://{rest}") })
+            }
+            _ => Self::remote(uri, options),
+        }
+    }
+
+    fn local(path: PathBuf) -> std::io::Result<Self> {
+        let absolute = std::path::absolute(&path)?;
+        let text = absolute.to_string_lossy();
+        let text = if text.len() > 1 { text.trim_end_matches('/') } else { &text };
+        let local = PathBuf::from(text);
+        let prefix = Path::parse(text.trim_start_matches('/')).map_err(std::io::Error::other)?;
+        Ok(Self { store: Arc::new(LocalFileSystem::new()), prefix, uri: text.to_owned(), local: Some(local) })
+    }
+
+    fn remote(uri: &str, options: &StorageOptions) -> Result<Self> {
+        // Hadoop's names of the same stores.
+        let spelled = match uri.split_once("://") {
+            Some(("s3a" | "s3n", rest)) => format!("s3://{rest}"),
+            _ => uri.to_owned(),
+        };
+        let spelled = spelled.trim_end_matches('/');
+        let url = Url::parse(spelled).map_err(|e| {
+            Error::invalid_option(format!("'{uri}' is not a table location"))
+                .caused_by(e)
+                .remedy("Give a folder, or a URI such as s3://bucket/path")
+        })?;
+        let wanted: &[&str] = match url.scheme() {
+            "s3" => &["AWS_"],
+            "gs" => &["GOOGLE_"],
+            "az" | "abfs" | "abfss" | "adl" | "azure" => &["AZURE_"],
+            other => {
+                return Err(Error::unsupported(format!("storage '{other}' is not supported"))
+                    .with("table", uri)
+                    .remedy("Use a local folder, s3://, gs:// or Azure (abfss://, az://)"));
+            }
+        };
+        let from_environment = std::env::vars()
+            .filter(|(k, _)| wanted.iter().any(|prefix| k.starts_with(prefix)))
+            .map(|(k, v)| (k.to_ascii_lowercase(), v));
+        let mut all: BTreeMap<String, String> = from_environment.collect();
+        all.extend(options.iter().map(|(k, v)| (k.to_ascii_lowercase(), v.clone())));
+        let (store, prefix) = object_store::parse_url_opts(&url, all).map_err(|e| {
+            Error::invalid_option("the storage cannot be set up").caused_by(e).with("table", uri).remedy(
+                "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
+            )
+        })?;
+        Ok(Self { store: Arc::from(store), prefix, local: None, uri: spelled.to_owned() })
+    }
+}

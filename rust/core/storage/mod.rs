@@ -1,0 +1,316 @@
+//! The table's files: any `object_store`, used through blocking calls.
+//!
+//! Everything above this room is synchronous: the work is done by plain threads (one per file group), which block on
+//! a small runtime of this room. Paths are relative to the table's base and use `/`.
+//!
+//! On local disks Hadoop keeps a checksum `.<name>.crc` beside each file it wrote, and refuses to read a file whose
+//! checksum is stale. So whoever replaces or deletes a file here also removes that side file.
+
+mod file;
+mod location;
+mod runtime;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+
+use crate::error::{Error, Result};
+pub use file::{FileReader, FileWriter};
+pub use location::{Location, StorageOptions};
+pub use runtime::block_on;
+
+/// A file as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMeta {
+    /// Path relative to the table's base.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Last modification, milliseconds since 1970 (UTC).
+    pub modified_ms: i64,
+}
+
+impl FileMeta {
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// One level of a folder.
+#[derive(Debug, Default, Clone)]
+pub struct Listing {
+    /// Files in it.
+    pub files: Vec<FileMeta>,
+    /// Paths of the folders in it.
+    pub folders: Vec<String>,
+}
+
+/// The storage of one table; cheap to clone.
+#[derive(Clone)]
+pub struct Storage {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// Folder on the local disk, when the table lives there.
+    local: Option<PathBuf>,
+    uri: Arc<str>,
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Storage({})", self.uri)
+    }
+}
+
+impl Storage {
+    /// The storage at a URI or a local path. Nothing is read or created.
+    pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
+        let location = Location::parse(uri, options)?;
+        Ok(Self { store: location.store, prefix: location.prefix, local: location.local, uri: location.uri.into() })
+    }
+
+    /// The storage in a given store, for tests that inject failures.
+    pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str, uri: &str) -> Result<Self> {
+        let prefix = Path::parse(prefix).map_err(|e| Error::invalid_option(format!("bad path '{prefix}': {e}")))?;
+        Ok(Self { store, prefix, local: None, uri: uri.into() })
+    }
+
+    /// The table's location, as Hudi would print it (no trailing slash).
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Whether the table is on a local disk.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// A path as Hudi writes it into plans: with the table's location before it.
+    pub fn absolute(&self, path: &str) -> String {
+        let base = match &self.local {
+            Some(local) => format!("file:{}", local.display()),
+            None => self.uri.to_string(),
+        };
+        if path.is_empty() { base } else { format!("{base}/{path}") }
+    }
+
+    /// The local file of a path, when the table is on a local disk.
+    pub fn local_path(&self, path: &str) -> Option<PathBuf> {
+        self.local.as_ref().map(|root| if path.is_empty() { root.clone() } else { root.join(path) })
+    }
+
+    fn key(&self, path: &str) -> Result<Path> {
+        let whole = match (self.prefix.as_ref(), path) {
+            ("", path) => path.to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, path) => format!("{prefix}/{path}"),
+        };
+        Path::parse(&whole).map_err(|e| {
+            Error::storage(format!("'{path}' cannot be a path in this storage")).caused_by(e).with("table", &self.uri)
+        })
+    }
+
+    fn relative(&self, key: &Path) -> String {
+        let key = key.as_ref();
+        let prefix = self.prefix.as_ref();
+        key.strip_prefix(prefix).unwrap_or(key).trim_start_matches('/').to_owned()
+    }
+
+    fn error(&self, path: &str, doing: &str, e: object_store::Error) -> Error {
+        let error = match &e {
+            object_store::Error::NotFound { .. } => Error::not_found(format!("{doing}: there is no such file")),
+            object_store::Error::AlreadyExists { .. } => Error::already_exists(format!("{doing}: it is already there")),
+            object_store::Error::Precondition { .. } => {
+                Error::conflict(format!("{doing}: another process changed it meanwhile"))
+            }
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                Error::storage(format!("{doing}: not allowed"))
+                    .remedy("Check the permissions of the folder, or the credentials in storage_options")
+            }
+            _ => Error::storage(format!("{doing} failed"))
+                .remedy("Check that the storage can be reached, is writable and has room"),
+        };
+        let error = error.with("table", &self.uri).with("file", path);
+        match e {
+            object_store::Error::NotFound { .. } | object_store::Error::AlreadyExists { .. } => error,
+            other => error.caused_by(other),
+        }
+    }
+
+    /// The whole content of a file.
+    pub fn read(&self, path: &str) -> Result<Bytes> {
+        let key = self.key(path)?;
+        block_on(async { self.store.get(&key).await?.bytes().await }).map_err(|e| self.error(path, "reading", e))
+    }
+
+    /// The whole content of a file, or `None` when it is not there.
+    pub fn read_if_exists(&self, path: &str) -> Result<Option<Bytes>> {
+        optional(self.read(path))
+    }
+
+    /// Size and time of a file, or `None` when it is not there.
+    pub fn head(&self, path: &str) -> Result<Option<FileMeta>> {
+        let key = self.key(path)?;
+        let found = block_on(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
+        Ok(optional(found)?.map(|meta| FileMeta {
+            path: path.to_owned(),
+            size: meta.size,
+            modified_ms: meta.last_modified.timestamp_millis(),
+        }))
+    }
+
+    /// Whether the file is there.
+    pub fn exists(&self, path: &str) -> Result<bool> {
+        Ok(self.head(path)?.is_some())
+    }
+
+    /// One level of a folder, sorted by path. A folder that is not there is empty.
+    pub fn list(&self, folder: &str) -> Result<Listing> {
+        let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
+        let found = block_on(self.store.list_with_delimiter(key.as_ref()));
+        let found = match found {
+            Err(object_store::Error::NotFound { .. }) => return Ok(Listing::default()),
+            other => other.map_err(|e| self.error(folder, "listing", e))?,
+        };
+        let mut files: Vec<FileMeta> = found.objects.into_iter().map(|o| self.file_meta(&o)).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let mut folders: Vec<String> = found.common_prefixes.iter().map(|p| self.relative(p)).collect();
+        folders.sort();
+        Ok(Listing { files, folders })
+    }
+
+    /// All files below a folder, sorted by path.
+    pub fn list_recursive(&self, folder: &str) -> Result<Vec<FileMeta>> {
+        let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
+        let found = block_on(self.store.list(key.as_ref()).try_collect::<Vec<_>>());
+        let found = match found {
+            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
+            other => other.map_err(|e| self.error(folder, "listing", e))?,
+        };
+        let mut files: Vec<FileMeta> = found.iter().map(|o| self.file_meta(o)).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    fn file_meta(&self, object: &object_store::ObjectMeta) -> FileMeta {
+        FileMeta {
+            path: self.relative(&object.location),
+            size: object.size,
+            modified_ms: object.last_modified.timestamp_millis(),
+        }
+    }
+
+    /// Creates a file; fails with `AlreadyExists` when it is there. Atomic: no reader sees half of it.
+    pub fn create(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
+        let key = self.key(path)?;
+        let options = PutOptions { mode: PutMode::Create, ..Default::default() };
+        block_on(self.store.put_opts(&key, content.into().into(), options))
+            .map_err(|e| self.error(path, "creating", e))?;
+        Ok(())
+    }
+
+    /// Writes a file, replacing one that is there. Atomic: a reader sees the old or the new content.
+    pub fn replace(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
+        self.remove_checksum(path)?;
+        let key = self.key(path)?;
+        block_on(self.store.put(&key, content.into().into())).map_err(|e| self.error(path, "writing", e))?;
+        // Hadoop could have written it once more between the two lines above.
+        self.remove_checksum(path)
+    }
+
+    /// Deletes a file. Returns whether it was there.
+    pub fn delete(&self, path: &str) -> Result<bool> {
+        self.remove_checksum(path)?;
+        let key = self.key(path)?;
+        // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
+        match block_on(self.store.delete(&key)) {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(e) => Err(self.error(path, "deleting", e)),
+        }
+    }
+
+    /// Deletes a folder with all that is in it.
+    pub fn delete_folder(&self, folder: &str) -> Result<()> {
+        for file in self.list_recursive(folder)? {
+            let key = self.key(&file.path)?;
+            match block_on(self.store.delete(&key)) {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(self.error(&file.path, "deleting", e)),
+            }
+        }
+        if let Some(local) = self.local_path(folder) {
+            // What is left are empty folders and files that listings hide.
+            match std::fs::remove_dir_all(&local) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::storage("deleting a folder failed").caused_by(e).with("folder", folder));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an empty folder where the storage knows folders; elsewhere nothing.
+    pub fn create_folder(&self, folder: &str) -> Result<()> {
+        match self.local_path(folder) {
+            Some(local) => std::fs::create_dir_all(&local).map_err(|e| {
+                Error::storage("creating a folder failed")
+                    .caused_by(e)
+                    .with("folder", local.display())
+                    .remedy("Check the permissions of the parent folder and the room on the disk")
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a file for random reading. `size` is the size from a listing.
+    pub fn reader(&self, path: &str, size: u64) -> Result<FileReader> {
+        match self.local_path(path) {
+            Some(local) => FileReader::local(&local).map_err(|e| {
+                let error = match e.kind() {
+                    std::io::ErrorKind::NotFound => Error::not_found("reading: there is no such file"),
+                    _ => Error::storage("opening a file failed").caused_by(e),
+                };
+                error.with("table", &self.uri).with("file", path)
+            }),
+            None => Ok(FileReader::remote(self.store.clone(), self.key(path)?, size)),
+        }
+    }
+
+    /// Starts a new file that becomes visible, whole, when it is finished.
+    pub fn writer(&self, path: &str) -> Result<FileWriter> {
+        let key = self.key(path)?;
+        let upload =
+            block_on(self.store.put_multipart(&key)).map_err(|e| self.error(path, "starting a new file", e))?;
+        Ok(FileWriter::new(upload, path, self.uri.clone()))
+    }
+
+    fn remove_checksum(&self, path: &str) -> Result<()> {
+        let Some(local) = self.local_path(path) else { return Ok(()) };
+        let (Some(folder), Some(name)) = (local.parent(), local.file_name()) else { return Ok(()) };
+        let crc = folder.join(format!(".{}.crc", name.to_string_lossy()));
+        match std::fs::remove_file(&crc) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound && e.kind() != std::io::ErrorKind::NotADirectory => {
+                Err(Error::storage("removing a stale checksum file failed").caused_by(e).with("file", crc.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Turns "not found" into `None`.
+pub fn optional<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == crate::error::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests;

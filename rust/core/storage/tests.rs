@@ -1,0 +1,82 @@
+#![allow(clippy::unwrap_used)]
+use std::io::{Read, Write};
+
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::*;
+use crate::error::ErrorKind;
+
+fn each(check: impl Fn(Storage)) {
+    let folder = tempfile::tempdir().unwrap();
+    check(Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap());
+    let unique = format!("memory://{:?}/t", std::thread::current().id());
+    check(Storage::open(&unique, &StorageOptions::new()).unwrap());
+}
+
+#[test]
+fn create_is_exclusive() {
+    each(|s| {
+        s.create("a/b", "one").unwrap();
+        assert_eq!(s.create("a/b", "two").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(s.read("a/b").unwrap(), "one");
+        s.replace("a/b", "two").unwrap();
+        assert_eq!(s.read("a/b").unwrap(), "two");
+        assert_eq!(s.read("a/none").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(s.delete("a/b").unwrap());
+        assert!(s.head("a/b").unwrap().is_none());
+    });
+}
+
+#[test]
+fn odd_partition_names_survive() {
+    each(|s| {
+        for folder in ["city=a b", "p%2F1", "ä ö", "x=1/y=#2", "a+b&c;d"] {
+            let path = format!("{folder}/f.parquet");
+            s.create(&path, "x").unwrap();
+            assert_eq!(s.list(folder).unwrap().files.first().unwrap().path, path);
+        }
+        let all = s.list_recursive("").unwrap();
+        assert_eq!(all.len(), 5, "{all:?}");
+        assert_eq!(s.list("").unwrap().folders.len(), 5);
+    });
+}
+
+#[test]
+fn a_file_is_seen_when_finished() {
+    each(|s| {
+        let mut w = s.writer("p/data").unwrap();
+        let block = vec![7u8; 3 << 20];
+        for _ in 0..8 {
+            w.write_all(&block).unwrap();
+        }
+        assert!(s.head("p/data").unwrap().is_none());
+        assert_eq!(w.finish().unwrap(), 24 << 20);
+        let r = s.reader("p/data", 24 << 20).unwrap();
+        assert_eq!(r.len(), 24 << 20);
+        assert_eq!(r.get_bytes((24 << 20) - 2, 2).unwrap().as_ref(), &[7, 7]);
+        assert!(r.get_bytes(24 << 20, 1).is_err());
+        let mut rest = Vec::new();
+        r.get_read(1 << 20).unwrap().read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.len(), 23 << 20);
+        let dropped = s.writer("p/dropped").unwrap();
+        drop(dropped);
+        assert_eq!(s.list("p").unwrap().files.len(), 1);
+    });
+}
+
+#[test]
+fn a_stale_checksum_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
+    s.create("x", "1").unwrap();
+    std::fs::write(folder.path().join(".x.crc"), "old").unwrap();
+    s.replace("x", "2").unwrap();
+    assert!(!folder.path().join(".x.crc").exists());
+}
+
+#[test]
+fn bad_locations_are_named() {
+    let none = StorageOptions::new();
+    assert_eq!(Storage::open("", &none).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(Storage::open("ftp://x/y", &none).unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,213 @@
+//! A snapshot of the active timeline.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{TimelineConfig, format_instant};
+use crate::error::Result;
+use crate::format::instant::{Action, Instant, Layout, State};
+use crate::storage::{FileMeta, Storage};
+
+/// The actions of the active timeline, each in its highest state, by requested time.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    config: TimelineConfig,
+    instants: Vec<Instant>,
+    /// Every file of the folder that is an instant, all states: archiving and verifying look at them.
+    raw: Vec<(Instant, FileMeta)>,
+    completion: HashMap<String, String>,
+    pending: HashSet<String>,
+    /// Instants before this one that are not on the timeline were archived, hence complete.
+    first_active: Option<String>,
+}
+
+impl Timeline {
+    /// Lists the timeline folder once.
+    pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
+        let files = storage.list(&config.folder)?.files;
+        Ok(Self::from_files(config.clone(), files))
+    }
+
+    /// The snapshot that a listing shows.
+    pub fn from_files(config: TimelineConfig, files: Vec<FileMeta>) -> Self {
+        let raw: Vec<(Instant, FileMeta)> = files
+            .into_iter()
+            .filter_map(|file| {
+                let mut instant = Instant::parse(file.name())?;
+                if instant.is_completed() && instant.completed.is_none() {
+                    instant.completed = Some(format_instant(file.modified_ms, config.zone));
+                }
+                Some((instant, file))
+            })
+            .collect();
+        Self::from_raw(config, raw)
+    }
+
+    fn from_raw(config: TimelineConfig, raw: Vec<(Instant, FileMeta)>) -> Self {
+        // One entry an action: states of a compaction, clustering or log compaction meet under their final name.
+        let mut best: BTreeMap<(String, Action), Instant> = BTreeMap::new();
+        for (instant, _) in &raw {
+            let key = (instant.requested.clone(), instant.action.completed_as());
+            match best.get(&key) {
+                Some(known) if (known.state, &known.completed) >= (instant.state, &instant.completed) => {}
+                _ => {
+                    best.insert(key, instant.clone());
+                }
+            }
+        }
+        let instants: Vec<Instant> = best.into_values().collect();
+        let mut completion = HashMap::new();
+        let mut pending = HashSet::new();
+        for i in instants.iter().filter(|i| i.action.is_write()) {
+            match &i.completed {
+                Some(c) => {
+                    completion.insert(i.requested.clone(), c.clone());
+                }
+                None => {
+                    pending.insert(i.requested.clone());
+                }
+            }
+        }
+        let first_active = first_active(&instants);
+        Self { config, instants, raw, completion, pending, first_active }
+    }
+
+    /// How the timeline is stored.
+    pub fn config(&self) -> &TimelineConfig {
+        &self.config
+    }
+
+    /// All actions in their highest state, by requested time.
+    pub fn instants(&self) -> &[Instant] {
+        &self.instants
+    }
+
+    /// Every instant file, all states, with its listing entry.
+    pub fn raw(&self) -> &[(Instant, FileMeta)] {
+        &self.raw
+    }
+
+    /// Completed actions that changed what the table holds, by requested time.
+    pub fn completed_writes(&self) -> impl DoubleEndedIterator<Item = &Instant> {
+        self.instants.iter().filter(|i| i.is_completed() && i.action.is_write())
+    }
+
+    /// Completed instants of one action.
+    pub fn completed(&self, action: Action) -> impl DoubleEndedIterator<Item = &Instant> {
+        self.instants.iter().filter(move |i| i.is_completed() && i.action == action)
+    }
+
+    /// Instants that are requested or inflight.
+    pub fn pending(&self) -> impl DoubleEndedIterator<Item = &Instant> {
+        self.instants.iter().filter(|i| !i.is_completed())
+    }
+
+    /// Whether files of the write with this requested time may be shown.
+    pub fn is_committed(&self, requested: &str) -> bool {
+        if self.completion.contains_key(requested) {
+            return true;
+        }
+        !self.pending.contains(requested) && self.first_active.as_deref().is_some_and(|first| requested < first)
+    }
+
+    /// Completion time of a write that is still on the active timeline.
+    pub fn completion_time(&self, requested: &str) -> Option<&str> {
+        self.completion.get(requested).map(String::as_str)
+    }
+
+    /// The newest time, requested or completed, that the timeline holds.
+    pub fn newest_time(&self) -> Option<&str> {
+        self.instants.iter().flat_map(|i| [Some(i.requested.as_str()), i.completed.as_deref()]).flatten().max()
+    }
+
+    /// The write instant with the smallest requested time that was not left over by archiving around savepoints.
+    pub fn first_active(&self) -> Option<&str> {
+        self.first_active.as_deref()
+    }
+
+    /// The timeline as it was for someone who looks back to `requested`: later actions are not there.
+    #[must_use]
+    pub fn as_of(&self, requested: &str) -> Self {
+        let raw = self.raw.iter().filter(|(i, _)| i.requested.as_str() <= requested).cloned().collect();
+        let mut cut = Self::from_raw(self.config.clone(), raw);
+        cut.first_active.clone_from(&self.first_active);
+        cut
+    }
+
+    /// Path of the file of an instant.
+    pub fn path(&self, instant: &Instant) -> String {
+        instant_path(&self.config, instant)
+    }
+
+    /// The content of an instant's file; for a legacy completed name without completion time, the file that is there.
+    pub fn read(&self, storage: &Storage, instant: &Instant) -> Result<bytes::Bytes> {
+        let stored = self.raw.iter().find(|(i, _)| {
+            i.requested == instant.requested
+                && i.action.completed_as() == instant.action.completed_as()
+                && i.state == instant.state
+                && i.completed == instant.completed
+        });
+        let path = stored.map_or_else(|| self.path(instant), |(_, file)| file.path.clone());
+        storage.read(&path).map_err(|e| e.with("instant", instant))
+    }
+
+    /// Whether bodies of commits are JSON text.
+    pub fn commits_are_json(&self) -> bool {
+        self.config.layout == Layout::V1
+    }
+}
+
+pub(super) fn instant_path(config: &TimelineConfig, instant: &Instant) -> String {
+    format!("{}/{}", config.folder, instant.file_name(config.layout))
+}
+
+fn first_active(instants: &[Instant]) -> Option<String> {
+    let savepoints: HashSet<&str> =
+        instants.iter().filter(|i| i.action == Action::Savepoint).map(|i| i.requested.as_str()).collect();
+    let writes: Vec<&str> = instants
+        .iter()
+        .filter(|i| i.action.is_write() && i.state == State::Completed)
+        .map(|i| i.requested.as_str())
+        .collect();
+    let first = writes.iter().find(|t| !savepoints.contains(**t)).or(writes.first());
+    first.map(|t| (*t).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::timeline::TimeZone;
+
+    fn timeline(names: &[&str]) -> Timeline {
+        let config = TimelineConfig {
+            layout: Layout::V2,
+            folder: "t".into(),
+            history_folder: "t/history".into(),
+            zone: TimeZone::Utc,
+        };
+        let files =
+            names.iter().map(|n| FileMeta { path: format!("t/{n}"), size: 0, modified_ms: 0 }).collect();
+        Timeline::from_files(config, files)
+    }
+
+    #[test]
+    fn an_action_counts_in_its_highest_state() {
+        let t = timeline(&["10.commit.requested", "10.inflight", "10_11.commit", "12.clustering.requested", "x.crc"]);
+        assert_eq!(t.instants().len(), 2);
+        assert!(t.is_committed("10") && !t.is_committed("12") && t.is_committed("09") && !t.is_committed("13"));
+        assert_eq!(t.newest_time(), Some("12"));
+        assert_eq!(t.as_of("11").instants().len(), 1);
+    }
+
+    #[test]
+    fn an_old_failed_write_stays_hidden() {
+        let t = timeline(&["05.commit.requested", "10_11.commit"]);
+        assert!(!t.is_committed("05") && t.is_committed("04"));
+    }
+
+    #[test]
+    fn what_a_savepoint_held_back_does_not_hide_archived_writes() {
+        let t = timeline(&["10_11.commit", "10_11.savepoint", "30_31.commit"]);
+        assert!(t.is_committed("20"));
+    }
+}

@@ -1,0 +1,34 @@
+//! The timeline: which actions were done to the table, when, and how far they came.
+//!
+//! [`Timeline`] is a snapshot that never changes; [`TimelineWriter`] makes transitions. Layout 2 (table versions 8
+//! and 9) keeps instants in `.hoodie/timeline` and its archive as an LSM tree in `.hoodie/timeline/history`; layout 1
+//! (version 6) keeps them in `.hoodie`.
+
+mod active;
+pub mod history;
+mod lock;
+mod transitions;
+mod true_time;
+
+pub use active::Timeline;
+pub use lock::{TableLock, table_lock};
+pub use transitions::{TimelineWriter, Transition, next_state};
+pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};
+
+use crate::format::instant::Layout;
+
+/// The folder below the table's base that holds Hudi's own files.
+pub const META_FOLDER: &str = ".hoodie";
+
+/// Where the timeline of a table is and how its times are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineConfig {
+    /// Layout of the folder.
+    pub layout: Layout,
+    /// Folder of the active timeline, relative to the table's base.
+    pub folder: String,
+    /// Folder of the history, relative to the table's base.
+    pub history_folder: String,
+    /// Zone in which instant times are written.
+    pub zone: TimeZone,
+}

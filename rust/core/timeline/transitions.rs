@@ -1,0 +1,225 @@
+//! State transitions of instants: which are valid (pure), and how each is made on storage (atomic).
+
+use super::active::instant_path;
+use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, table_lock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::instant::{Action, Instant, Layout, State};
+use crate::storage::Storage;
+
+/// What is asked of an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transition {
+    /// Put it on the timeline.
+    Request,
+    /// Begin the work.
+    Start,
+    /// Publish the result.
+    Complete,
+    /// Take a begun work back to its plan, so that it can be tried again.
+    Revert,
+}
+
+/// The state after a transition, or an error for one that the timeline does not know.
+pub fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
+    match (from, transition) {
+        // A savepoint has no plan.
+        (None, Transition::Request) if action != Action::Savepoint => Ok(State::Requested),
+        (None, Transition::Start) if action == Action::Savepoint => Ok(State::Inflight),
+        // Starting again is a retry.
+        (Some(State::Requested | State::Inflight), Transition::Start) => Ok(State::Inflight),
+        (Some(State::Inflight), Transition::Complete) => Ok(State::Completed),
+        (Some(State::Inflight), Transition::Revert) => Ok(State::Requested),
+        _ => Err(Error::conflict(format!(
+            "a {action} that is {} cannot {}",
+            from.map_or("not on the timeline", State::name),
+            match transition {
+                Transition::Request => "be requested",
+                Transition::Start => "start",
+                Transition::Complete => "complete",
+                Transition::Revert => "go back to its plan",
+            }
+        ))),
+    }
+}
+
+/// Makes transitions on the timeline of one table.
+#[derive(Clone)]
+pub struct TimelineWriter {
+    storage: Storage,
+    config: TimelineConfig,
+    time: TimeGenerator,
+    lock: TableLock,
+}
+
+impl TimelineWriter {
+    /// A writer for layout 2 timelines.
+    pub fn new(storage: Storage, config: TimelineConfig, time: TimeGenerator) -> Result<Self> {
+        if config.layout == Layout::V1 {
+            return Err(Error::unsupported("tables of version 6 are read only here")
+                .with("table", storage.uri())
+                .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
+        }
+        let lock = table_lock(storage.uri());
+        Ok(Self { storage, config, time, lock })
+    }
+
+    /// The table lock. Not re-entrant.
+    pub fn lock(&self) -> &TableLock {
+        &self.lock
+    }
+
+    /// A fresh snapshot of the timeline.
+    pub fn load(&self) -> Result<Timeline> {
+        Timeline::load(&self.storage, &self.config)
+    }
+
+    /// Takes a new time and creates `T.<action>.requested` with the plan made for that time.
+    pub fn request(&self, action: Action, plan: impl FnOnce(&str) -> Result<Vec<u8>>) -> Result<Instant> {
+        let _held = self.lock.acquire();
+        let timeline = self.load()?;
+        if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
+            return Err(Error::conflict("a restore of the table is not finished")
+                .with("table", self.storage.uri())
+                .with("instant", restore)
+                .remedy("Finish the restore first"));
+        }
+        let requested = self.time.generate(timeline.newest_time())?;
+        let body = plan(&requested)?;
+        self.request_at(action, requested, body)
+    }
+
+    /// Creates `T.<action>.requested` for a time that was generated before. The caller holds the lock.
+    fn request_at(&self, action: Action, requested: String, body: Vec<u8>) -> Result<Instant> {
+        let state = next_state(None, action, Transition::Request)?;
+        let instant = Instant { requested, action, state, completed: None };
+        self.storage.create(&self.path(&instant), body).map_err(|e| e.with("instant", &instant))?;
+        Ok(instant)
+    }
+
+    /// Creates `T.<action>.inflight`.
+    pub fn start(&self, instant: &Instant, body: Vec<u8>) -> Result<Instant> {
+        let state = next_state(Some(instant.state), instant.action, Transition::Start)?;
+        let requested = Instant { state: State::Requested, ..instant.clone() };
+        if !self.storage.exists(&self.path(&requested))? {
+            return Err(self.vanished(&requested));
+        }
+        let started = Instant { state, ..instant.clone() };
+        match self.storage.create(&self.path(&started), body) {
+            // A retry of the same work finds what the first try left.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && instant.state == State::Inflight => Ok(started),
+            other => other.map(|()| started).map_err(|e| e.with("instant", instant)),
+        }
+    }
+
+    /// Publishes: creates `T_C.<final action>`. `before` runs under the lock, just before the instant becomes visible.
+    pub fn complete(
+        &self,
+        instant: &Instant,
+        body: Vec<u8>,
+        before: impl FnOnce(&Timeline) -> Result<()>,
+    ) -> Result<Instant> {
+        let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
+        let _held = self.lock.acquire();
+        let timeline = self.load()?;
+        let known = timeline
+            .instants()
+            .iter()
+            .find(|i| i.requested == instant.requested && i.action.completed_as() == instant.action.completed_as());
+        match known.map(|i| i.state) {
+            Some(State::Inflight) => {}
+            Some(State::Completed) => {
+                return Err(Error::conflict("the instant was completed by another process")
+                    .with("table", self.storage.uri())
+                    .with("instant", instant));
+            }
+            _ => return Err(self.vanished(instant)),
+        }
+        before(&timeline)?;
+        let completed = self.time.generate(timeline.newest_time())?;
+        let done = Instant { state, completed: Some(completed), ..instant.clone() };
+        let path = self.path(&done);
+        self.storage.create(&path, body).map_err(|e| e.with("instant", instant))?;
+        Ok(Instant { action: instant.action.completed_as(), ..done })
+    }
+
+    /// Removes the files of a pending instant, the inflight one first.
+    pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
+        for state in [State::Inflight, State::Requested] {
+            self.storage.delete(&self.path(&Instant { state, completed: None, ..instant.clone() }))?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, instant: &Instant) -> String {
+        instant_path(&self.config, instant)
+    }
+
+    fn vanished(&self, instant: &Instant) -> Error {
+        Error::conflict("the instant is no longer on the timeline: another writer rolled it back")
+            .with("table", self.storage.uri())
+            .with("instant", instant)
+            .remedy("Run the write again, and let only one process write to the table at a time")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::storage::StorageOptions;
+    use crate::timeline::{SystemClock, TimeZone};
+    use std::sync::Arc;
+
+    fn writer(name: &str) -> TimelineWriter {
+        let storage = Storage::open(&format!("memory://{name}/t"), &StorageOptions::new()).unwrap();
+        let config = TimelineConfig {
+            layout: Layout::V2,
+            folder: ".hoodie/timeline".into(),
+            history_folder: ".hoodie/timeline/history".into(),
+            zone: TimeZone::Utc,
+        };
+        let time = TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, 1);
+        TimelineWriter::new(storage, config, time).unwrap()
+    }
+
+    #[test]
+    fn every_other_transition_is_refused() {
+        use State::*;
+        let all = [Transition::Request, Transition::Start, Transition::Complete, Transition::Revert];
+        for from in [None, Some(Requested), Some(Inflight), Some(Completed)] {
+            for t in all {
+                let ok = next_state(from, Action::Commit, t).is_ok();
+                let wanted = matches!(
+                    (from, t),
+                    (None, Transition::Request)
+                        | (Some(Requested | Inflight), Transition::Start)
+                        | (Some(Inflight), Transition::Complete | Transition::Revert)
+                );
+                assert_eq!(ok, wanted, "{from:?} {t:?}");
+            }
+        }
+        assert!(next_state(None, Action::Savepoint, Transition::Start).is_ok());
+        assert!(next_state(None, Action::Savepoint, Transition::Request).is_err());
+    }
+
+    #[test]
+    fn a_write_goes_through_its_states_once() {
+        let w = writer("transitions-1");
+        let requested = w.request(Action::Commit, |_| Ok(vec![])).unwrap();
+        assert!(w.complete(&requested, vec![], |_| Ok(())).is_err());
+        let started = w.start(&requested, vec![]).unwrap();
+        let done = w.complete(&started, b"x".to_vec(), |_| Ok(())).unwrap();
+        assert!(done.completed.as_deref().unwrap() > done.requested.as_str());
+        assert_eq!(w.complete(&started, vec![], |_| Ok(())).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(w.load().unwrap().instants(), [done]);
+    }
+
+    #[test]
+    fn a_write_that_was_rolled_back_cannot_complete() {
+        let w = writer("transitions-2");
+        let started = w.start(&w.request(Action::Commit, |_| Ok(vec![])).unwrap(), vec![]).unwrap();
+        w.remove_pending(&started).unwrap();
+        assert_eq!(w.complete(&started, vec![], |_| Ok(())).unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(w.load().unwrap().instants().is_empty());
+    }
+}

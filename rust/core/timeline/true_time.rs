@@ -1,0 +1,166 @@
+//! Instant times: unique in the process, growing, and with a known bound on clock skew.
+//!
+//! A time is `yyyyMMddHHmmssSSS` in the zone that `hoodie.table.timeline.timezone` names. As Hudi's
+//! `WAIT_TO_ADJUST_SKEW` generator does it: under the table lock, read the clock, sleep for the largest expected skew,
+//! return what was read. Whoever takes the lock next, on whichever machine, reads a later time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
+
+use crate::error::{Error, Result};
+
+/// Zone in which instant times are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeZone {
+    /// Coordinated universal time.
+    Utc,
+    /// The zone of the process. All writers of a table have to share it.
+    Local,
+}
+
+/// A source of time, passed in so that tests own it.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970 (UTC).
+    fn now_ms(&self) -> i64;
+    /// Waits.
+    fn sleep(&self, duration: Duration);
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+}
+
+/// Writes an instant time.
+pub fn format_instant(epoch_ms: i64, zone: TimeZone) -> String {
+    const FORMAT: &str = "%Y%m%d%H%M%S%3f";
+    let utc = DateTime::<Utc>::from_timestamp_millis(epoch_ms).unwrap_or_default();
+    match zone {
+        TimeZone::Utc => utc.format(FORMAT).to_string(),
+        TimeZone::Local => utc.with_timezone(&Local).format(FORMAT).to_string(),
+    }
+}
+
+/// Milliseconds since 1970 (UTC) of an instant time; `None` when the digits are no date (`00000000000001` and such).
+pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
+    // Times of old tables have whole seconds; such a time stands for the end of its second.
+    let whole = if instant.len() == 14 { format!("{instant}999") } else { instant.get(..17)?.to_owned() };
+    let naive = NaiveDateTime::parse_from_str(&whole, "%Y%m%d%H%M%S%3f").ok()?;
+    match zone {
+        TimeZone::Utc => Some(naive.and_utc().timestamp_millis()),
+        TimeZone::Local => Local.from_local_datetime(&naive).earliest().map(|t| t.timestamp_millis()),
+    }
+}
+
+/// The last time that any generator of this process gave out, in milliseconds: times are unique in the process,
+/// whatever the table.
+static LAST: Mutex<i64> = Mutex::new(0);
+
+/// Longest wait for a clock that is behind the newest instant of the table.
+const LONGEST_WAIT_MS: i64 = 5_000;
+
+/// Gives out instant times.
+#[derive(Clone)]
+pub struct TimeGenerator {
+    clock: Arc<dyn Clock>,
+    zone: TimeZone,
+    max_skew_ms: u64,
+}
+
+impl TimeGenerator {
+    /// A generator; `max_skew_ms` is how far the clocks of the writers may be apart.
+    pub fn new(clock: Arc<dyn Clock>, zone: TimeZone, max_skew_ms: u64) -> Self {
+        Self { clock, zone, max_skew_ms }
+    }
+
+    /// The zone of the times.
+    pub fn zone(&self) -> TimeZone {
+        self.zone
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// A new time, later than any this process gave out and later than `after`. The caller holds the table lock.
+    pub fn generate(&self, after: Option<&str>) -> Result<String> {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = 0;
+        loop {
+            let now = self.clock.now_ms();
+            self.clock.sleep(Duration::from_millis(self.max_skew_ms.max(1)));
+            let text = format_instant(now, self.zone);
+            if now > *last && after.is_none_or(|a| text.as_str() > a) {
+                *last = now;
+                return Ok(text);
+            }
+            if waited >= LONGEST_WAIT_MS {
+                return Err(Error::lock("this machine's clock is behind the newest instant of the table")
+                    .with("clock", text)
+                    .with("newest", after.unwrap_or_default())
+                    .remedy("Set the clock, and the same time zone for all writers (or create tables with hoodie.table.timeline.timezone=UTC)"));
+            }
+            self.clock.sleep(Duration::from_millis(1));
+            waited += 1 + i64::try_from(self.max_skew_ms.max(1)).unwrap_or(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    struct Stuck;
+    impl Clock for Stuck {
+        fn now_ms(&self) -> i64 {
+            1_000_000
+        }
+        fn sleep(&self, _: Duration) {}
+    }
+
+    #[test]
+    fn text_and_milliseconds_agree() {
+        assert_eq!(format_instant(1_767_225_600_123, TimeZone::Utc), "20260101000000123");
+        assert_eq!(parse_instant_ms("20260101000000123", TimeZone::Utc), Some(1_767_225_600_123));
+        assert_eq!(parse_instant_ms("20260101000000", TimeZone::Utc), Some(1_767_225_600_999));
+        assert_eq!(parse_instant_ms("00000000000000002", TimeZone::Utc), None);
+        assert_eq!(parse_instant_ms("7", TimeZone::Utc), None);
+    }
+
+    #[test]
+    fn times_grow() {
+        let g = TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, 1);
+        let mut seen = Vec::new();
+        std::thread::scope(|s| {
+            let hands: Vec<_> =
+                (0..4).map(|_| s.spawn(|| (0..20).map(|_| g.generate(None).unwrap()).collect::<Vec<_>>())).collect();
+            for h in hands {
+                let mine = h.join().unwrap();
+                assert!(mine.windows(2).all(|w| matches!(w, [a, b] if a < b)));
+                seen.extend(mine);
+            }
+        });
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 80);
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_is_found_out() {
+        let g = TimeGenerator::new(Arc::new(Stuck), TimeZone::Utc, 1);
+        assert!(g.generate(Some("20990101000000000")).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+"""Drives a real Hudi 1.2 on Spark 3.5: write rows to a table, read them back, run its services."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.rows import Row, spark_rows
+
+COORDINATES = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+_JAR = "hudi-spark3.5-bundle_2.12-1.2.0.jar"
+_IN_MAVEN = f"org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/{_JAR}"
+
+# Keeps a small write near a second: one task, no timeline server, no metadata table.
+QUICK = {
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.bulkinsert.shuffle.parallelism": "1",
+    "hoodie.bloom.index.parallelism": "1",
+    "hoodie.simple.index.parallelism": "1",
+    "hoodie.global.simple.index.parallelism": "1",
+    "hoodie.global.index.reconcile.parallelism": "1",
+}
+
+_SETTINGS = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+}
+
+
+class HudiUnavailableError(RuntimeError):
+    """Real Hudi cannot be started here; the message says what is missing."""
+
+
+def bundle() -> tuple[str, str]:
+    """Finds the Hudi bundle: the Spark setting to use, and its value.
+
+    `HOODOO_HUDI_JAR` wins; then what `make setup` put into `.cache/hudi`; then the local Maven repository;
+    else Spark fetches it by its coordinates.
+    """
+    given = os.environ.get("HOODOO_HUDI_JAR")
+    if given:
+        if not Path(given).is_file():
+            raise HudiUnavailableError(f"HOODOO_HUDI_JAR names no file: {given}")
+        return "spark.jars", given
+    project = Path(__file__).resolve().parents[2]
+    for local in (project / ".cache" / "hudi" / _JAR, Path.home() / ".m2" / "repository" / _IN_MAVEN):
+        if local.is_file():
+            return "spark.jars", str(local)
+    return "spark.jars.packages", COORDINATES
+
+
+class Hudi:
+    """One Spark session with Hudi's bundle."""
+
+    def __init__(self) -> None:
+        """Starts the session; raises `HudiUnavailableError` when that is impossible."""
+        try:
+            import pyspark
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise HudiUnavailableError(f"pyspark is not installed: {error}") from error
+        if not pyspark.__version__.startswith("3.5."):
+            raise HudiUnavailableError(f"Hudi's bundle is for Spark 3.5, this is pyspark {pyspark.__version__}")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        self._scratch = Path(tempfile.mkdtemp(prefix="hoodoo-hudi-"))
+        setting, value = bundle()
+        builder = SparkSession.builder.master("local[1]").appName("hoodoo-interop").config(setting, value)
+        java = f"-Dderby.system.home={self._scratch} -Duser.timezone=UTC -XX:TieredStopAtLevel=1"
+        warehouse = {"spark.sql.warehouse.dir": str(self._scratch / "warehouse")}
+        for key, item in {**_SETTINGS, **warehouse, "spark.driver.extraJavaOptions": java}.items():
+            builder = builder.config(key, item)
+        try:
+            self.spark = builder.getOrCreate()
+        except Exception as error:
+            raise HudiUnavailableError(f"Spark with {value} does not start: {error}") from error
+        self.spark.sparkContext.setLogLevel("OFF")
+
+    def close(self) -> None:
+        """Stops the session and removes its files."""
+        self.spark.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def frame(self, data: pa.Table | list[Row], schema: pa.Schema | None = None) -> Any:
+        """Makes a DataFrame of Arrow data, through a Parquet file."""
+        table = data if isinstance(data, pa.Table) else pa.Table.from_pylist(data, schema=schema)
+        descriptor, name = tempfile.mkstemp(suffix=".parquet", dir=self._scratch)
+        os.close(descriptor)
+        pq.write_table(table, name)
+        return self.spark.read.parquet(name)
+
+    def write(
+        self,
+        data: pa.Table | list[Row],
+        path: Path | str,
+        operation: str = "upsert",
+        *,
+        schema: pa.Schema | None = None,
+        mode: str = "append",
+        **options: str,
+    ) -> None:
+        """Writes rows with Hudi; keyword names have `__` for the dots of an option, or pass `**{...}`."""
+        given = {key.replace("__", "."): value for key, value in options.items()}
+        settings = {**QUICK, **given, "hoodie.datasource.write.operation": operation}
+        self.frame(data, schema).write.format("hudi").options(**settings).mode(mode).save(str(path))
+
+    def read(self, path: Path | str, *, meta: bool = False, **options: str) -> list[Row]:
+        """Reads a table with Hudi: its rows in comparable form, sorted."""
+        given = {"hoodie.metadata.enable": "false", **{key.replace("__", "."): v for key, v in options.items()}}
+        return spark_rows(self.spark.read.format("hudi").options(**given).load(str(path)), meta=meta)
+
+    def read_as_of(self, path: Path | str, instant: str) -> list[Row]:
+        """Reads the table as it was at an instant."""
+        return self.read(path, **{"as.of.instant": instant})
+
+    def read_changes(self, path: Path | str, since: str, until: str | None = None) -> list[Row]:
+        """Reads incrementally: rows of the commits completed after `since` and not after `until`."""
+        options = {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.read.begin.instanttime": since,
+        }
+        if until is not None:
+            options["hoodie.datasource.read.end.instanttime"] = until
+        return self.read(path, **options)
+
+    def read_optimized(self, path: Path | str, *, meta: bool = False) -> list[Row]:
+        """Reads only the base files of a merge-on-read table."""
+        return self.read(path, meta=meta, **{"hoodie.datasource.query.type": "read_optimized"})
+
+    def sql(self, statement: str) -> list[Row]:
+        """Runs one statement of Spark SQL, a `call` of one of Hudi's procedures for instance."""
+        return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
+
+    def call(self, procedure: str, path: Path | str, **arguments: str) -> list[Row]:
+        """Calls one of Hudi's procedures on the table at `path`."""
+        given = "".join(f", {name} => '{value}'" for name, value in arguments.items())
+        return self.sql(f"call {procedure}(path => '{path}'{given})")

@@ -1,0 +1,109 @@
+"""Random histories by hoodoo equal the naive model, after every commit; a part of them equal real Hudi, too."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import hoodoo
+import pytest
+from hypothesis import given, settings
+
+from tests.interop.conftest import hudi  # noqa: F401  # a fixture
+from tests.interop.hudi import Hudi
+from tests.model.histories import History, Step, histories, run
+from tests.model.naive_table import NaiveTable
+from tests.rows import Row, arrow_rows
+
+
+def _path(place: str, options: dict[str, str]) -> str:
+    return f"place={place}" if options["hoodie.datasource.write.hive_style_partitioning"] == "true" else place
+
+
+def _write(uri: str, step: Step, options: dict[str, str], table: hoodoo.Table | None) -> tuple[hoodoo.Commit, bool]:
+    """Runs one step; gives the commit, and whether the open table was used."""
+    if step.operation == "delete_partitions":
+        where = table or hoodoo.Table(uri, options=options)
+        return where.delete_partitions([_path(p, options) for p in step.places]), table is not None
+    if table is None or step.reopen:
+        return hoodoo.write(step.table, uri, operation=step.operation, options=options), False
+    return getattr(table, step.operation)(step.table), True
+
+
+def _run_by_hoodoo(uri: str, history: History) -> NaiveTable:
+    """Runs the history by hoodoo and checks every commit; gives the model at its end."""
+    model = NaiveTable(history.rules)
+    table: hoodoo.Table | None = None
+    seen: list[tuple[str, list[Row]]] = []
+    for step in history.steps:
+        commit, used = _write(uri, step, history.options, table)
+        run(model, step)
+        table = table if used else hoodoo.Table(uri, options=history.options)
+        assert arrow_rows(table.to_arrow()) == model.rows
+        assert arrow_rows(hoodoo.Table(uri).to_arrow()) == model.rows
+        seen.append((commit.instant, model.rows))
+    assert table is not None
+    assert not table.verify().problems
+    if history.options["hoodie.clean.automatic"] == "false":
+        for instant, rows in seen:
+            then = arrow_rows(table.to_arrow(as_of=instant))
+            known = rows[0].keys() if rows else ()
+            assert [{name: row[name] for name in known} for row in then] == rows or _same(then, rows)
+    return model
+
+
+def _same(then: list[Row], rows: list[Row]) -> bool:
+    """Compares rows of an older schema: columns added later read as null, order may change."""
+    names = rows[0].keys() if rows else ()
+    old = [{name: row.get(name) for name in names} for row in then]
+    return sorted(map(repr, old)) == sorted(map(repr, rows))
+
+
+def _run_by_hudi(hudi: Hudi, uri: str, history: History) -> None:
+    for step in history.steps:
+        if step.operation == "delete_partitions":
+            places = ",".join(_path(p, history.options) for p in step.places)
+            extra = {"hoodie.datasource.write.partitions.to.delete": places}
+            hudi.write(step.table, uri, "delete_partition", **history.options, **extra)
+        else:
+            hudi.write(step.table, uri, step.operation, **history.options)
+
+
+@settings(max_examples=500)
+@given(histories())
+def test_history_equals_the_model(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _run_by_hoodoo(str(Path(folder) / "table"), history)
+
+
+@settings(max_examples=5000)
+@given(histories(longest=15))
+@pytest.mark.slow
+def test_long_history_equals_the_model(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _run_by_hoodoo(str(Path(folder) / "table"), history)
+
+
+def _compare_with_hudi(hudi: Hudi, history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
+        model = _run_by_hoodoo(str(ours), history)
+        assert hudi.read(ours) == model.rows
+        _run_by_hudi(hudi, str(theirs), history)
+        assert hudi.read(theirs) == model.rows
+        assert arrow_rows(hoodoo.Table(str(theirs)).to_arrow()) == model.rows
+
+
+@pytest.mark.interop
+@settings(max_examples=50, derandomize=True)
+@given(history=histories(longest=4))
+def test_history_equals_hudi(hudi: Hudi, history: History) -> None:  # noqa: F811  # the fixture
+    _compare_with_hudi(hudi, history)
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(history=histories(longest=8))
+def test_long_history_equals_hudi(hudi: Hudi, history: History) -> None:  # noqa: F811  # the fixture
+    _compare_with_hudi(hudi, history)

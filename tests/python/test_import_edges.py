@@ -1,0 +1,264 @@
+"""Dependencies point one way: fails on any import between rooms that the layout forbids.
+
+Rust: each folder of rust/core is a room, and `crate::…` paths are its edges. Python: the package sees only its native
+half, and `spark` and `cli` see the package but neither each other nor the native half.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "rust" / "core"
+PACKAGE = ROOT / "python" / "hoodoo"
+
+BASE = {"format", "storage"}
+FILES = BASE | {"timeline", "file_group"}
+TABLE = FILES | {"merge", "metadata_table"}
+# Which rooms each room may use, besides itself and `error`, which is everybody's.
+RUST_EDGES: dict[str, set[str]] = {
+    "error": set(),
+    "format": set(),
+    "storage": set(),
+    "timeline": BASE,
+    "file_group": BASE,
+    "merge": {"format"},
+    "metadata_table": FILES | {"merge"},
+    "table": TABLE,
+    "write": TABLE | {"table"},
+    "services": TABLE | {"table"},
+}
+PYTHON_EDGES: dict[str, set[str]] = {
+    "package": {"native"},
+    "spark": {"package"},
+    "cli": {"package"},
+}
+
+Edge = tuple[str, str, str]
+
+
+def without_comments_and_strings(source: str) -> str:
+    """Rust code alone: a path in a comment or a message is no edge."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|\bb?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' + r"|b?'(?:\\.[^']*|[^'\\])'", re.DOTALL
+    )
+    return pattern.sub(" ", source)
+
+
+def split_group(group: str) -> list[str]:
+    """The members of `{a, b::{c, d}, e}`, without the braces."""
+    members, depth, begin = [], 0, 0
+    for position, character in enumerate(group):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            members.append(group[begin:position])
+            begin = position + 1
+    return [member.strip() for member in [*members, group[begin:]] if member.strip()]
+
+
+def first_names(source: str) -> list[str]:
+    """The name after `crate::` in every path, each one of a braced group too."""
+    names = []
+    for match in re.finditer(r"\bcrate\s*::\s*", source):
+        rest = source[match.end() :]
+        if not rest.startswith("{"):
+            names.append(rest)
+            continue
+        depth = 0
+        for end, character in enumerate(rest):
+            depth += {"{": 1, "}": -1}.get(character, 0)
+            if depth == 0:
+                names += split_group(rest[1:end])
+                break
+    found = [re.match(r"(?:r#)?(\w+)", name) for name in names]
+    return [match.group(1) for match in found if match]
+
+
+def super_names(source: str, depth: int) -> list[str]:
+    """Rooms that are reached by climbing out of one's own with `super::super::…`; `depth` is a file's own."""
+    climbs = re.finditer(r"((?:super\s*::\s*)+)(\w+)", source)
+    return [climb.group(2) for climb in climbs if climb.group(1).count("super") >= depth]
+
+
+def exported_names(lib: str) -> dict[str, str]:
+    """Names that lib.rs re-exports, with the room each is from: `crate::Table` is an edge to `table`."""
+    exports: dict[str, str] = {}
+    code = without_comments_and_strings(lib)
+    for room, names in re.findall(r"\bpub\s+use\s+(?:crate\s*::\s*)?(\w+)\s*::([^;]+);", code):
+        exports |= dict.fromkeys(re.findall(r"\w+", names), room)
+    return exports
+
+
+EXPORTS = exported_names((CORE / "lib.rs").read_text(encoding="utf-8"))
+
+
+def rust_edges(room: str, source: str, depth: int = 99, exports: dict[str, str] | None = None) -> set[tuple[str, str]]:
+    code = without_comments_and_strings(source)
+    names = [*first_names(code), *super_names(code, depth)]
+    exports = EXPORTS if exports is None else exports
+    reached = {name if name in RUST_EDGES else exports.get(name) for name in names} & set(RUST_EDGES)
+    return {(room, name) for name in reached if name not in {room, "error"}}
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(CORE).parts[0]
+    return first.removesuffix(".rs")
+
+
+def all_rust_edges() -> set[Edge]:
+    found = set()
+    for path in sorted(CORE.rglob("*.rs")):
+        room = room_of(path)
+        if room == "lib":
+            continue
+        parts = path.relative_to(CORE).with_suffix("").parts
+        # How many `super` lead out of the file's module to the crate's root; a nested `mod tests` needs one more.
+        depth = len(parts) - (parts[-1] == "mod")
+        edges = rust_edges(room, path.read_text(encoding="utf-8"), depth)
+        found |= {(*edge, str(path.relative_to(ROOT))) for edge in edges}
+    return found
+
+
+def python_room(module: str) -> str | None:
+    """Which room a module of ours is in; None for everybody else's."""
+    parts = module.split(".")
+    if parts[0] != "hoodoo":
+        return None
+    second = parts[1] if len(parts) > 1 else ""
+    return {"_native": "native", "spark": "spark", "cli": "cli"}.get(second, "package")
+
+
+def imported_modules(module: str, source: str, *, is_package: bool = False) -> set[str]:
+    """Every module that a source imports, relative imports made absolute, `from x import y` as `x.y`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parent = node.module or ""
+            if node.level:
+                up = node.level - 1 if is_package else node.level
+                base = module.split(".")
+                parent = ".".join([*base[: len(base) - up], *([node.module] if node.module else [])])
+            found |= {f"{parent}.{alias.name}" for alias in node.names}
+    return found
+
+
+def python_edges(module: str, source: str, *, is_package: bool = False) -> set[tuple[str, str]]:
+    room = python_room(module)
+    assert room is not None
+    reached = {python_room(name) for name in imported_modules(module, source, is_package=is_package)}
+    return {(room, name) for name in reached if name not in {None, room}}
+
+
+def all_python_edges() -> set[Edge]:
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        module = ".".join(parts[:-1] if is_package else parts)
+        edges = python_edges(module, path.read_text(encoding="utf-8"), is_package=is_package)
+        found |= {(*edge, str(path.relative_to(ROOT))) for edge in edges}
+    return found
+
+
+def forbidden(edges: set[Edge], allowed: dict[str, set[str]]) -> list[str]:
+    return sorted(
+        f"{path}: {room} may not use {used}" for room, used, path in edges if used not in allowed.get(room, set())
+    )
+
+
+def test_rust_rooms_use_only_rooms_below():
+    assert forbidden(all_rust_edges(), RUST_EDGES) == []
+
+
+def test_every_rust_room_is_known():
+    rooms = {room_of(path) for path in CORE.rglob("*.rs")} - {"lib"}
+    assert rooms
+    assert rooms <= set(RUST_EDGES)
+
+
+def test_core_knows_nothing_of_python():
+    manifest = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    dependencies = manifest.split("[dependencies]")[1].split("\n[")[0]
+    assert "pyo3" not in dependencies
+    offenders = [path for path in CORE.rglob("*.rs") if "pyo3" in without_comments_and_strings(path.read_text())]
+    assert offenders == []
+
+
+def test_python_package_spark_and_cli_keep_apart():
+    assert forbidden(all_python_edges(), PYTHON_EDGES) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("format", "use crate::storage::Store;"),
+        ("merge", "use crate::{error::Result, table::{Config, Snapshot}};"),
+        ("timeline", "fn f() { let x = crate::write::commit(); }"),
+        ("write", "use crate::services::clean;"),
+        ("services", "use crate :: { format, write :: commit };"),
+    ],
+)
+def test_a_forbidden_rust_edge_is_found(room: str, source: str):
+    edges = {(*edge, "x.rs") for edge in rust_edges(room, source)}
+    assert len(forbidden(edges, RUST_EDGES)) == 1
+
+
+def test_a_re_export_of_the_crate_hides_no_edge():
+    exports = exported_names("pub use error::{Error, Result};\npub use table::{Table, config::Config as Settings};")
+    assert rust_edges("format", "use crate::{Result, Settings};", exports=exports) == {("format", "table")}
+
+
+def test_climbing_out_of_a_room_is_found():
+    # rust/core/format/avro.rs: one `super` is the room, two are the crate.
+    edges = {(*edge, "x.rs") for edge in rust_edges("format", "use super::super::table::Config;", depth=2)}
+    assert forbidden(edges, RUST_EDGES) == ["x.rs: format may not use table"]
+    assert rust_edges("format", "use super::table::Column;", depth=2) == set()
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("table", "use crate::{error::{Error, Result}, format::schema, timeline::Instant, table::Config};"),
+        ("format", '// use crate::storage::Store;\n/* crate::write */ const X: &str = "crate::table::x";'),
+        ("format", 'const X: &str = r#"crate::table "quoted" crate::write"#; use crate::error::Error;'),
+        ("write", "pub(crate) fn storage() -> crate::Result<()> { Ok(()) }"),
+    ],
+)
+def test_an_allowed_rust_edge_passes(room: str, source: str):
+    edges = {(*edge, "x.rs") for edge in rust_edges(room, source)}
+    assert forbidden(edges, RUST_EDGES) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("hoodoo.table", "import hoodoo.spark"),
+        ("hoodoo.table", "def f():\n    from .cli import main"),
+        ("hoodoo.spark.write", "from hoodoo.cli import render"),
+        ("hoodoo.spark.write", "from hoodoo import _native"),
+        ("hoodoo.cli.commands", "from ..spark import read"),
+        ("hoodoo.cli.commands", "import hoodoo._native as native"),
+    ],
+)
+def test_a_forbidden_python_edge_is_found(module: str, source: str):
+    edges = {(*edge, "x.py") for edge in python_edges(module, source)}
+    assert len(forbidden(edges, PYTHON_EDGES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("hoodoo.table", "from hoodoo import _native\nfrom .options import Options\nimport pyarrow"),
+        ("hoodoo.spark.write", "from hoodoo import Table\nfrom hoodoo.spark.route import plan\nimport pyspark"),
+        ("hoodoo.cli.commands", "from hoodoo.cli import render\nfrom hoodoo import Table"),
+    ],
+)
+def test_an_allowed_python_edge_passes(module: str, source: str):
+    edges = {(*edge, "x.py") for edge in python_edges(module, source)}
+    assert forbidden(edges, PYTHON_EDGES) == []
