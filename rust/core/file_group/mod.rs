@@ -1,0 +1,8 @@
+//! File groups: names of data files, and the slices that a listing shows.
+
+pub mod base;
+mod names;
+mod slices;
+
+pub use names::{BaseFile, LogFile, data_file_instant, is_partition_metadata, new_file_id};
+pub use slices::{FileGroup, FileSlice, group_files};

@@ -1,0 +1,77 @@
+//! From a listing of one partition to its file groups.
+
+use std::collections::BTreeMap;
+
+use super::{BaseFile, LogFile};
+use crate::storage::FileMeta;
+use crate::timeline::Timeline;
+
+/// A base file with the log files that change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSlice {
+    /// Partition path, `""` for an unpartitioned table.
+    pub partition: String,
+    /// The file group.
+    pub file_id: String,
+    /// The instant that began the slice.
+    pub base_instant: String,
+    /// The base file; a slice that began with a log file has none.
+    pub base: Option<BaseFile>,
+    /// Log files in merge order.
+    pub logs: Vec<LogFile>,
+}
+
+/// A file group with its committed slices, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileGroup {
+    /// Partition path.
+    pub partition: String,
+    /// The id that its files share.
+    pub file_id: String,
+    /// Slices, newest first. Never empty.
+    pub slices: Vec<FileSlice>,
+}
+
+/// Groups the files of one partition. Files of writes that are not committed are left out.
+pub fn group_files(partition: &str, files: &[FileMeta], timeline: &Timeline) -> Vec<FileGroup> {
+    let mut groups: BTreeMap<String, BTreeMap<String, FileSlice>> = BTreeMap::new();
+    let new_slice = |file_id: &str, instant: &str| FileSlice {
+        partition: partition.to_owned(),
+        file_id: file_id.to_owned(),
+        base_instant: instant.to_owned(),
+        base: None,
+        logs: Vec::new(),
+    };
+    for base in files.iter().filter_map(BaseFile::parse).filter(|b| timeline.is_committed(&b.instant)) {
+        let slices = groups.entry(base.file_id.clone()).or_default();
+        let slice = slices.entry(base.instant.clone()).or_insert_with(|| new_slice(&base.file_id, &base.instant));
+        // Two files of one write differ in the write token: a task that was tried twice. The later attempt counts.
+        if slice.base.as_ref().is_none_or(|known| known.write_token < base.write_token) {
+            slice.base = Some(base);
+        }
+    }
+    for log in files.iter().filter_map(LogFile::parse) {
+        let by_name = timeline.commits_are_json();
+        if !by_name && !timeline.is_committed(&log.instant) {
+            continue;
+        }
+        let slices = groups.entry(log.file_id.clone()).or_default();
+        // Version 6 names the slice; later versions leave it to the completion time of the delta commit.
+        let completed = if by_name { &log.instant } else { timeline.completion_time(&log.instant).unwrap_or(&log.instant) };
+        let begun = slices.range::<str, _>(..=completed).next_back().map(|(instant, _)| instant.clone());
+        let instant = begun.unwrap_or_else(|| log.instant.clone());
+        slices.entry(instant.clone()).or_insert_with(|| new_slice(&log.file_id, &instant)).logs.push(log);
+    }
+    groups
+        .into_iter()
+        .map(|(file_id, slices)| {
+            let mut slices: Vec<FileSlice> = slices.into_values().rev().collect();
+            for slice in &mut slices {
+                slice.logs.sort_by(|a, b| {
+                    (&a.instant, a.version, &a.write_token).cmp(&(&b.instant, b.version, &b.write_token))
+                });
+            }
+            FileGroup { partition: partition.to_owned(), file_id, slices }
+        })
+        .collect()
+}

@@ -1,0 +1,14 @@
+//! Record merging: which of two records of one key is kept.
+//!
+//! The room knows Arrow batches only, no tables and no files. There are two steps with slightly different rules: the
+//! *delta* step merges records that are not in a base file yet (a batch with itself, logs with each other), the
+//! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
+//! so both live in `judge.rs`.
+
+mod judge;
+mod ordering;
+mod precombine;
+
+pub use judge::{Judge, MergeMode, Side, Step};
+pub use ordering::OrderingValues;
+pub use precombine::{KeyedRows, Precombined, RowRef, hash_key, precombine};

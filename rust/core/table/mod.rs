@@ -1,0 +1,129 @@
+//! One table: its configuration, options, keys, schema, files and snapshots.
+
+pub mod commit_metadata;
+mod config;
+mod create;
+pub mod keygen;
+mod lookup;
+pub mod merge_config;
+pub mod options;
+mod partition_filter;
+pub mod scan;
+mod schema;
+mod stream;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::storage::{Storage, StorageOptions};
+use crate::timeline::{Clock, SystemClock, TimeGenerator, Timeline, TimelineWriter};
+
+pub use config::{TableConfig, TableType};
+pub use create::TableSpec;
+pub use lookup::{KeyMatch, key_arrays, lookup_keys};
+pub use options::Options;
+pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
+pub use stream::{BatchStream, run_parallel};
+pub use view::TableView;
+
+/// An open table.
+#[derive(Clone)]
+pub struct HudiTable {
+    storage: Storage,
+    config: TableConfig,
+    options: Options,
+    clock: Arc<dyn Clock>,
+}
+
+impl HudiTable {
+    /// Opens the table at a location.
+    pub fn open(uri: &str, options: BTreeMap<String, String>, storage_options: &StorageOptions) -> Result<Self> {
+        let storage = Storage::open(uri, storage_options)?;
+        Self::open_in(storage, Options::new(options)?, Arc::new(SystemClock))
+    }
+
+    /// Opens a table in a given storage with a given clock.
+    pub fn open_in(storage: Storage, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
+        let config = TableConfig::load(&storage)?;
+        Ok(Self { storage, config, options, clock })
+    }
+
+    /// The table's files.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The table's configuration as it was when the table was opened.
+    pub fn config(&self) -> &TableConfig {
+        &self.config
+    }
+
+    /// The options the table was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// The same table with more options.
+    pub fn with_options(&self, more: &BTreeMap<String, String>) -> Result<Self> {
+        Ok(Self { options: self.options.with(more)?, ..self.clone() })
+    }
+
+    /// The same table, its configuration read anew.
+    pub fn reload(&self) -> Result<Self> {
+        Ok(Self { config: TableConfig::load(&self.storage)?, ..self.clone() })
+    }
+
+    /// A value of the table, or else of the options.
+    pub fn setting(&self, key: &str) -> Option<String> {
+        self.config.get(key).or_else(|| self.options.get(key)).map(str::to_owned)
+    }
+
+    /// The timeline as it is now.
+    pub fn timeline(&self) -> Result<Timeline> {
+        Timeline::load(&self.storage, self.config.timeline())
+    }
+
+    /// Makes transitions on the timeline.
+    pub fn timeline_writer(&self) -> Result<TimelineWriter> {
+        let skew = self.options.number("hoodie.time.generator.max_expected_clock_skew_ms", 1u64)?;
+        let time = TimeGenerator::new(self.clock.clone(), self.config.timeline().zone, skew);
+        TimelineWriter::new(self.storage.clone(), self.config.timeline().clone(), time)
+    }
+
+    /// The files as they are now, or as they were at an instant.
+    pub fn view(&self, as_of: Option<&str>) -> Result<TableView> {
+        let timeline = self.timeline()?;
+        let timeline = match as_of {
+            Some(instant) => timeline.as_of(instant),
+            None => timeline,
+        };
+        TableView::new(self.storage.clone(), timeline)
+    }
+
+    /// Threads that work at once.
+    pub fn threads(&self) -> Result<usize> {
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.options.number("hoodie.threads", available)?;
+        if threads == 0 {
+            return Err(Error::invalid_option("hoodie.threads is 0").remedy("Set it to at least 1"));
+        }
+        Ok(threads)
+    }
+
+    /// File slices of one partition, or of all of them, by partition and file id.
+    pub fn file_slices(&self, partition: Option<&str>) -> Result<Vec<FileSlice>> {
+        let view = self.view(None)?;
+        match partition {
+            Some(partition) => view.latest_slices(partition),
+            None => view.all_latest_slices(),
+        }
+    }
+}
