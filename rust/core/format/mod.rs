@@ -1,1 +1,3 @@
 //! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters.
+
+pub mod avro;
