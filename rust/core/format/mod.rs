@@ -1,4 +1,5 @@
 //! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters.
 
+pub mod avro;
 pub mod instant;
 pub mod properties;
