@@ -55,7 +55,9 @@ macro_rules! constructors {
 impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { inner: Box::new(Inner { kind, message: message.into(), context: Vec::new(), remedy: None, source: None }) }
+        Self {
+            inner: Box::new(Inner { kind, message: message.into(), context: Vec::new(), remedy: None, source: None }),
+        }
     }
 
     constructors! {

@@ -6,8 +6,13 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod file_group;
 pub mod format;
+pub mod merge;
+pub mod services;
 pub mod storage;
+pub mod table;
 pub mod timeline;
+pub mod write;
 
 pub use error::{Error, ErrorKind, Result};

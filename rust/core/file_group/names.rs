@@ -132,7 +132,10 @@ mod tests {
     #[test]
     fn base_files_are_recognised() {
         let b = BaseFile::parse(&file("city=a/f-0_1-2-3_20260101000000000.parquet")).unwrap();
-        assert_eq!((b.file_id.as_str(), b.write_token.as_str(), b.instant.as_str()), ("f-0", "1-2-3", "20260101000000000"));
+        assert_eq!(
+            (b.file_id.as_str(), b.write_token.as_str(), b.instant.as_str()),
+            ("f-0", "1-2-3", "20260101000000000")
+        );
         assert_eq!(b.name(), BaseFile::file_name("f-0", "1-2-3", "20260101000000000"));
         for other in ["a.parquet", ".f_1_2.parquet.crc", "f_1_2.parquet#1", "f_1_x.parquet", "f_1_2_3.parquet"] {
             assert_eq!(BaseFile::parse(&file(other)), None, "{other}");
@@ -142,7 +145,10 @@ mod tests {
     #[test]
     fn log_files_are_recognised() {
         let l = LogFile::parse(&file("p/.f-0_2026.log.3_0-1-2")).unwrap();
-        assert_eq!((l.file_id.as_str(), l.instant.as_str(), l.version, l.write_token.as_str()), ("f-0", "2026", 3, "0-1-2"));
+        assert_eq!(
+            (l.file_id.as_str(), l.instant.as_str(), l.version, l.write_token.as_str()),
+            ("f-0", "2026", 3, "0-1-2")
+        );
         assert!(LogFile::parse(&file("p/.f-0_2026.log.3")).is_some());
         assert!(LogFile::parse(&file("p/.f-0_2026.log.3_0-1-2.cdc")).is_none());
         assert!(LogFile::parse(&file("p/.f-0_2026.log.3.crc")).is_none());

@@ -57,8 +57,9 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &Timeline) -> 
         }
         let slices = groups.entry(log.file_id.clone()).or_default();
         // Version 6 names the slice; later versions leave it to the completion time of the delta commit.
-        let completed = if by_name { &log.instant } else { timeline.completion_time(&log.instant).unwrap_or(&log.instant) };
-        let begun = slices.range::<str, _>(..=completed).next_back().map(|(instant, _)| instant.clone());
+        let completed =
+            if by_name { &log.instant } else { timeline.completion_time(&log.instant).unwrap_or(&log.instant) };
+        let begun = slices.range(..=completed.to_owned()).next_back().map(|(instant, _)| instant.clone());
         let instant = begun.unwrap_or_else(|| log.instant.clone());
         slices.entry(instant.clone()).or_insert_with(|| new_slice(&log.file_id, &instant)).logs.push(log);
     }

@@ -72,9 +72,7 @@ impl<'a> Judge<'a> {
         match self.step {
             Step::Final => not_older(),
             // A delete without ordering value is forgotten as soon as a record follows.
-            Step::Delta => {
-                (is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old)) || not_older()
-            }
+            Step::Delta => (is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old)) || not_older(),
         }
     }
 }

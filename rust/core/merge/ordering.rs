@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type};
 use arrow_ord::ord::{DynComparator, make_comparator};
-use arrow::compute::SortOptions;
 
 use crate::error::{Error, Result};
 
@@ -82,10 +82,11 @@ fn canonical(column: ArrayRef) -> Result<ArrayRef> {
             let one: Float64Array = values.unary(|v| if v.is_nan() { f64::NAN } else { v });
             Ok(Arc::new(one))
         }
-        DataType::List(_) | DataType::Map(..) | DataType::Struct(_) | DataType::Union(..) => Err(Error::invalid_option(
-            format!("a column of type {} cannot order records", column.data_type()),
-        )
-        .remedy("Choose a number, string, date, timestamp, decimal or boolean column in hoodie.table.ordering.fields")),
+        DataType::List(_) | DataType::Map(..) | DataType::Struct(_) | DataType::Union(..) => {
+            Err(Error::invalid_option(format!("a column of type {} cannot order records", column.data_type())).remedy(
+                "Choose a number, string, date, timestamp, decimal or boolean column in hoodie.table.ordering.fields",
+            ))
+        }
         _ => Ok(column),
     }
 }

@@ -1,7 +1,5 @@
 //! Reducing a batch to one record for each key, by the rule of the delta step.
 
-use std::hash::BuildHasher;
-
 use arrow::array::{Array, BooleanArray, StringArray};
 use hashbrown::HashTable;
 
@@ -92,12 +90,7 @@ pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> 
 
 impl Precombined {
     /// Positions in `rows` of a key: one, or several when rows were not combined.
-    pub fn find<'s>(
-        &'s self,
-        batches: &'s [KeyedRows<'_>],
-        hash: u64,
-        key: &'s str,
-    ) -> impl Iterator<Item = u32> + 's {
+    pub fn find<'s>(&'s self, batches: &'s [KeyedRows<'_>], hash: u64, key: &'s str) -> impl Iterator<Item = u32> + 's {
         self.table
             .iter_hash(hash)
             .copied()

@@ -164,9 +164,7 @@ impl Write for FileWriter {
         };
         let runtime = runtime()?;
         // Waiting here bounds what is in memory when the storage is slower than the encoder.
-        runtime
-            .block_on(poll_fn(|cx| upload.poll_for_capacity(cx, PARTS_IN_FLIGHT)))
-            .map_err(std::io::Error::other)?;
+        runtime.block_on(poll_fn(|cx| upload.poll_for_capacity(cx, PARTS_IN_FLIGHT))).map_err(std::io::Error::other)?;
         let _inside = runtime.enter();
         upload.write(data);
         self.written += data.len() as u64;

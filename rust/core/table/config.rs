@@ -81,8 +81,10 @@ impl TableConfig {
         if let Some(stored) = properties.get_non_empty("hoodie.table.checksum") {
             let computed = checksum(&properties);
             if stored != computed.to_string() {
-                return Err(Error::corrupt(format!("hoodie.properties has checksum {stored}, but {computed} was computed"))
-                    .remedy("Restore hoodie.properties from a copy"));
+                return Err(Error::corrupt(format!(
+                    "hoodie.properties has checksum {stored}, but {computed} was computed"
+                ))
+                .remedy("Restore hoodie.properties from a copy"));
             }
         }
         Self::from_properties(properties)
@@ -280,7 +282,9 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
     };
     let part = |key: &str, default: &str| properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
     let (folder, history_folder) = match layout {
-        Layout::V1 => (META_FOLDER.to_owned(), format!("{META_FOLDER}/{}", part("hoodie.archivelog.folder", "archived"))),
+        Layout::V1 => {
+            (META_FOLDER.to_owned(), format!("{META_FOLDER}/{}", part("hoodie.archivelog.folder", "archived")))
+        }
         Layout::V2 => {
             let folder = format!("{META_FOLDER}/{}", part("hoodie.timeline.path", "timeline"));
             let history = format!("{folder}/{}", part("hoodie.timeline.history.path", "history"));

@@ -30,10 +30,14 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(&'static st
     let by_strategy = request.strategy.map(strategy_mode).transpose()?;
     let given = request.mode.map(parse_mode).transpose()?;
     let inferred = match (by_strategy, by_payload) {
-        (None, None) => given.unwrap_or(if request.has_ordering { MergeMode::EventTime } else { MergeMode::CommitTime }),
+        (None, None) => {
+            given.unwrap_or(if request.has_ordering { MergeMode::EventTime } else { MergeMode::CommitTime })
+        }
         (Some(s), Some(p)) if s != p => {
             return Err(Error::invalid_option("the merge strategy id and the payload class conflict with each other")
-                .remedy("Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class"));
+                .remedy(
+                    "Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class",
+                ));
         }
         (Some(s), _) => s,
         (None, Some(p)) => p,

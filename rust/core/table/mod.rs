@@ -23,7 +23,7 @@ use crate::timeline::{Clock, SystemClock, TimeGenerator, Timeline, TimelineWrite
 
 pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
-pub use lookup::{KeyMatch, key_arrays, lookup_keys};
+pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use options::Options;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
 pub use stream::{BatchStream, run_parallel};

@@ -107,10 +107,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.memory.budget", &[]),
     yes("hoodie.threads", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),
-    only(
-        "hoodie.write.lock.provider",
-        &["org.apache.hudi.client.transaction.lock.InProcessLockProvider"],
-    ),
+    only("hoodie.write.lock.provider", &["org.apache.hudi.client.transaction.lock.InProcessLockProvider"]),
     only("hoodie.clean.failed.writes.policy", &["EAGER"]),
     only("hoodie.cleaner.policy.failed.writes", &["EAGER"]),
     only("hoodie.table.cdc.enabled", &["false"]),
@@ -225,7 +222,8 @@ impl Options {
     /// The value of a key under any of its spellings.
     pub fn get(&self, name: &str) -> Option<&str> {
         let known = find(name);
-        let spellings = std::iter::once(name).chain(known.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())));
+        let spellings = std::iter::once(name)
+            .chain(known.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())));
         spellings.into_iter().find_map(|s| self.given.get(s)).map(String::as_str)
     }
 
@@ -272,7 +270,8 @@ mod tests {
         let o = options(&[("hoodie.datasource.write.precombine.field", "ts"), ("x.y", "1")]).unwrap();
         assert_eq!(o.get("hoodie.table.ordering.fields"), Some("ts"));
         assert_eq!(o.unknown(), ["x.y"]);
-        let mut all: Vec<&str> = KEYS.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())).collect();
+        let mut all: Vec<&str> =
+            KEYS.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())).collect();
         all.sort_unstable();
         assert!(all.windows(2).all(|w| matches!(w, [a, b] if a != b)), "a spelling stands for two keys");
     }

@@ -185,8 +185,7 @@ mod tests {
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
         };
-        let files =
-            names.iter().map(|n| FileMeta { path: format!("t/{n}"), size: 0, modified_ms: 0 }).collect();
+        let files = names.iter().map(|n| FileMeta { path: format!("t/{n}"), size: 0, modified_ms: 0 }).collect();
         Timeline::from_files(config, files)
     }
 

@@ -104,8 +104,9 @@ impl<'a> HistoryReader<'a> {
         let mut entries: BTreeMap<String, HistoryEntry> = BTreeMap::new();
         let wanted = |t: &str| since.is_none_or(|s| t >= s) && until.is_none_or(|u| t <= u);
         for file in self.manifest()?.files {
-            let (min, max) = name_range(&file.name)
-                .ok_or_else(|| Error::corrupt("a history manifest names a file of no known form").with("file", &file.name))?;
+            let (min, max) = name_range(&file.name).ok_or_else(|| {
+                Error::corrupt("a history manifest names a file of no known form").with("file", &file.name)
+            })?;
             if since.is_some_and(|s| max < s) || until.is_some_and(|u| min > u) {
                 continue;
             }
@@ -145,7 +146,9 @@ impl<'a> HistoryReader<'a> {
             return Ok(Some(Manifest { files: Vec::new() }));
         }
         let manifest = serde_json::from_slice(&bytes);
-        manifest.map(Some).map_err(|e| Error::corrupt("a history manifest is not valid JSON").caused_by(e).with("file", path))
+        manifest
+            .map(Some)
+            .map_err(|e| Error::corrupt("a history manifest is not valid JSON").caused_by(e).with("file", path))
     }
 
     fn read_file(&self, path: &str, length: u64, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
@@ -181,9 +184,8 @@ fn decode(batch: &RecordBatch, out: &mut Vec<HistoryEntry>) -> Result<()> {
     };
     let (requested, completed, action) = (text("instantTime")?, text("completionTime")?, text("action")?);
     let (metadata, plan) = (bytes("metadata"), bytes("plan"));
-    let body = |column: Option<&BinaryArray>, row: usize| {
-        column.filter(|c| c.is_valid(row)).map(|c| c.value(row).to_vec())
-    };
+    let body =
+        |column: Option<&BinaryArray>, row: usize| column.filter(|c| c.is_valid(row)).map(|c| c.value(row).to_vec());
     for row in 0..batch.num_rows() {
         if requested.is_null(row) {
             return Err(Error::corrupt("a history file holds an instant without a time"));

@@ -1,0 +1,109 @@
+//! The record keys of one file: collected while it is written, and their range as footers state it.
+
+use std::cmp::Ordering;
+
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+
+use super::RECORD_KEY_COLUMN;
+use crate::error::{Error, Result};
+
+/// Least and greatest record key of a file, in Hudi's order of strings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The least key.
+    pub min: String,
+    /// The greatest key.
+    pub max: String,
+}
+
+impl KeyRange {
+    /// Whether a key lies in the range.
+    pub fn contains(&self, key: &str) -> bool {
+        compare_keys(&self.min, key).is_le() && compare_keys(key, &self.max).is_le()
+    }
+}
+
+/// Orders strings as Java does, by UTF-16 units, which is how Hudi compares key ranges. Differs from the order of
+/// UTF-8 bytes only where one string has a character beyond U+FFFF and the other one between U+E000 and U+FFFF.
+pub fn compare_keys(a: &str, b: &str) -> Ordering {
+    fn rank(lead: u8) -> u8 {
+        match lead {
+            0xf0.. => lead - 2,
+            0xee | 0xef => lead + 0x10,
+            _ => lead,
+        }
+    }
+    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
+        Some((x, y)) => rank(x).cmp(&rank(y)),
+        None => a.len().cmp(&b.len()),
+    }
+}
+
+/// Collects the key column of the batches of a file.
+#[derive(Default)]
+pub(super) struct KeyCollector {
+    keep: bool,
+    rows: usize,
+    keys: Vec<StringArray>,
+    count: usize,
+    range: Option<(String, String)>,
+}
+
+impl KeyCollector {
+    /// `keep`: whether the keys themselves are needed at the end, for a bloom filter.
+    pub(super) fn new(keep: bool) -> Self {
+        Self { keep, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(column) = batch.column_by_name(RECORD_KEY_COLUMN) else { return Ok(()) };
+        let rows_before = self.rows;
+        self.rows += column.len();
+        let nulls = column.null_count();
+        // A table without populated meta columns has only nulls here, and no key range.
+        if nulls == column.len() && self.count == 0 {
+            return Ok(());
+        }
+        if nulls > 0 || self.count != rows_before {
+            return Err(Error::schema("a record has no record key").with("column", RECORD_KEY_COLUMN));
+        }
+        let keys = column.as_string_opt::<i32>().ok_or_else(|| {
+            Error::schema(format!("record keys are {}, not Utf8", column.data_type())).with("column", RECORD_KEY_COLUMN)
+        })?;
+        self.count += keys.len();
+        self.widen(keys);
+        if self.keep {
+            self.keys.push(keys.clone());
+        }
+        Ok(())
+    }
+
+    fn widen(&mut self, keys: &StringArray) {
+        let mut values = keys.iter().flatten();
+        let Some(first) = values.next() else { return };
+        let (mut min, mut max) = match &self.range {
+            Some((min, max)) => (min.as_str(), max.as_str()),
+            None => (first, first),
+        };
+        for key in std::iter::once(first).chain(values) {
+            if compare_keys(key, max).is_gt() {
+                max = key;
+            } else if compare_keys(key, min).is_lt() {
+                min = key;
+            }
+        }
+        let unchanged = self.range.as_ref().is_some_and(|(a, b)| a == min && b == max);
+        if !unchanged {
+            self.range = Some((min.to_owned(), max.to_owned()));
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The kept keys, and the range if there were keys at all.
+    pub(super) fn finish(self) -> (Vec<StringArray>, Option<KeyRange>) {
+        (self.keys, self.range.map(|(min, max)| KeyRange { min, max }))
+    }
+}

@@ -1,0 +1,47 @@
+//! Base files: Parquet files that hold the records of a file group as of one commit.
+//!
+//! On disk: five meta columns first, then the table's columns in the order of its schema; pages of format version 1;
+//! lists in three levels (`list`/`element`), maps as `key_value`, decimals as the shortest fixed bytes; and in the
+//! footer, as key-value pairs, the Avro schema, the least and greatest record key and a bloom filter over the keys.
+//!
+//! Bytes in and bytes out through generic traits: no storage and no paths here.
+
+pub mod java_text;
+pub mod keys;
+pub mod options;
+pub mod parquet_schema;
+pub mod predicate;
+pub mod reader;
+pub mod writer;
+
+mod evolution;
+pub use evolution::evolve;
+mod guard;
+mod pruning;
+mod row_group;
+
+pub use keys::KeyRange;
+pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
+pub use predicate::Predicate;
+pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
+pub use writer::{BaseFileStats, BaseFileWriter};
+
+/// Footer key of the Avro schema, meta columns included.
+pub const AVRO_SCHEMA_KEY: &str = "parquet.avro.schema";
+/// Footer key that Avro writers set to `avro`.
+pub const MODEL_NAME_KEY: &str = "writer.model.name";
+/// Footer key of the bloom filter.
+pub const BLOOM_FILTER_KEY: &str = "org.apache.hudi.bloomfilter";
+/// Footer key of the bloom filter in files of very old writers.
+pub const OLD_BLOOM_FILTER_KEY: &str = "com.uber.hoodie.bloomfilter";
+/// Footer key of the bloom filter's layout.
+pub const BLOOM_TYPE_KEY: &str = "hoodie_bloom_filter_type_code";
+/// Footer key of the least record key.
+pub const MIN_KEY: &str = "hoodie_min_record_key";
+/// Footer key of the greatest record key.
+pub const MAX_KEY: &str = "hoodie_max_record_key";
+/// The meta column that holds the record key.
+pub const RECORD_KEY_COLUMN: &str = "_hoodie_record_key";
+
+#[cfg(test)]
+mod tests;

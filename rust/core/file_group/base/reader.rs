@@ -1,0 +1,441 @@
+//! Reads one base file: its footer, its rows in the schema of the table, single columns with row positions.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array, new_null_array};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder, RowFilter,
+};
+use parquet::basic::Type as Physical;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescriptor;
+
+use super::evolution::{evolve, missing, normal_field, wanted_leaves};
+use super::guard::{Chunks, decode};
+use super::keys::KeyRange;
+use super::predicate::Predicate;
+use super::pruning::FileStatistics;
+use super::{
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN,
+};
+use crate::error::{Error, Result};
+use crate::format::bloom::{BloomFilter, BloomFilterType};
+
+/// Rows of a batch unless asked otherwise.
+const BATCH_ROWS: usize = 8192;
+
+/// What to read of a base file.
+#[derive(Debug, Clone)]
+pub struct ScanOptions {
+    /// The columns to give back, in their order and with the types of the table.
+    pub schema: SchemaRef,
+    /// Only rows for which this holds. It may look at columns that are not given back.
+    pub predicate: Option<Predicate>,
+    /// Most rows of a batch.
+    pub batch_size: usize,
+    /// Only these row groups.
+    pub row_groups: Option<Vec<usize>>,
+}
+
+impl ScanOptions {
+    /// All rows, in the given schema.
+    pub fn new(schema: SchemaRef) -> Self {
+        Self { schema, predicate: None, batch_size: BATCH_ROWS, row_groups: None }
+    }
+
+    /// Only rows for which the predicate holds.
+    #[must_use]
+    pub fn with_predicate(mut self, predicate: Option<Predicate>) -> Self {
+        self.predicate = predicate;
+        self
+    }
+
+    /// At most so many rows in a batch.
+    #[must_use]
+    pub fn with_batch_size(mut self, rows: usize) -> Self {
+        self.batch_size = rows.max(1);
+        self
+    }
+
+    /// Only these row groups.
+    #[must_use]
+    pub fn with_row_groups(mut self, row_groups: Vec<usize>) -> Self {
+        self.row_groups = Some(row_groups);
+        self
+    }
+}
+
+/// One row group of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowGroupInfo {
+    /// Position of its first row in the file.
+    pub first_row: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// Bytes that its columns take in the file.
+    pub compressed_bytes: u64,
+}
+
+/// An open base file: the footer is read, rows are not.
+pub struct BaseFileReader<R> {
+    chunks: Chunks<R>,
+    metadata: ArrowReaderMetadata,
+    schema: SchemaRef,
+    bloom: OnceLock<Option<BloomFilter>>,
+}
+
+impl<R: ChunkReader + 'static> BaseFileReader<R> {
+    /// Reads the footer.
+    ///
+    /// # Errors
+    /// `Corrupt` for anything that is not a whole Parquet file; `Storage` when the bytes cannot be had.
+    pub fn open(file: R) -> Result<Self> {
+        let chunks = Chunks::new(file);
+        if chunks.len() == 0 {
+            return Err(Error::corrupt("a base file is empty"));
+        }
+        let metadata = decode("the footer of a base file", || {
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+            let plain = ArrowReaderMetadata::load(&chunks, options.clone()).map_err(|e| chunks.explain_parquet(e))?;
+            let parquet = plain.metadata();
+            if parquet
+                .row_groups()
+                .iter()
+                .any(|g| g.num_rows() < 0 || g.columns().len() != parquet.file_metadata().schema_descr().num_columns())
+            {
+                return Err(Error::corrupt("a base file announces an impossible row group"));
+            }
+            match int96_as_micros(plain.schema(), parquet.file_metadata().schema_descr()) {
+                None => Ok(plain),
+                Some(schema) => {
+                    let options = options.with_schema(Arc::new(schema));
+                    ArrowReaderMetadata::try_new(parquet.clone(), options).map_err(|e| chunks.explain_parquet(e))
+                }
+            }
+        })?;
+        let fields: Fields = metadata.schema().fields().iter().map(|f| normal_field(f, f.name())).collect();
+        Ok(Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new() })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u64 {
+        self.row_groups().iter().map(|g| g.rows).sum()
+    }
+
+    /// The row groups, in the order of the file.
+    pub fn row_groups(&self) -> Vec<RowGroupInfo> {
+        let mut first_row = 0;
+        let of = |group: &parquet::file::metadata::RowGroupMetaData| {
+            let rows = group.num_rows().max(0).cast_unsigned();
+            let info =
+                RowGroupInfo { first_row, rows, compressed_bytes: group.compressed_size().max(0).cast_unsigned() };
+            first_row += rows;
+            info
+        };
+        self.metadata().row_groups().iter().map(of).collect()
+    }
+
+    /// The Parquet footer.
+    pub fn metadata(&self) -> &Arc<ParquetMetaData> {
+        self.metadata.metadata()
+    }
+
+    /// The file's columns with this project's types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The file itself, for copying row groups.
+    pub fn source(&self) -> &(impl ChunkReader + 'static) {
+        &self.chunks
+    }
+
+    /// A key-value pair of the footer.
+    pub fn footer(&self, key: &str) -> Option<&str> {
+        let pairs = self.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    /// The Avro schema, when an Avro writer wrote the file.
+    pub fn avro_schema(&self) -> Option<&str> {
+        self.footer(AVRO_SCHEMA_KEY)
+    }
+
+    /// Least and greatest record key, when the footer states them.
+    pub fn key_range(&self) -> Option<KeyRange> {
+        Some(KeyRange { min: self.footer(MIN_KEY)?.to_owned(), max: self.footer(MAX_KEY)?.to_owned() })
+    }
+
+    /// The bloom filter over record keys, decoded at the first call; `None` when the footer has none.
+    ///
+    /// # Errors
+    /// `Corrupt` when it cannot be decoded.
+    pub fn bloom_filter(&self) -> Result<Option<&BloomFilter>> {
+        if let Some(known) = self.bloom.get() {
+            return Ok(known.as_ref());
+        }
+        let text = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY));
+        let filter = match text {
+            Some(text) => {
+                let filter_type = self.footer(BLOOM_TYPE_KEY).map_or(Ok(BloomFilterType::Simple), |code| {
+                    BloomFilterType::parse(code)
+                        .map_err(|_| Error::corrupt(format!("unknown bloom filter type '{code}'")))
+                })?;
+                Some(BloomFilter::from_base64(filter_type, text)?)
+            }
+            None => None,
+        };
+        Ok(self.bloom.get_or_init(|| filter).as_ref())
+    }
+
+    /// The row groups in which, by their statistics, the predicate may hold for some row.
+    ///
+    /// # Errors
+    /// `Schema` when a column cannot be compared with its literal.
+    pub fn matching_row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
+        self.check_literals(predicate)?;
+        decode("statistics", || self.statistics(self.metadata()).row_groups(predicate))
+    }
+
+    fn statistics<'a>(&'a self, metadata: &'a ParquetMetaData) -> FileStatistics<'a> {
+        FileStatistics { metadata, fields: self.metadata.schema().fields() }
+    }
+
+    /// Finds out before any row is read whether all columns can be compared with their literals.
+    fn check_literals(&self, predicate: &Predicate) -> Result<()> {
+        let mut result = Ok(());
+        predicate.collect(&mut |column, literal| {
+            let (Ok(field), Some(literal)) = (self.metadata.schema().field_with_name(column), literal) else { return };
+            if result.is_ok() {
+                result = evolve(&new_empty_array(field.data_type()), literal.data_type(), column).map(|_| ());
+            }
+        });
+        result
+    }
+
+    /// Reads rows.
+    ///
+    /// # Errors
+    /// `Schema`, naming the column and both types, when a column of the file cannot be read as the type asked for.
+    pub fn scan(&self, options: &ScanOptions) -> Result<BaseFileScan<R>> {
+        let file_fields = self.metadata.schema().fields();
+        for target in options.schema.fields() {
+            match file_fields.find(target.name()) {
+                Some((_, field)) => {
+                    evolve(&new_empty_array(field.data_type()), target.data_type(), target.name())?;
+                }
+                None if target.is_nullable() => {}
+                None => return Err(missing(target.name())),
+            }
+        }
+        let inner = decode("a base file", || self.build(options))?;
+        // When all columns read are looked at anyway, rows are filtered after decoding.
+        let predicate = options.predicate.clone().filter(|p| !self.filters_early(p, &options.schema));
+        Ok(BaseFileScan { inner: Some(inner), chunks: self.chunks.clone(), schema: options.schema.clone(), predicate })
+    }
+
+    fn build(&self, options: &ScanOptions) -> Result<ParquetRecordBatchReader> {
+        let every = || (0..self.metadata().num_row_groups()).collect::<Vec<_>>();
+        let mut groups = options.row_groups.clone().unwrap_or_else(every);
+        groups.retain(|g| *g < self.metadata().num_row_groups());
+        let mut metadata = self.metadata.clone();
+        let mut selection = None;
+        if let Some(predicate) = &options.predicate {
+            let matching = self.matching_row_groups(predicate)?;
+            groups.retain(|g| matching.contains(g));
+            if !groups.is_empty() {
+                metadata = self.with_page_index()?;
+                if let Some(index) = metadata.metadata().page_index() {
+                    selection = self.statistics(metadata.metadata()).rows(predicate, index.as_ref(), &groups)?;
+                }
+            }
+        }
+        let parquet_schema = self.metadata().file_metadata().schema_descr();
+        let file_fields = self.metadata.schema().fields();
+        let mut wanted = wanted_leaves(file_fields, options.schema.fields());
+        let late = options.predicate.as_ref().filter(|p| !self.filters_early(p, &options.schema));
+        if let Some(predicate) = late {
+            wanted.extend(self.predicate_leaves(predicate));
+        }
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), metadata)
+            .with_batch_size(options.batch_size.max(1))
+            .with_row_groups(groups)
+            .with_projection(ProjectionMask::leaves(parquet_schema, wanted));
+        if let Some(selection) = selection {
+            builder = builder.with_row_selection(selection);
+        }
+        if let (Some(predicate), None) = (&options.predicate, late) {
+            builder = builder.with_row_filter(self.row_filter(predicate.clone(), parquet_schema));
+        }
+        builder.build().map_err(|e| self.chunks.explain_parquet(e))
+    }
+
+    /// Filtering while reading saves decoding when there are columns that the predicate does not look at.
+    fn filters_early(&self, predicate: &Predicate, schema: &Schema) -> bool {
+        let looked_at = predicate.columns();
+        let file = self.metadata.schema();
+        looked_at.iter().any(|c| file.column_with_name(c).is_some())
+            && schema
+                .fields()
+                .iter()
+                .any(|f| !looked_at.contains(&f.name().as_str()) && file.column_with_name(f.name()).is_some())
+    }
+
+    fn predicate_leaves(&self, predicate: &Predicate) -> Vec<usize> {
+        let columns = predicate.columns();
+        let file_fields = self.metadata.schema().fields();
+        let all: Fields = file_fields.iter().filter(|f| columns.contains(&f.name().as_str())).cloned().collect();
+        wanted_leaves(file_fields, &all)
+    }
+
+    fn row_filter(&self, predicate: Predicate, parquet_schema: &SchemaDescriptor) -> RowFilter {
+        let mask = ProjectionMask::leaves(parquet_schema, self.predicate_leaves(&predicate));
+        let test = ArrowPredicateFn::new(mask, move |batch| Ok(predicate.evaluate(&batch)?));
+        RowFilter::new(vec![Box::new(test)])
+    }
+
+    fn with_page_index(&self) -> Result<ArrowReaderMetadata> {
+        let mut reader = ParquetMetaDataReader::new_with_metadata(self.metadata().as_ref().clone())
+            .with_page_index_policy(PageIndexPolicy::Optional);
+        // Page indexes only save work: a file whose indexes are damaged is read without them.
+        match reader.read_page_indexes(&self.chunks).and_then(|()| reader.finish()) {
+            Ok(with_index) => {
+                let options = ArrowReaderOptions::new()
+                    .with_skip_arrow_metadata(true)
+                    .with_schema(self.metadata.schema().clone());
+                ArrowReaderMetadata::try_new(Arc::new(with_index), options).map_err(|e| self.chunks.explain_parquet(e))
+            }
+            Err(_) => Ok(self.metadata.clone()),
+        }
+    }
+
+    /// Reads only some columns, all rows in the order of the file, each batch with the position of its first row.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file does not have such a column.
+    pub fn columns(&self, names: &[&str], batch_size: usize) -> Result<ColumnScan<R>> {
+        let fields = names
+            .iter()
+            .map(|name| match self.schema.field_with_name(name) {
+                Ok(field) => Ok(Arc::new(field.clone()) as FieldRef),
+                Err(_) => Err(Error::corrupt(format!("a base file has no column '{name}'")).with("column", name)),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = ScanOptions::new(Arc::new(Schema::new(fields))).with_batch_size(batch_size);
+        Ok(ColumnScan { scan: self.scan(&options)?, next_row: 0 })
+    }
+
+    /// Reads only the record keys, with row positions.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file does not have the meta column.
+    pub fn key_column(&self) -> Result<ColumnScan<R>> {
+        self.columns(&[RECORD_KEY_COLUMN], 4 * BATCH_ROWS)
+    }
+}
+
+/// The same schema with every INT96 column read as microseconds; `None` when there is none.
+fn int96_as_micros(schema: &Schema, parquet: &SchemaDescriptor) -> Option<Schema> {
+    let mut leaves = parquet.columns().iter().map(|c| c.physical_type() == Physical::INT96);
+    if !leaves.clone().any(|int96| int96) {
+        return None;
+    }
+    let fields: Fields = schema.fields().iter().map(|f| micros_field(f, &mut leaves)).collect();
+    Some(Schema::new(fields))
+}
+
+fn micros_field(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Struct(children) => DataType::Struct(children.iter().map(|c| micros_field(c, leaves)).collect()),
+        DataType::List(child) => DataType::List(micros_field(child, leaves)),
+        DataType::Map(entries, sorted) => DataType::Map(micros_field(entries, leaves), *sorted),
+        other => match leaves.next() {
+            Some(true) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            _ => other.clone(),
+        },
+    };
+    Arc::new(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()))
+}
+
+/// The rows of a base file, in batches of the schema that was asked for. Ends after the first error.
+pub struct BaseFileScan<R> {
+    inner: Option<ParquetRecordBatchReader>,
+    chunks: Chunks<R>,
+    schema: SchemaRef,
+    predicate: Option<Predicate>,
+}
+
+impl<R> BaseFileScan<R> {
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let kept = match &self.predicate {
+            Some(predicate) => &filter_record_batch(batch, &predicate.evaluate(batch)?)?,
+            None => batch,
+        };
+        let column = |field: &FieldRef| -> Result<ArrayRef> {
+            match kept.column_by_name(field.name()) {
+                Some(array) => evolve(array, field.data_type(), field.name()),
+                None => Ok(new_null_array(field.data_type(), kept.num_rows())),
+            }
+        };
+        let columns = self.schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .map_err(|e| Error::schema("a base file does not fit the schema to read").caused_by(e))
+    }
+}
+
+impl<R> Iterator for BaseFileScan<R> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let inner = self.inner.as_mut()?;
+            let batch =
+                match decode("rows of a base file", || inner.next().transpose().map_err(|e| self.chunks.explain(e))) {
+                    Ok(Some(batch)) => decode("rows of a base file", || self.convert(&batch)),
+                    Ok(None) => {
+                        self.inner = None;
+                        return None;
+                    }
+                    Err(error) => Err(error),
+                };
+            match batch {
+                Ok(batch) if batch.num_rows() == 0 => {}
+                Ok(batch) => return Some(Ok(batch)),
+                Err(error) => {
+                    self.inner = None;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Some columns of a base file: each batch comes with the position of its first row in the file.
+pub struct ColumnScan<R> {
+    scan: BaseFileScan<R>,
+    next_row: u64,
+}
+
+impl<R> Iterator for ColumnScan<R> {
+    type Item = Result<(u64, RecordBatch)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.scan.next()?;
+        Some(batch.map(|batch| {
+            let first = self.next_row;
+            self.next_row += batch.num_rows() as u64;
+            (first, batch)
+        }))
+    }
+}

@@ -1,0 +1,386 @@
+//! Writes one base file.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::row::{RowConverter, SortField};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::file::reader::ChunkReader;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+
+use super::keys::{KeyCollector, KeyRange};
+use super::options::{BaseFileOptions, DictionaryUse};
+use super::parquet_schema::hudi_parquet_schema;
+use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
+use super::{AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN};
+use crate::error::{Error, Result};
+use crate::format::bloom::BloomFilter;
+
+/// Rows that are encoded in one go when several threads share the columns.
+const PARALLEL_ROWS: usize = 65_536;
+/// Most rows of a batch that are encoded before the size of the row group is looked at again.
+const SLICE_ROWS: usize = 32_768;
+/// First rows of a file that are looked at for repetition.
+const SAMPLE_ROWS: usize = 8192;
+/// Bytes of a value that statistics keep: key-like strings stay exact, long texts do not fill the footer.
+const STATISTICS_BYTES: usize = 256;
+
+/// What a finished base file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseFileStats {
+    /// Records.
+    pub rows: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Least record key; `None` without populated meta columns, or without rows.
+    pub min_key: Option<String>,
+    /// Greatest record key.
+    pub max_key: Option<String>,
+}
+
+/// Writes one base file into a sink.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow::array::{RecordBatch, StringArray};
+/// # use hoodoo::file_group::base::{BaseFileOptions, BaseFileWriter};
+/// let keys = Arc::new(StringArray::from(vec!["a", "b"])) as _;
+/// let batch = RecordBatch::try_from_iter_with_nullable([("_hoodie_record_key", keys, true)])?;
+/// let mut writer = BaseFileWriter::try_new(Vec::new(), batch.schema(), BaseFileOptions::default())?;
+/// writer.write(&batch)?;
+/// let (file, stats) = writer.finish()?;
+/// assert_eq!((stats.rows, stats.bytes), (2, file.len() as u64));
+/// assert_eq!(stats.min_key.as_deref(), Some("a"));
+/// # Ok::<(), hoodoo::Error>(())
+/// ```
+pub struct BaseFileWriter<W: Write + Send> {
+    file: SerializedFileWriter<Sink<W>>,
+    schema: SchemaRef,
+    descriptor: SchemaDescriptor,
+    options: BaseFileOptions,
+    factory: Option<ArrowRowGroupWriterFactory>,
+    group: Option<RowGroupEncoder>,
+    groups: usize,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    keys: KeyCollector,
+    rows: u64,
+}
+
+impl<W: Write + Send> BaseFileWriter<W> {
+    /// Starts a file of the given schema, meta columns included, in the order in which the batches have the columns.
+    ///
+    /// # Errors
+    /// `Schema` for a type that Hudi cannot hold, `Storage` when the sink fails.
+    pub fn try_new(sink: W, schema: SchemaRef, options: BaseFileOptions) -> Result<Self> {
+        let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
+        let properties = Arc::new(properties(&options).build());
+        let file = SerializedFileWriter::new(Sink(Some(sink)), descriptor.root_schema_ptr(), properties)
+            .map_err(encode_error)?;
+        let keys = KeyCollector::new(options.bloom.is_some());
+        Ok(Self {
+            file,
+            schema,
+            descriptor,
+            options,
+            factory: None,
+            group: None,
+            groups: 0,
+            pending: Vec::new(),
+            pending_rows: 0,
+            keys,
+            rows: 0,
+        })
+    }
+
+    /// Adds rows. String columns may come dictionary-encoded.
+    ///
+    /// # Errors
+    /// `Schema` when the batch does not have the file's columns, when a required column or a record key is null;
+    /// `Storage` when the sink fails.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check(batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.keys.add(batch)?;
+        self.rows += batch.num_rows() as u64;
+        let step = if self.options.threads > 1 { PARALLEL_ROWS } else { SLICE_ROWS };
+        let mut offset = 0;
+        while offset < batch.num_rows() {
+            let in_group = self.group.as_ref().map_or(0, RowGroupEncoder::rows) + self.pending_rows;
+            let room = self.options.row_group_rows.max(1).saturating_sub(in_group);
+            let take = (batch.num_rows() - offset).min(room).min(step);
+            self.pending.push(batch.slice(offset, take));
+            self.pending_rows += take;
+            offset += take;
+            if self.options.threads <= 1 || self.pending_rows >= PARALLEL_ROWS || take == room {
+                self.encode_pending()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes that the file would have if it were finished now, within a few percent.
+    pub fn bytes_written_estimate(&self) -> u64 {
+        let flushed = self.file.bytes_written();
+        let group = self.group.as_ref();
+        let (group_rows, group_bytes) = group.map_or((0, 0), |g| (g.rows(), g.encoded_bytes()));
+        let encoded_rows = self.rows.saturating_sub(self.pending_rows as u64);
+        // Rows that wait for the other threads weigh as much as the rows before them.
+        let pending = match encoded_rows {
+            0 => self.pending.iter().map(|b| b.get_array_memory_size() as u64).sum::<u64>() / 2,
+            rows => (flushed as u64 + group_bytes as u64) * self.pending_rows as u64 / rows,
+        };
+        let bloom = self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()));
+        let schema = self.options.avro_schema.as_ref().map_or(0, String::len);
+        let chunks = (self.groups + usize::from(group_rows > 0)) * self.descriptor.num_columns();
+        (flushed + group_bytes + bloom + schema + chunks * 250) as u64 + pending
+    }
+
+    /// Ends the file: its sink, and what went into it.
+    ///
+    /// # Errors
+    /// `Storage` when the sink fails; `InvalidOption` for bloom filter options that cannot be met.
+    pub fn finish(mut self) -> Result<(W, BaseFileStats)> {
+        self.encode_pending()?;
+        self.end_row_group()?;
+        let (keys, range) = std::mem::take(&mut self.keys).finish();
+        if let Some(schema) = self.options.avro_schema.take() {
+            self.footer(AVRO_SCHEMA_KEY, schema);
+            self.footer(MODEL_NAME_KEY, "avro".to_owned());
+        }
+        if let Some(KeyRange { min, max }) = &range {
+            if let Some(bloom) = &self.options.bloom {
+                let filter = BloomFilter::build(bloom, &keys, self.options.threads)?;
+                self.footer(BLOOM_FILTER_KEY, filter.to_base64());
+                self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
+            }
+            self.footer(MIN_KEY, min.clone());
+            self.footer(MAX_KEY, max.clone());
+        }
+        self.file.finish().map_err(encode_error)?;
+        let bytes = self.file.bytes_written() as u64;
+        let sink = self.file.inner_mut().0.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
+        let (min_key, max_key) = range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
+        Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }))
+    }
+
+    /// Appends a row group of another file as it is, without decoding it, but for the columns whose new content
+    /// `replaced` gives (the file name always changes). `replaced` must hold the record keys' batch column too when
+    /// the file gets a key range.
+    ///
+    /// # Errors
+    /// `Schema` when the other file's columns are not exactly this file's; the row group is then to be read and written.
+    pub fn copy_row_group<R: ChunkReader>(
+        &mut self,
+        source: &R,
+        metadata: &ParquetMetaData,
+        index: usize,
+        replaced: &RecordBatch,
+    ) -> Result<()> {
+        let group = metadata.row_groups().get(index).ok_or_else(|| Error::corrupt("a row group is not there"))?;
+        if metadata.file_metadata().schema_descr().columns() != self.descriptor.columns()
+            || group.num_rows() != replaced.num_rows() as i64
+        {
+            return Err(Error::schema("a row group of another schema cannot be copied"));
+        }
+        self.encode_pending()?;
+        self.end_row_group()?;
+        self.keys.add(replaced)?;
+        self.rows += replaced.num_rows() as u64;
+        let fresh = self.encode_replaced(replaced)?;
+        let mut out = self.file.next_row_group().map_err(encode_error)?;
+        for (leaf, (chunk, fresh)) in group.columns().iter().zip(fresh).enumerate() {
+            if let Some(fresh) = fresh {
+                fresh.append_to_row_group(&mut out).map_err(encode_error)?;
+                continue;
+            }
+            let close = ColumnCloseResult {
+                bytes_written: chunk.compressed_size().max(0).cast_unsigned(),
+                rows_written: group.num_rows().max(0).cast_unsigned(),
+                metadata: chunk.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            out.append_column(source, close).map_err(|e| encode_error(e).with("leaf", leaf))?;
+        }
+        out.close().map_err(encode_error)?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// Chunks of the replaced columns at their leaves, `None` at all others.
+    fn encode_replaced(
+        &mut self,
+        replaced: &RecordBatch,
+    ) -> Result<Vec<Option<parquet::arrow::arrow_writer::ArrowColumnChunk>>> {
+        let mut fresh = Vec::with_capacity(self.descriptor.num_columns());
+        for field in self.schema.fields() {
+            let leaves = leaf_count(field.data_type());
+            let Some(array) = replaced.column_by_name(field.name()) else {
+                fresh.extend((0..leaves).map(|_| None));
+                continue;
+            };
+            let schema = Arc::new(Schema::new(vec![field.clone()]));
+            let descriptor = hudi_parquet_schema(&schema, &self.options.message_name)?;
+            let factory = column_factory(&descriptor, &schema, properties(&self.options).build())?;
+            let mut encoder = RowGroupEncoder::new(&schema, &factory, 0)?;
+            let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
+            encoder.encode(&[batch], 1)?;
+            fresh.extend(encoder.close(1)?.into_iter().map(Some));
+        }
+        Ok(fresh)
+    }
+
+    fn footer(&mut self, key: &str, value: String) {
+        self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        let (ours, theirs) = (self.schema.fields(), batch.schema_ref().fields());
+        if ours.len() != theirs.len() {
+            return Err(Error::schema(format!("a batch has {} columns, the file {}", theirs.len(), ours.len())));
+        }
+        for (our, their) in ours.iter().zip(theirs) {
+            let their_type = match their.data_type() {
+                DataType::Dictionary(_, value) => value.as_ref(),
+                other => other,
+            };
+            if our.name() != their.name() || !our.data_type().equals_datatype(their_type) {
+                return Err(Error::schema(format!(
+                    "column '{}' of a batch is {their_type}, the file has '{}' of type {} there",
+                    their.name(),
+                    our.name(),
+                    our.data_type()
+                ))
+                .with("column", our.name()));
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_pending(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_rows = 0;
+        if self.factory.is_none() {
+            let properties = self.column_properties(&pending)?;
+            self.factory = Some(column_factory(&self.descriptor, &self.schema, properties)?);
+        }
+        let group = match (&mut self.group, &self.factory) {
+            (Some(group), _) => group,
+            (empty @ None, Some(factory)) => empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups)?),
+            (None, None) => return Err(Error::schema("a base file has no column writers")),
+        };
+        group.encode(&pending, self.options.threads)?;
+        if group.rows() >= self.options.row_group_rows || group.encoded_bytes() >= self.options.row_group_bytes {
+            self.end_row_group()?;
+        }
+        Ok(())
+    }
+
+    fn end_row_group(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let mut out = self.file.next_row_group().map_err(encode_error)?;
+        for chunk in group.close(self.options.threads)? {
+            chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+        }
+        out.close().map_err(encode_error)?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    /// Decides on dictionaries by the first rows.
+    fn column_properties(&self, first: &[RecordBatch]) -> Result<WriterProperties> {
+        let mut builder = properties(&self.options);
+        if self.options.dictionary != DictionaryUse::Auto {
+            return Ok(builder.build());
+        }
+        for (i, field) in self.schema.fields().iter().enumerate() {
+            let nested = leaf_count(field.data_type()) != 1 || field.data_type().is_nested();
+            if !nested && !repeats(first, i)? {
+                builder = builder.set_column_dictionary_enabled(ColumnPath::new(vec![field.name().clone()]), false);
+            }
+        }
+        Ok(builder.build())
+    }
+}
+
+fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
+    let column = |name: &str| ColumnPath::new(vec![name.to_owned()]);
+    WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_created_by(format!("hoodoo version {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(options.codec)
+        .set_data_page_size_limit(options.page_bytes.max(1024))
+        .set_dictionary_page_size_limit(options.page_bytes.max(1024))
+        .set_dictionary_enabled(options.dictionary != DictionaryUse::Never)
+        .set_statistics_truncate_length(Some(STATISTICS_BYTES))
+        .set_max_row_group_row_count(None)
+        // Never twice the same value, so a dictionary would only cost hashing.
+        .set_column_dictionary_enabled(column(RECORD_KEY_COLUMN), false)
+        .set_column_dictionary_enabled(column("_hoodie_commit_seqno"), false)
+}
+
+/// Column writers with their own properties, whose chunks may go into any file of the same columns.
+fn column_factory(
+    descriptor: &SchemaDescriptor,
+    schema: &SchemaRef,
+    properties: WriterProperties,
+) -> Result<ArrowRowGroupWriterFactory> {
+    let unused = SerializedFileWriter::new(io::sink(), descriptor.root_schema_ptr(), Arc::new(properties))
+        .map_err(encode_error)?;
+    Ok(ArrowRowGroupWriterFactory::new(&unused, schema.clone()))
+}
+
+/// Whether at least a tenth of the first values of a column have been there before.
+fn repeats(batches: &[RecordBatch], column: usize) -> Result<bool> {
+    let Some(first) = batches.first().and_then(|b| b.columns().get(column)) else { return Ok(true) };
+    if matches!(first.data_type(), DataType::Dictionary(_, _) | DataType::Boolean) {
+        return Ok(true);
+    }
+    let converter = RowConverter::new(vec![SortField::new(first.data_type().clone())])?;
+    let mut seen = hashbrown::HashSet::<Box<[u8]>, ahash::RandomState>::default();
+    let mut rows = 0;
+    for array in batches.iter().filter_map(|b| b.columns().get(column)) {
+        let array = array.slice(0, array.len().min(SAMPLE_ROWS - rows));
+        rows += array.len();
+        seen.extend(converter.convert_columns(&[array])?.iter().map(|row| row.as_ref().into()));
+        if rows >= SAMPLE_ROWS {
+            break;
+        }
+    }
+    Ok(rows < 1024 || seen.len() * 10 <= rows * 9)
+}
+
+/// The sink, so that it can be handed back at the end.
+struct Sink<W>(Option<W>);
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write(buf)
+    }
+
+    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.as_mut().map_or(Ok(()), Write::flush)
+    }
+}

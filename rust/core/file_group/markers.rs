@@ -1,0 +1,110 @@
+//! Markers: which data files a write is about to make, so that a rollback finds them.
+//!
+//! | type | below `.hoodie/.temp/<instant>/` |
+//! |---|---|
+//! | DIRECT | `<partition>/<data file>.marker.<CREATE, MERGE or APPEND>`, empty |
+//! | TIMELINE_SERVER_BASED | `MARKERS.type`, and `MARKERS<n>` with one such path a line |
+//!
+//! Only DIRECT markers are written here; both are read.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+
+/// What is done to a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkerType {
+    /// A file of a new file group, or a log file.
+    Create,
+    /// A new base file of an existing file group.
+    Merge,
+    /// An append to a log file; version 6 only.
+    Append,
+}
+
+impl MarkerType {
+    fn name(self) -> &'static str {
+        match self {
+            MarkerType::Create => "CREATE",
+            MarkerType::Merge => "MERGE",
+            MarkerType::Append => "APPEND",
+        }
+    }
+}
+
+/// The marker folder of an instant.
+pub fn marker_folder(instant: &str) -> String {
+    format!(".hoodie/.temp/{instant}")
+}
+
+/// Marks a data file (path relative to the table's base) before it is made.
+pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
+    let path = format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name());
+    match storage.create(&path, "") {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            Err(Error::conflict("another task attempt writes the same data file").with("file", data_file))
+        }
+        other => other,
+    }
+}
+
+/// Paths of the data files that an instant marked, relative to the table's base, sorted. `None` when it has no marker
+/// folder.
+pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<String>>> {
+    let folder = marker_folder(instant);
+    let files = storage.list_recursive(&folder)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut marked = Vec::new();
+    for file in &files {
+        let inside = file.path.strip_prefix(&folder).unwrap_or(&file.path).trim_start_matches('/');
+        if inside == "MARKERS.type" || inside.starts_with('.') && !inside.contains('/') {
+            continue;
+        }
+        let listed =
+            inside.strip_prefix("MARKERS").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        if listed {
+            let text = storage.read(&file.path)?;
+            marked.extend(String::from_utf8_lossy(&text).lines().filter_map(|line| data_file(line.trim())));
+        } else {
+            marked.extend(data_file(inside));
+        }
+    }
+    marked.sort();
+    marked.dedup();
+    Ok(Some(marked))
+}
+
+/// Removes the markers of an instant.
+pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
+    storage.delete_folder(&marker_folder(instant))
+}
+
+fn data_file(marker: &str) -> Option<String> {
+    let (file, _) = marker.rsplit_once(".marker.")?;
+    // A marker never points out of the table.
+    (!file.is_empty() && !file.split('/').any(|part| part == "..")).then(|| file.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::storage::StorageOptions;
+
+    #[test]
+    fn both_layouts_are_read() {
+        let s = Storage::open("memory://markers/t", &StorageOptions::new()).unwrap();
+        assert_eq!(marked_files(&s, "1").unwrap(), None);
+        create_marker(&s, "1", "p=1/a.parquet", MarkerType::Create).unwrap();
+        assert!(create_marker(&s, "1", "p=1/a.parquet", MarkerType::Create).is_err());
+        create_marker(&s, "1", "b.parquet", MarkerType::Merge).unwrap();
+        assert_eq!(marked_files(&s, "1").unwrap().unwrap(), ["b.parquet", "p=1/a.parquet"]);
+        s.create(".hoodie/.temp/2/MARKERS.type", "TIMELINE_SERVER_BASED").unwrap();
+        s.create(".hoodie/.temp/2/MARKERS0", "p/x.parquet.marker.CREATE\n../y.marker.CREATE\n").unwrap();
+        s.create(".hoodie/.temp/2/MARKERS3", "z.parquet.marker.MERGE\n").unwrap();
+        assert_eq!(marked_files(&s, "2").unwrap().unwrap(), ["p/x.parquet", "z.parquet"]);
+        delete_markers(&s, "2").unwrap();
+        assert_eq!(marked_files(&s, "2").unwrap(), None);
+    }
+}

@@ -1,0 +1,348 @@
+//! Reading rows: snapshots, time travel, incremental.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{Schema, SchemaRef};
+use chrono::NaiveDateTime;
+
+use super::commit_metadata::{decode_write_metadata, read_write_metadata};
+use super::keygen::KeyGenConfig;
+use super::partition_filter::{may_match, partition_row};
+use super::schema::with_meta_columns;
+use super::stream::BatchStream;
+use super::{HudiTable, TableSchema, TableView};
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
+use crate::file_group::{BaseFile, FileSlice};
+use crate::storage::Storage;
+use crate::timeline::history::{HistoryReader, LoadMode};
+
+/// Rows of a batch that a scan gives out, at most.
+pub const BATCH_ROWS: usize = 65_536;
+
+/// What is read.
+#[derive(Debug, Clone, Default)]
+pub struct ScanRequest {
+    /// Columns in the order they are wanted; all of them when `None`.
+    pub columns: Option<Vec<String>>,
+    /// Only rows for which this holds.
+    pub predicate: Option<Predicate>,
+    /// The table as it was at this instant (any spelling that Hudi takes).
+    pub as_of: Option<String>,
+    /// Base files only, without the changes in log files.
+    pub read_optimized: bool,
+}
+
+/// A scan that was planned: which files, which columns. Can be cut into parts for several processes.
+#[derive(Debug, Clone)]
+pub struct ScanPlan {
+    /// The columns of the result.
+    pub schema: SchemaRef,
+    /// Files in the order of the result.
+    pub files: Vec<(String, BaseFile)>,
+    predicate: Option<Predicate>,
+}
+
+impl HudiTable {
+    /// The table's columns without meta columns; no columns for a table that never had any.
+    pub fn schema(&self) -> Result<SchemaRef> {
+        let resolved = TableSchema::resolve(self.config(), &self.view(None)?)?;
+        Ok(resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data))
+    }
+
+    /// Streams the rows of a snapshot.
+    pub fn scan(&self, request: &ScanRequest) -> Result<BatchStream> {
+        let plan = self.plan_scan(request)?;
+        self.run_scan(&plan)
+    }
+
+    /// Decides which files a snapshot reads.
+    pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
+        let view = self.view(as_of.as_deref())?;
+        let slices = self.matching_slices(&view, request)?;
+        self.plan_files(&view, slices, request)
+    }
+
+    /// Streams the rows of a plan.
+    pub fn run_scan(&self, plan: &ScanPlan) -> Result<BatchStream> {
+        let keys = self.key_config()?;
+        let parts = plan
+            .files
+            .iter()
+            .map(|(partition, file)| {
+                let read = FileRead {
+                    storage: self.storage().clone(),
+                    file: file.clone(),
+                    partition: partition.clone(),
+                    schema: plan.schema.clone(),
+                    predicate: plan.predicate.clone(),
+                    // Values in the files are exact; the path is asked only where the files lack the column.
+                    from_path: self.config().drops_partition_columns().then(|| keys.clone()),
+                };
+                let part: Box<dyn FnOnce() -> Result<_> + Send> = Box::new(move || read.open());
+                part
+            })
+            .collect();
+        Ok(BatchStream::new(plan.schema.clone(), parts, self.threads()?))
+    }
+
+    /// The table's key generator settings.
+    pub fn key_config(&self) -> Result<KeyGenConfig> {
+        KeyGenConfig::from_properties(&|key| self.setting(key), self.config().version())
+    }
+
+    fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {
+        let mut slices = view.all_latest_slices()?;
+        if let Some(predicate) = &request.predicate {
+            let schema = TableSchema::resolve(self.config(), view)?;
+            if let Some(schema) = schema {
+                let keys = self.key_config()?;
+                let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
+                let mut kept = HashSet::new();
+                for partition in partitions {
+                    if may_match(&keys, &schema.data, partition, predicate)? {
+                        kept.insert(partition.to_owned());
+                    }
+                }
+                slices.retain(|s| kept.contains(&s.partition));
+            }
+        }
+        Ok(slices)
+    }
+
+    fn plan_files(&self, view: &TableView, slices: Vec<FileSlice>, request: &ScanRequest) -> Result<ScanPlan> {
+        let resolved = TableSchema::resolve(self.config(), view)?;
+        let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
+        let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
+        let schema = project(&all, request.columns.as_deref())?;
+        if let Some(predicate) = &request.predicate {
+            let known: Vec<String> = predicate.columns().into_iter().map(str::to_owned).collect();
+            project(&all, Some(&known))?;
+        }
+        let mut files = Vec::with_capacity(slices.len());
+        for slice in slices {
+            if !request.read_optimized && !slice.logs.is_empty() {
+                return Err(Error::unsupported("merging log files on read is not supported")
+                    .with("table", self.storage().uri())
+                    .with("file", slice.logs.first().map(|l| l.path.clone()).unwrap_or_default())
+                    .remedy("Read the compacted state with query=\"read_optimized\", or compact the table first"));
+            }
+            if let Some(base) = slice.base {
+                if !base.path.ends_with(".parquet") {
+                    return Err(
+                        Error::unsupported("base files other than Parquet are not supported").with("file", &base.path)
+                    );
+                }
+                files.push((slice.partition, base));
+            }
+        }
+        Ok(ScanPlan { schema, files, predicate: request.predicate.clone() })
+    }
+
+    /// Streams the rows that were written by instants with `since < completion time <= until`, each key in its last
+    /// version of that range. Deleted keys give no row.
+    pub fn changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<BatchStream> {
+        if !self.config().populates_meta_fields() {
+            return Err(Error::unsupported("a table without meta columns keeps no record of when a row was written")
+                .with("table", self.storage().uri())
+                .remedy("Compare two snapshots instead (scan with as_of)"));
+        }
+        let bad_time = |t: &str| {
+            Error::invalid_option(format!("'{t}' is no completion time"))
+                .remedy("Give digits, such as a Commit's `completed`")
+        };
+        for time in [Some(since), until].into_iter().flatten() {
+            if !time.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(bad_time(time));
+            }
+        }
+        let view = self.view(None)?;
+        let range = self.instants_completed_in(&view, since, until)?;
+        let instants: Vec<String> = range.iter().map(|(t, _)| t.clone()).collect();
+        let mut slices = Vec::new();
+        if let Some(last) = instants.iter().max() {
+            let then = TableView::new(self.storage().clone(), view.timeline().as_of(last))?;
+            let written: HashSet<(String, String)> = range.into_iter().flat_map(|(_, groups)| groups).collect();
+            let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
+            for partition in partitions {
+                let latest = then.latest_slices(partition)?;
+                slices
+                    .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
+            }
+        }
+        let written: ArrayRef = Arc::new(StringArray::from(instants));
+        let in_range = Predicate::In("_hoodie_commit_time".into(), written);
+        let predicate = match &request.predicate {
+            Some(also) => Predicate::And(vec![in_range, also.clone()]),
+            None => in_range,
+        };
+        let request = ScanRequest { predicate: Some(predicate), ..request.clone() };
+        let plan = self.plan_files(&view, slices, &request)?;
+        self.run_scan(&plan)
+    }
+
+    /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote.
+    fn instants_completed_in(
+        &self,
+        view: &TableView,
+        since: &str,
+        until: Option<&str>,
+    ) -> Result<Vec<(String, Vec<(String, String)>)>> {
+        let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
+        let by_requested = self.config().version() < 8;
+        let mut out = Vec::new();
+        for instant in view.timeline().completed_writes() {
+            let time = if by_requested { Some(&instant.requested) } else { instant.completed.as_ref() };
+            if time.is_some_and(|c| inside(c)) {
+                let metadata = read_write_metadata(self.storage(), view.timeline(), instant)?;
+                out.extend(written_by(&instant.requested, metadata));
+            }
+        }
+        // An action takes a day at most: older archived instants cannot have completed in the range.
+        let first = view.timeline().first_active();
+        if first.is_none_or(|first| since < first) {
+            let history = HistoryReader::new(self.storage(), self.config().timeline());
+            for entry in history.read(None, first, LoadMode::Metadata)? {
+                let time = if by_requested { &entry.requested } else { &entry.completed };
+                let archived = entry.action.is_write() && !out.iter().any(|(t, _)| *t == entry.requested);
+                if archived && inside(time) {
+                    let metadata = decode_write_metadata(entry.metadata.as_deref().unwrap_or_default(), entry.action)?;
+                    out.extend(written_by(&entry.requested, metadata));
+                }
+            }
+        }
+        out.sort();
+        Ok(out)
+    }
+}
+
+type Written = (String, Vec<(String, String)>);
+
+/// The file groups of a write; a rewrite that changed no row (compaction, clustering) is no change.
+fn written_by(requested: &str, metadata: crate::format::avro::metadata::ReplaceCommitMetadata) -> Option<Written> {
+    if matches!(metadata.operation_type.as_deref(), Some("CLUSTER" | "COMPACT" | "LOG_COMPACT")) {
+        // Its files hold rows of earlier commits under their own commit times.
+        return None;
+    }
+    let groups = metadata.partition_to_write_stats.into_iter().flat_map(|(partition, stats)| {
+        stats.into_iter().filter_map(move |s| Some((partition.clone(), s.file_id.filter(|id| !id.is_empty())?)))
+    });
+    Some((requested.to_owned(), groups.collect()))
+}
+
+fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {
+    let Some(columns) = columns else { return Ok(all.clone()) };
+    let mut fields = Vec::with_capacity(columns.len());
+    for name in columns {
+        let field = all.field_with_name(name).map_err(|_| {
+            let has: Vec<&str> = all.fields().iter().map(|f| f.name().as_str()).collect();
+            Error::schema(format!("the table has no column '{name}'")).with("columns", has.join(","))
+        })?;
+        fields.push(field.clone());
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// One file of a scan.
+struct FileRead {
+    storage: Storage,
+    file: BaseFile,
+    partition: String,
+    schema: SchemaRef,
+    predicate: Option<Predicate>,
+    from_path: Option<KeyGenConfig>,
+}
+
+impl FileRead {
+    fn open(self) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
+        let uri = self.storage.uri().to_owned();
+        let path = self.file.path.clone();
+        let named = move |e: Error| e.with("table", &uri).with("file", &path);
+        let reader = self.storage.reader(&self.file.path, self.file.size)?;
+        let reader = BaseFileReader::open(reader).map_err(&named)?;
+        let values = self.from_path.as_ref().and_then(|keys| partition_row(keys, &self.schema, &self.partition));
+        let (predicate, after) = match &values {
+            // The file cannot judge columns that only the path has.
+            Some(_) => (None, self.predicate.clone()),
+            None => (self.predicate.clone(), None),
+        };
+        let options = ScanOptions::new(self.schema.clone()).with_batch_size(BATCH_ROWS).with_predicate(predicate);
+        let rows = reader.scan(&options).map_err(&named)?;
+        Ok(Box::new(rows.map(move |batch| {
+            let batch = batch.map_err(&named)?;
+            match &values {
+                Some(values) => fill(batch, values, after.as_ref()),
+                None => Ok(batch),
+            }
+        })))
+    }
+}
+
+/// Puts the values of a partition path into columns that the file does not have.
+fn fill(batch: RecordBatch, values: &RecordBatch, predicate: Option<&Predicate>) -> Result<RecordBatch> {
+    let first = arrow::array::UInt32Array::from(vec![0u32; batch.num_rows()]);
+    let mut columns = batch.columns().to_vec();
+    for (field, column) in batch.schema().fields().iter().zip(&mut columns) {
+        if let Some(value) = values.column_by_name(field.name()) {
+            *column = arrow::compute::take(value, &first, None)?;
+        }
+    }
+    let filled = RecordBatch::try_new(batch.schema(), columns)?;
+    match predicate {
+        Some(p) => Ok(arrow::compute::filter_record_batch(&filled, &p.evaluate(&filled)?)?),
+        None => Ok(filled),
+    }
+}
+
+/// Understands the spellings of an instant that Hudi takes for `as.of.instant`: digits of an instant, a date, a date
+/// and time, seconds or milliseconds since 1970.
+pub fn parse_as_of(text: &str) -> Result<String> {
+    let text = text.trim();
+    let bad = || {
+        Error::invalid_option(format!("'{text}' is no instant"))
+            .remedy("Use yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] or milliseconds since 1970")
+    };
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        let since_1970 = |ms: i64| crate::timeline::format_instant(ms, crate::timeline::TimeZone::Utc);
+        return match text.len() {
+            14 | 17 => Ok(text.to_owned()),
+            10 => text.parse::<i64>().map(|s| since_1970(s * 1000)).map_err(|_| bad()),
+            13 => text.parse::<i64>().map(since_1970).map_err(|_| bad()),
+            _ => Err(bad()),
+        };
+    }
+    let instant = |t: NaiveDateTime| t.format("%Y%m%d%H%M%S%3f").to_string();
+    if let Ok(date) = chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Ok(instant(date.and_hms_opt(0, 0, 0).unwrap_or_default()));
+    }
+    for format in ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"] {
+        // Whole seconds stand for the end of the second, as Hudi has it.
+        if let Ok(t) = NaiveDateTime::parse_from_str(text, format) {
+            return Ok(instant(t + chrono::Duration::milliseconds(999)));
+        }
+        if let Ok(t) = NaiveDateTime::parse_from_str(text, &format!("{format}%.3f")) {
+            return Ok(instant(t));
+        }
+    }
+    Err(bad())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn spellings_of_an_instant() {
+        assert_eq!(parse_as_of("20260102030405006").unwrap(), "20260102030405006");
+        assert_eq!(parse_as_of("20260102030405").unwrap(), "20260102030405");
+        assert_eq!(parse_as_of("2026-01-02").unwrap(), "20260102000000000");
+        assert_eq!(parse_as_of("2026-01-02 03:04:05").unwrap(), "20260102030405999");
+        assert_eq!(parse_as_of("2026-01-02T03:04:05.006").unwrap(), "20260102030405006");
+        assert_eq!(parse_as_of("1767323045").unwrap(), "20260102030405000");
+        assert!(parse_as_of("yesterday").is_err() && parse_as_of("2026-01-02T03:04:05Z").is_err());
+    }
+}

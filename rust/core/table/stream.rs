@@ -1,0 +1,205 @@
+//! Running units of work on threads, and streams whose parts are made by threads but come in order.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+
+use crate::error::{Error, Result};
+
+/// Batches that may wait for the reader in each part of a stream.
+const BATCHES_AHEAD: usize = 2;
+
+/// Runs `work` for each item on up to `threads` threads; results in the order of the items. The first error stops the
+/// rest from starting.
+pub fn run_parallel<I, O, F>(items: Vec<I>, threads: usize, work: F) -> Result<Vec<O>>
+where
+    I: Send,
+    O: Send,
+    F: Fn(I) -> Result<O> + Sync,
+{
+    let count = items.len();
+    if threads <= 1 || count <= 1 {
+        return items.into_iter().map(work).collect();
+    }
+    let waiting = Mutex::new(items.into_iter().enumerate());
+    let done: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(count));
+    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(count) {
+            scope.spawn(|| {
+                loop {
+                    if lock(&failed).is_some() {
+                        return;
+                    }
+                    let Some((index, item)) = lock(&waiting).next() else { return };
+                    match work(item) {
+                        Ok(output) => lock(&done).push((index, output)),
+                        Err(e) => {
+                            lock(&failed).get_or_insert(e);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some(e) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(e);
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    if done.len() != count {
+        return Err(Error::storage("a worker thread died").remedy("Run the operation again and report this"));
+    }
+    Ok(done.into_iter().map(|(_, output)| output).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
+
+/// A stream of batches: each part is read by a thread, and the batches come part after part.
+pub struct BatchStream {
+    schema: SchemaRef,
+    parts: std::vec::IntoIter<Receiver<Result<RecordBatch>>>,
+    current: Option<Receiver<Result<RecordBatch>>>,
+    cancelled: Arc<AtomicBool>,
+    failed: bool,
+}
+
+impl BatchStream {
+    /// A stream over parts; a part is opened by the thread that reads it. Threads end when the stream is dropped.
+    pub fn new(schema: SchemaRef, parts: Vec<Part>, threads: usize) -> Self {
+        let mut senders = Vec::with_capacity(parts.len());
+        let mut receivers = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+            senders.push(Mutex::new(Some((part, sender))));
+            receivers.push(receiver);
+        }
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let senders = Arc::new(senders);
+        let next = Arc::new(AtomicUsize::new(0));
+        for _ in 0..threads.min(senders.len()) {
+            let (senders, next, cancelled) = (senders.clone(), next.clone(), cancelled.clone());
+            std::thread::spawn(move || {
+                // Parts are taken in order, so that the one the reader waits for is always under way.
+                while let Some(slot) = senders.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if cancelled.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if let Some((part, sender)) = lock(slot).take() {
+                        send_part(part, &sender);
+                    }
+                }
+            });
+        }
+        Self { schema, parts: receivers.into_iter(), current: None, cancelled, failed: false }
+    }
+
+    /// A stream of batches that are there already.
+    pub fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        let part: Part = Box::new(move || Ok(Box::new(batches.into_iter().map(Ok))));
+        Self::new(schema, vec![part], 1)
+    }
+}
+
+fn send_part(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
+    match part() {
+        Ok(batches) => {
+            for batch in batches {
+                let failed = batch.is_err();
+                // A reader that went away needs no more.
+                if sender.send(batch).is_err() || failed {
+                    return;
+                }
+            }
+        }
+        Err(e) => {
+            let _ = sender.send(Err(e));
+        }
+    }
+}
+
+impl Iterator for BatchStream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.failed {
+            let Some(receiver) = &self.current else {
+                self.current = Some(self.parts.next()?);
+                continue;
+            };
+            match receiver.recv() {
+                Ok(Ok(batch)) => return Some(Ok(batch)),
+                Ok(Err(e)) => {
+                    self.failed = true;
+                    return Some(Err(e.into()));
+                }
+                Err(_) => self.current = None,
+            }
+        }
+        None
+    }
+}
+
+impl RecordBatchReader for BatchStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+impl Drop for BatchStream {
+    fn drop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+    #[test]
+    fn results_come_in_order() {
+        let out = run_parallel((0..100).collect(), 4, |i: i32| Ok(i * 2)).unwrap();
+        assert_eq!(out, (0..100).map(|i| i * 2).collect::<Vec<_>>());
+        let e = run_parallel((0..100).collect(), 4, |i: i32| if i == 50 { Err(Error::schema("x")) } else { Ok(i) });
+        assert!(e.is_err());
+    }
+
+    #[test]
+    fn parts_come_in_order_and_errors_arrive() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+        let parts = (0..20i64)
+            .map(|p| {
+                let schema = schema.clone();
+                let part: Part = Box::new(move || {
+                    if p == 19 {
+                        return Err(Error::corrupt("last"));
+                    }
+                    let schema = schema.clone();
+                    Ok(Box::new((0..5i64).map(move |i| {
+                        let column = Arc::new(Int64Array::from(vec![p * 5 + i]));
+                        Ok(RecordBatch::try_new(schema.clone(), vec![column]).unwrap())
+                    })))
+                });
+                part
+            })
+            .collect();
+        let mut stream = BatchStream::new(schema, parts, 3);
+        for want in 0..95 {
+            let batch = stream.next().unwrap().unwrap();
+            assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), want);
+        }
+        assert!(stream.next().unwrap().is_err());
+        assert!(stream.next().is_none());
+    }
+}

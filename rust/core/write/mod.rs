@@ -1,0 +1,1 @@
+//! Writing: insert, upsert, delete, overwrite, commit.
