@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
@@ -52,7 +51,7 @@ OPTIONS = {
     "hoodie.clean.commits.retained": "4",
 }
 
-console = Console(width=None if sys.stdout.isatty() else 140)
+console = render.console
 
 
 @dataclass
@@ -177,9 +176,10 @@ def show_timeline(uri: str) -> None:
     """Prints what happened to the table, and makes sure that the inline clean was part of it."""
     timeline = hoodoo.Table(uri).timeline
     instants = timeline.instants()
-    figures = {one: render.summarize(one.action, timeline.metadata(one)) for one in instants}
-    console.print(render.timeline_grid(instants, figures))
-    if not any(figures[one].files for one in instants if one.action == "clean"):
+    completed = [one for one in instants if one.state == "COMPLETED"]
+    figures = {one: render.summarize(one.action, timeline.metadata(one)) for one in completed}
+    render.show_timeline(instants, figures)
+    if not any(figures[one].files for one in completed if one.action == "clean"):
         raise MismatchError("no clean removed an old file")
 
 

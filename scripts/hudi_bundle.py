@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import sys
 from pathlib import Path
 
@@ -20,6 +21,24 @@ SMALLEST = 50_000_000
 def local_repository_jar() -> Path:
     """Returns where Maven keeps the bundle once somebody on this machine has fetched it."""
     return Path.home() / ".m2" / "repository" / Path(*GROUP.split(".")) / ARTIFACT / VERSION / JAR
+
+
+def trust_what_the_machine_trusts(store: Path) -> None:
+    """Gives Java the certificates of the machine: a runtime from a wheel knows none that were added to it."""
+    from cryptography import x509  # noqa: PLC0415  # only when there is something to fetch
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12  # noqa: PLC0415
+
+    bundle = ssl.get_default_verify_paths().cafile
+    if bundle is None:
+        return
+    certificates = x509.load_pem_x509_certificates(Path(bundle).read_bytes())
+    password = "changeit"  # noqa: S105  # public certificates only; Java's own store has the same
+    entries = [pkcs12.PKCS12Certificate(one, f"ca{number}".encode()) for number, one in enumerate(certificates)]
+    store.parent.mkdir(parents=True, exist_ok=True)
+    store.write_bytes(pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(password.encode())))
+    options = {"trustStore": str(store), "trustStoreType": "PKCS12", "trustStorePassword": password}
+    settings = " ".join(f"-Djavax.net.ssl.{name}={value}" for name, value in options.items())
+    os.environ["JAVA_TOOL_OPTIONS"] = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {settings}".strip()
 
 
 def resolve_through_spark(ivy: Path) -> Path:
@@ -66,6 +85,8 @@ def main() -> int:
         place(local_repository_jar(), target)
         print(f"Apache Hudi {VERSION} taken from the local Maven repository")
         return 0
+    if Path(os.environ.get("JAVA_HOME", "")).resolve() == ROOT / ".cache" / "java":
+        trust_what_the_machine_trusts(ROOT / ".cache" / "ivy" / "trust.p12")
     fetched = resolve_through_spark(ROOT / ".cache" / "ivy")
     if not is_whole(fetched):
         print(f"Spark did not fetch {GROUP}:{ARTIFACT}:{VERSION}; is Maven Central reachable?", file=sys.stderr)

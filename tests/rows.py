@@ -22,7 +22,7 @@ META_COLUMNS = (
 )
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> Any:  # noqa: PLR0911  # one return for each kind of value
     """Gives the one Python form of a value: UTC without zone, bytes, dicts, lists; NaN and decimals comparable."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
@@ -39,8 +39,19 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _spelled(value: Any) -> str:
+    """Spells a value for sorting: equal values are spelled the same, a widened 1.0 as a 1."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(float(value))
+    if isinstance(value, dict):
+        return repr([(name, _spelled(item)) for name, item in sorted(value.items())])
+    if isinstance(value, list):
+        return repr([_spelled(item) for item in value])
+    return repr(value)
+
+
 def _order(row: Row) -> str:
-    return repr([(name, row[name]) for name in sorted(row)])
+    return _spelled({name: item for name, item in row.items() if item is not None})
 
 
 def _sort(rows: Iterable[Mapping[str, Any]], meta: bool) -> list[Row]:
@@ -71,7 +82,7 @@ def golden_line(row: Mapping[str, Any]) -> str:
     return json.dumps({name: _golden(item) for name, item in row.items()}, sort_keys=True)
 
 
-def _golden(value: Any) -> Any:
+def _golden(value: Any) -> Any:  # noqa: PLR0911  # one return for each kind of value
     if isinstance(value, dt.datetime):
         return "ts:" + plain(value).isoformat()
     if isinstance(value, dt.date):
@@ -79,7 +90,7 @@ def _golden(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "hex:" + bytes(value).hex()
     if isinstance(value, Decimal):
-        return f"dec:{value}"
+        return f"dec:{value.normalize():f}"
     if isinstance(value, float):
         return f"f:{value!r}"
     if isinstance(value, Mapping):

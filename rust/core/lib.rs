@@ -1,10 +1,11 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
 //! Rooms, each of which may use only the ones above it: `format` and `storage` (nothing of ours), `timeline` and
-//! `file_group`, `merge` (only `format`), `table`, then `write` and `services`.
+//! `file_group`, `merge` (only `format`), `table`, then `write` and `services`, then `client`.
 
 #![warn(missing_docs)]
 
+pub mod client;
 pub mod error;
 pub mod file_group;
 pub mod format;

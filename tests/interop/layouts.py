@@ -99,8 +99,3 @@ def row(number: int, ts: int, text: str, *, part: str | None = None) -> Row:
 def batch(rows: list[Row]) -> pa.Table:
     """Makes the Arrow table of rows made by `row`."""
     return pa.Table.from_pylist(rows, schema=SCHEMA)
-
-
-def slashes(layout: Layout) -> bool:
-    """Tells whether partition values with a slash in them are safe: only when they are encoded."""
-    return "hoodie.datasource.write.partitionpath.urlencode" in layout.extra

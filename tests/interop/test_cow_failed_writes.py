@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import hoodoo
 import pytest
 
+import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import SIMPLE, batch, row
 from tests.rows import arrow_rows

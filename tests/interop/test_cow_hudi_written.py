@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import hoodoo
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
 from tests.rows import arrow_rows
@@ -158,7 +158,7 @@ def test_base_files_of_a_merge_on_read_table(hudi: Hudi, tmp_path: Path, version
         ([("id", "=", "key-003")], lambda r: r["id"] == "key-003"),
         ([("amount", "<", 3.5)], lambda r: r["amount"] < 3.5),
         ([("part", "!=", "p 1"), ("val", ">", "commit 0")], lambda r: r["part"] != "p 1" and r["val"] > "commit 0"),
-        ([("part", "=", "nowhere")], lambda r: False),
+        ([("part", "=", "nowhere")], lambda _: False),
     ],
 )
 def test_filters(hudi: Hudi, tmp_path: Path, filters: list[tuple[str, str, object]], keep: Callable) -> None:

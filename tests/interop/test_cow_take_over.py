@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import hoodoo
 import pytest
 
+import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
 from tests.interop.model import Expected
 from tests.rows import arrow_rows
 
 _MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+_SOON = ("simple", "complex_two_keys", "complex_one_key", "timestamp")
+
+
+def _case(layout: Layout, version: int, mode: str) -> Any:
+    # Version 8 differs from 9 in hoodie.properties and in one key encoding: a few layouts do for every day.
+    later = version == 8 and layout.name not in _SOON
+    name = f"{layout.name}-v{version}-{mode.split('_', maxsplit=1)[0].lower()}"
+    return pytest.param(layout, version, mode, id=name, marks=[pytest.mark.slow] if later else [])
+
+
 _CASES = [
-    *((layout, 9, _MODES[0]) for layout in LAYOUTS),
-    *((layout, 8, _MODES[0]) for layout in LAYOUTS),
-    (SIMPLE, 9, _MODES[1]),
-    (SIMPLE, 8, _MODES[1]),
-    (LAYOUTS[4], 9, _MODES[1]),
-    (LAYOUTS[6], 9, _MODES[1]),
+    *(_case(layout, 9, _MODES[0]) for layout in LAYOUTS),
+    *(_case(layout, 8, _MODES[0]) for layout in LAYOUTS),
+    _case(SIMPLE, 9, _MODES[1]),
+    _case(SIMPLE, 8, _MODES[1]),
+    _case(LAYOUTS[4], 9, _MODES[1]),
+    _case(LAYOUTS[6], 9, _MODES[1]),
 ]
-
-
-def _named(case: tuple[Layout, int, str]) -> str:
-    return f"{case[0].name}-v{case[1]}-{case[2].split('_')[0].lower()}"
 
 
 def _ours(uri: str, options: dict[str, str]) -> hoodoo.Table:
     return hoodoo.Table(uri, options=options)
 
 
-@pytest.mark.parametrize("case", _CASES, ids=_named)
-def test_hudi_takes_over_and_gives_back(hudi: Hudi, tmp_path: Path, case: tuple[Layout, int, str]) -> None:
-    layout, version, mode = case
+@pytest.mark.parametrize(("layout", "version", "mode"), _CASES)
+def test_hudi_takes_over_and_gives_back(hudi: Hudi, tmp_path: Path, layout: Layout, version: int, mode: str) -> None:
     uri = str(tmp_path / "table")
     options = layout.options(version, mode)
     expected = Expected(layout, event_time=mode.startswith("EVENT"))
@@ -74,14 +80,10 @@ def test_hudi_takes_over_and_gives_back(hudi: Hudi, tmp_path: Path, case: tuple[
 
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
 def test_keys_made_by_the_writer(hudi: Hudi, tmp_path: Path, operation: str) -> None:
-    """A table without key fields gets its keys from the writer; both sides append to it."""
+    """A table without key fields gets its keys from the writer; both sides append to it, even by an upsert."""
     uri = str(tmp_path / "table")
     options = Layout("auto", keys=()).options()
     rows = [row(n, 1, "x") for n in range(4)]
-    if operation == "upsert":
-        with pytest.raises(hoodoo.HudiError):
-            hoodoo.write(batch(rows), uri, operation=operation, options=options)
-        return
     hoodoo.write(batch(rows), uri, operation=operation, options=options)
     hudi.write(batch(rows[:2]), uri, operation, **options)
     _ours(uri, options).insert(batch(rows[2:]))

@@ -7,16 +7,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import hoodoo
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from tests.interop.hudi import Hudi
 from tests.rows import arrow_rows
 
 _UTC = dt.timezone.utc
-_NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456)
-_OLD = dt.datetime(1960, 1, 1, 0, 0, 0, 1000)
+_NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456)  # noqa: DTZ001  # local timestamps have no zone
+_OLD = dt.datetime(1960, 1, 1, 0, 0, 0, 1000)  # noqa: DTZ001
 _POINT = pa.struct([("x", pa.float64()), ("label", pa.string())])
 
 HELD: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -34,14 +34,14 @@ HELD: dict[str, tuple[pa.DataType, list[Any]]] = {
     "fixed": (pa.binary(4), [b"\x00\x01\x02\x03", b"abcd"]),
     "decimal_9": (pa.decimal128(9, 2), [Decimal("1234567.89"), Decimal("-0.01")]),
     "decimal_18": (pa.decimal128(18, 0), [Decimal(10**17), Decimal(-1)]),
-    "decimal_38": (pa.decimal128(38, 10), [Decimal("1234567890123456789012345678.0123456789"), Decimal("-1")]),
+    "decimal_38": (pa.decimal128(38, 10), [Decimal("1234567890123456789012345678.0123456789"), Decimal(-1)]),
     "date": (pa.date32(), [dt.date(2024, 2, 29), dt.date(1950, 1, 1)]),
     "timestamp_us": (pa.timestamp("us", "UTC"), [_NOON.replace(tzinfo=_UTC), _OLD.replace(tzinfo=_UTC)]),
     "timestamp_ms": (pa.timestamp("ms", "UTC"), [dt.datetime(2024, 1, 1, 1, 2, 3, 4000, _UTC)] * 2),
     "local_us": (pa.timestamp("us"), [_NOON, _OLD]),
-    "local_ms": (pa.timestamp("ms"), [dt.datetime(2024, 1, 1, 1, 2, 3, 4000)] * 2),
+    "local_ms": (pa.timestamp("ms"), [dt.datetime(2024, 1, 1, 1, 2, 3, 4000)] * 2),  # noqa: DTZ001
     "list": (pa.list_(pa.int32()), [[1, 2, 3], []]),
-    "list_of_decimals": (pa.list_(pa.decimal128(20, 3)), [[Decimal("1.5")], [Decimal("2.25"), Decimal("0")]]),
+    "list_of_decimals": (pa.list_(pa.decimal128(20, 3)), [[Decimal("1.5")], [Decimal("2.25"), Decimal(0)]]),
     "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1), ("b", 2)], []]),
     "map_of_structs": (pa.map_(pa.string(), _POINT), [[("k", {"x": 1.0, "label": None})], []]),
     "struct": (_POINT, [{"x": 1.0, "label": "one"}, {"x": None, "label": None}]),
@@ -102,8 +102,8 @@ def test_type_round_trips(hudi: Hudi, tmp_path: Path, name: str) -> None:
 
 def test_a_table_by_hudi_has_the_same_types_in_arrow(hudi: Hudi, tmp_path: Path) -> None:
     """All types in one table that Hudi made, by its Avro writer and by its row writer."""
-    # Hudi's row writer refuses bytes ("Unsupported type: ByteType"), so the small integers are left out.
-    names = [n for n in sorted(HELD) if n not in ("int8", "fixed")]
+    # Hudi's row writer refuses bytes ("Unsupported type: ByteType"), and Hudi cannot read the shorts that it wrote.
+    names = [n for n in sorted(HELD) if n not in ("int8", "int16")]
     columns = {"id": pa.array(["a", "b"]), "ts": pa.array([1, 2], pa.int64())}
     columns.update({n: pa.array(HELD[n][1], HELD[n][0]) for n in names})
     source = pa.table(columns)

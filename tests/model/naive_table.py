@@ -89,24 +89,26 @@ class NaiveTable:
             winners[identity] = row if old is None else self.newer_of_batch(old, row)
         return list(winners.values())
 
+    def copies(self, row: Row) -> int:
+        """Counts the stored rows with the identity of this one: `insert` may add a key twice."""
+        return sum(self.rules.identity(old) == self.rules.identity(row) for old in self.stored)
+
     # --- operations ------------------------------------------------------------------------------------------
 
     def upsert(self, batch: list[Row]) -> None:
-        """Merges each record with every stored copy of it; adds it when there is none."""
+        """Merges each record with the stored one; adds it when there is none."""
         for row in self.reduced(batch):
             identity = self.rules.identity(row)
-            matches = [old for old in self.stored if self.rules.identity(old) == identity]
-            if not matches:
-                if not is_delete(row):
-                    self.stored.append(row)
+            old = next((old for old in self.stored if self.rules.identity(old) == identity), None)
+            if old is not None and not self.wins_over_stored(old, row):
                 continue
-            for old in matches:
-                if self.wins_over_stored(old, row):
-                    self._replace(old, [] if is_delete(row) else [row])
+            self.stored = [kept for kept in self.stored if kept is not old]
+            if not is_delete(row):
+                self.stored.append(dict(row))
 
     def insert(self, batch: list[Row]) -> None:
         """Adds all rows, even of known keys; marked ones vanish."""
-        self.stored.extend(row for row in batch if not is_delete(row))
+        self.stored.extend(dict(row) for row in batch if not is_delete(row))
 
     def delete(self, batch: list[Row]) -> None:
         """Removes the rows with these keys, whatever their ordering value."""
@@ -116,11 +118,11 @@ class NaiveTable:
     def insert_overwrite(self, batch: list[Row]) -> None:
         """Replaces the partitions that occur in the batch."""
         self.delete_partitions({self.rules.place(row) for row in batch})
-        self.stored.extend(batch)
+        self.stored.extend(dict(row) for row in batch)
 
     def insert_overwrite_table(self, batch: list[Row]) -> None:
         """Replaces everything."""
-        self.stored = list(batch)
+        self.stored = [dict(row) for row in batch]
 
     def delete_partitions(self, places: Iterable[Any]) -> None:
         """Empties partitions."""
@@ -138,10 +140,6 @@ class NaiveTable:
             "insert_overwrite_table": self.insert_overwrite_table,
         }
         verbs[operation](batch)
-
-    def _replace(self, old: Row, by: list[Row]) -> None:
-        place = next(n for n, row in enumerate(self.stored) if row is old)
-        self.stored[place : place + 1] = [dict(row) for row in by]
 
     # --- reading ---------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
     from hoodoo import Instant, Report
 
-console = Console()
+# Written to a file or a pipe there is no edge to break at.
+PIPE_WIDTH = 200
+console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 errors = Console(stderr=True)
 
 STATE_STYLES = {"COMPLETED": "green", "INFLIGHT": "yellow", "REQUESTED": "cyan"}
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 # An instant's name: yyyyMMddHHmmssSSS. Old writers left out the milliseconds.
 INSTANT_WITH_MILLIS = 17
+# All columns of a timeline need this many characters; a narrower terminal gets the most telling ones.
+WIDE = 118
 # Wider cells are cut, so that a row stays a row.
 WIDEST_CELL = 40
 
@@ -170,25 +175,28 @@ def timeline_grid(instants: Sequence[Instant], figures: Mapping[Instant, Figures
     Returns:
         A rich table.
     """
-    grid = Grid(title="Timeline", title_justify="left", header_style="bold")
-    for name in ("requested", "action", "state", "operation"):
-        grid.add_column(name, no_wrap=True)
-    for name in ("took", "files", "inserted", "updated", "deleted", "written"):
-        grid.add_column(name, justify="right", no_wrap=True)
+    left = ["requested", "action", "state", "operation"]
+    right = ["took", "files", "inserted", "updated", "deleted", "written"]
+    narrow = {"operation", "deleted", "written"} if console.width < WIDE else set()
+    grid = Grid(title="Timeline", title_justify="left", header_style="bold", pad_edge=False)
+    for name in left + right:
+        if name not in narrow:
+            grid.add_column(name, justify="right" if name in right else "left", no_wrap=True)
     for instant in instants:
         did = figures.get(instant, Figures())
-        grid.add_row(
-            instant.requested,
-            instant.action,
-            Text(instant.state.lower(), style=STATE_STYLES.get(instant.state, "")),
-            did.operation,
-            duration(instant),
-            count(did.files),
-            count(did.inserted),
-            count(did.updated),
-            count(did.deleted),
-            "" if did.size is None else human_size(did.size),
-        )
+        cells: dict[str, str | Text] = {
+            "requested": instant.requested,
+            "action": instant.action,
+            "state": Text(instant.state.lower(), style=STATE_STYLES.get(instant.state, "")),
+            "operation": did.operation,
+            "took": duration(instant),
+            "files": count(did.files),
+            "inserted": count(did.inserted),
+            "updated": count(did.updated),
+            "deleted": count(did.deleted),
+            "written": "" if did.size is None else human_size(did.size),
+        }
+        grid.add_row(*(value for name, value in cells.items() if name not in narrow))
     return grid
 
 
@@ -213,7 +221,9 @@ def show_metadata(instant: Instant, metadata: Mapping[str, Any]) -> None:
         metadata: Its content.
     """
     title = f"{instant.requested}  {instant.action}  {instant.state.lower()}  {duration(instant)}".rstrip()
-    console.print(Panel(JSON.from_data(dict(metadata), default=str), title=escape(title), title_align="left"))
+    console.print(
+        Panel(JSON.from_data(dict(metadata), default=str), title=escape(title), title_align="left", expand=False)
+    )
 
 
 def show_info(

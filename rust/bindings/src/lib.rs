@@ -1,7 +1,24 @@
-//! `hoodoo._native`.
+//! `hoodoo._native`: the core for Python. Converts, releases the GIL, maps errors; decides nothing.
+
+mod error;
+mod from_python;
+mod table;
+mod to_python;
+
 use pyo3::prelude::*;
 
+// Parquet pages and Arrow buffers come and go by the thousand on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The core of hoodoo.
 #[pymodule]
-fn _native(_m: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+    m.add_class::<table::NativeTable>()?;
+    m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
+    m.add_function(wrap_pyfunction!(table::unknown_options, m)?)?;
+    m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;
     Ok(())
 }

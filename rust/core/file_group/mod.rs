@@ -6,4 +6,4 @@ mod names;
 mod slices;
 
 pub use names::{BaseFile, LogFile, data_file_instant, is_partition_metadata, new_file_id};
-pub use slices::{FileGroup, FileSlice, group_files};
+pub use slices::{CommitTimes, FileGroup, FileSlice, group_files};

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{BaseFile, LogFile};
 use crate::storage::FileMeta;
-use crate::timeline::Timeline;
 
 /// A base file with the log files that change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +31,18 @@ pub struct FileGroup {
     pub slices: Vec<FileSlice>,
 }
 
+/// What grouping has to know of the timeline.
+pub trait CommitTimes {
+    /// Whether files of the write with this requested time may be shown.
+    fn is_committed(&self, requested: &str) -> bool;
+    /// Completion time of a write, when the timeline still has it.
+    fn completion_time(&self, requested: &str) -> Option<&str>;
+    /// Whether a log file names its slice (version 6) and not the write that made it.
+    fn logs_name_their_slice(&self) -> bool;
+}
+
 /// Groups the files of one partition. Files of writes that are not committed are left out.
-pub fn group_files(partition: &str, files: &[FileMeta], timeline: &Timeline) -> Vec<FileGroup> {
+pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTimes) -> Vec<FileGroup> {
     let mut groups: BTreeMap<String, BTreeMap<String, FileSlice>> = BTreeMap::new();
     let new_slice = |file_id: &str, instant: &str| FileSlice {
         partition: partition.to_owned(),
@@ -51,7 +60,7 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &Timeline) -> 
         }
     }
     for log in files.iter().filter_map(LogFile::parse) {
-        let by_name = timeline.commits_are_json();
+        let by_name = timeline.logs_name_their_slice();
         if !by_name && !timeline.is_committed(&log.instant) {
             continue;
         }

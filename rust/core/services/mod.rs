@@ -1,1 +1,3 @@
 //! Table services: rollback, clean, verify.
+pub mod clean;
+pub mod rollback;

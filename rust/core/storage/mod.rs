@@ -196,6 +196,16 @@ impl Storage {
         Ok(files)
     }
 
+    /// Whether there is any file below a folder. Looks at the first entry only.
+    pub fn has_files(&self, folder: &str) -> Result<bool> {
+        let key = self.key(folder)?;
+        let first = block_on(async { self.store.list(Some(&key)).try_next().await });
+        match first {
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            other => Ok(other.map_err(|e| self.error(folder, "listing", e))?.is_some()),
+        }
+    }
+
     fn file_meta(&self, object: &object_store::ObjectMeta) -> FileMeta {
         FileMeta {
             path: self.relative(&object.location),

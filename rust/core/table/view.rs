@@ -4,10 +4,24 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::commit_metadata::read_write_metadata;
 use crate::error::Result;
-use crate::file_group::{FileGroup, FileSlice, group_files, is_partition_metadata};
+use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
 use crate::format::instant::Action;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::{META_FOLDER, Timeline};
+
+impl CommitTimes for Timeline {
+    fn is_committed(&self, requested: &str) -> bool {
+        Timeline::is_committed(self, requested)
+    }
+
+    fn completion_time(&self, requested: &str) -> Option<&str> {
+        Timeline::completion_time(self, requested)
+    }
+
+    fn logs_name_their_slice(&self) -> bool {
+        self.commits_are_json()
+    }
+}
 
 /// Partitions, file groups and slices. Lists storage when asked, never earlier.
 pub struct TableView {

@@ -1,1 +1,32 @@
 //! Writing: insert, upsert, delete, overwrite, commit.
+//!
+//! | step | file | storage |
+//! |---|---|---|
+//! | rows to keys, partitions, ordering values | `incoming.rs` | none |
+//! | one record for each key; where it is now | `tagging.rs` | reads |
+//! | which file group each row goes to | `assignment.rs` | none |
+//! | one file group merged or made | `merge_file.rs`, `create_file.rs` | writes data files |
+//! | the instant, from requested to completed | `commit.rs` | writes the timeline |
+//!
+//! `operation.rs` puts them together for one process; on Spark the middle steps run in tasks.
+
+mod assignment;
+mod commit;
+mod config;
+mod context;
+mod create_file;
+mod incoming;
+mod merge_file;
+mod operation;
+mod sort;
+mod tagging;
+
+pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size};
+pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
+pub use config::{IndexType, Operation, SortMode, WriteConfig};
+pub use context::WriteContext;
+pub use create_file::create_files;
+pub use incoming::{Incoming, IncomingBatch, Preparer};
+pub use merge_file::{MergeRows, merge_file};
+pub use operation::{WriteRequest, run_write};
+pub use tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};

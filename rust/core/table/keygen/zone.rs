@@ -129,15 +129,15 @@ impl Zone {
         let at = |zone: Tz, when: NaiveDateTime| zone.offset_from_utc_datetime(&when).abbreviation().map(str::to_owned);
         let name = match self {
             Self::Fixed(seconds) => return Some(offset_text(seconds, true)),
+            Self::Named(zone) if zone.name().starts_with("Etc/GMT") => {
+                return Some(offset_text(self.local(instant).1, true));
+            }
             Self::Named(zone) => match at(zone, instant.naive_utc())? {
                 // Before standard time: Java names the zone's standard time.
                 name if name == "LMT" => at(zone, DateTime::<Utc>::UNIX_EPOCH.naive_utc())?,
                 name => name,
             },
         };
-        if self.id().starts_with("Etc/GMT") {
-            return Some(offset_text(self.local(instant).1, true));
-        }
         name.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(name)
     }
 }

@@ -1,0 +1,52 @@
+"""Apache Hudi tables for Python and PySpark, with a Rust core and without the JVM bundle.
+
+hoodoo is an independent project; "Apache Hudi" is a trademark of the Apache Software Foundation.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from hoodoo import _native
+from hoodoo.commit import Commit
+from hoodoo.exceptions import (
+    ConflictError,
+    CorruptFileError,
+    HudiError,
+    InvalidOptionError,
+    LockError,
+    SchemaError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from hoodoo.report import Problem, Report
+from hoodoo.table import FileSlice, Table
+from hoodoo.timeline import Instant, Timeline
+from hoodoo.writer import write
+
+__version__ = _native.__version__
+
+__all__ = [
+    "Commit",
+    "ConflictError",
+    "CorruptFileError",
+    "FileSlice",
+    "HudiError",
+    "Instant",
+    "InvalidOptionError",
+    "LockError",
+    "Problem",
+    "Report",
+    "SchemaError",
+    "StorageError",
+    "Table",
+    "TableNotFoundError",
+    "Timeline",
+    "UnsupportedError",
+    "__version__",
+    "write",
+]
+
+if _native.DEBUG_BUILD:
+    warnings.warn("this is a debug build of hoodoo: many times slower than a release build", stacklevel=2)

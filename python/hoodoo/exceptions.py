@@ -1,0 +1,67 @@
+"""What can go wrong: one base class, one subclass for each kind of failure."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "CorruptFileError",
+    "HudiError",
+    "InvalidOptionError",
+    "LockError",
+    "SchemaError",
+    "StorageError",
+    "TableNotFoundError",
+    "UnsupportedError",
+]
+
+
+class HudiError(Exception):
+    """Base of all errors of hoodoo.
+
+    The message names the table, the instant and the file where there are any, and says what to do next.
+
+    Attributes:
+        context: The same facts for programs, such as `table`, `instant`, `file`, `column`.
+        retryable: Whether the same call may succeed when it is made again.
+    """
+
+    context: dict[str, str]
+    retryable: bool
+
+    def __init__(self, message: str = "") -> None:
+        """Makes an error without context."""
+        super().__init__(message)
+        self.context = {}
+        self.retryable = False
+
+
+class TableNotFoundError(HudiError, FileNotFoundError):
+    """There is no Hudi table at the location."""
+
+
+class InvalidOptionError(HudiError, ValueError):
+    """An option or argument cannot be used, or contradicts the table."""
+
+
+class SchemaError(HudiError, ValueError):
+    """The data do not fit the table: types, missing columns, null keys."""
+
+
+class CorruptFileError(HudiError):
+    """A file of the table is truncated or damaged."""
+
+
+class ConflictError(HudiError):
+    """Another writer got in between. Trying again may succeed."""
+
+
+class UnsupportedError(HudiError, NotImplementedError):
+    """A feature of Hudi that hoodoo does not have."""
+
+
+class StorageError(HudiError, OSError):
+    """The storage failed: permissions, a full disk, the network."""
+
+
+class LockError(HudiError, TimeoutError):
+    """The table lock could not be had, or clocks are too far apart."""

@@ -1,0 +1,373 @@
+"""Tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hoodoo import _native
+from hoodoo.arrow_input import Rows, record_batch_reader
+from hoodoo.commit import Commit
+from hoodoo.exceptions import InvalidOptionError
+from hoodoo.filters import Filters, native_filter
+from hoodoo.report import Problem, Report
+from hoodoo.timeline import Timeline
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+__all__ = ["FileSlice", "Table", "text_options"]
+
+Options = Mapping[str, Any]
+
+
+def text_options(options: Options | None) -> dict[str, str]:
+    """Gives options as text, as Hudi spells values: `True` becomes `true`; None leaves the option out."""
+    texts = {}
+    for key, value in (options or {}).items():
+        if value is None:
+            continue
+        texts[str(key)] = str(value).lower() if isinstance(value, bool) else str(value)
+    return texts
+
+
+def warn_unknown(options: dict[str, str]) -> None:
+    """Warns once of options that have no meaning here."""
+    unknown = _native.unknown_options(options)
+    if unknown:
+        message = f"hoodoo does not know these options and ignores them: {', '.join(sorted(unknown))}"
+        warnings.warn(message, stacklevel=3)
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """A base file with the log files that change it.
+
+    Attributes:
+        partition: Partition path; empty for an unpartitioned table.
+        file_id: The file group.
+        base_instant: The instant that began the slice.
+        base_file: Path of the base file relative to the table; None when there is none.
+        size: Size of the base file in bytes; 0 when there is none.
+        log_files: Paths of the log files.
+        log_size: Size of the log files together, in bytes.
+    """
+
+    partition: str
+    file_id: str
+    base_instant: str
+    base_file: str | None
+    size: int
+    log_files: tuple[str, ...]
+    log_size: int
+
+
+class Table:
+    """A Hudi table: copy-on-write tables of versions 8 and 9 are read and written, version 6 is read.
+
+    Args:
+        uri: A folder, or a URI such as `s3://bucket/path`.
+        options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
+        storage_options: Settings of the storage, such as `aws_access_key_id`, `aws_endpoint`.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        CorruptFileError: `hoodie.properties` is damaged.
+        UnsupportedError: A table or an option that hoodoo cannot handle.
+
+    Example:
+        >>> import hoodoo, pyarrow as pa
+        >>> schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "fare": pa.float64()})
+        >>> t = hoodoo.Table.create("memory://docs-table/trips", schema, name="trips", record_key="id", ordering=["ts"])
+        >>> t.upsert({"id": ["a", "b"], "ts": [1, 1], "fare": [1.0, 2.0]}).inserted
+        2
+        >>> t.upsert({"id": ["a", "b"], "ts": [2, 0], "fare": [9.0, 9.0]}).updated
+        1
+        >>> t.to_arrow(columns=["id", "fare"]).to_pylist()
+        [{'id': 'a', 'fare': 9.0}, {'id': 'b', 'fare': 2.0}]
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        options: Options | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Opens an existing table, whoever wrote it."""
+        given = text_options(options)
+        warn_unknown(given)
+        self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
+
+    @classmethod
+    def _of(cls, native: _native.NativeTable) -> Table:
+        table = cls.__new__(cls)
+        table._native = native  # noqa: SLF001
+        return table
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | os.PathLike[str],
+        schema: pa.Schema | Any,
+        *,
+        name: str | None = None,
+        record_key: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        ordering: str | Sequence[str] | None = None,
+        table_type: str | None = None,
+        options: Options | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Creates an empty table.
+
+        Args:
+            uri: An empty or new folder, or a URI.
+            schema: The columns, without Hudi's own.
+            name: Name of the table. (`hoodie.table.name`)
+            record_key: Columns that identify a row; none: keys are generated. (`hoodie.table.recordkey.fields`)
+            partition_by: Columns by which the table is cut into folders. (`hoodie.table.partition.fields`)
+            ordering: Columns that tell which of two rows of a key is newer; with them, records are merged by event
+                time. (`hoodie.table.ordering.fields`)
+            table_type: `COPY_ON_WRITE`. (`hoodie.table.type`)
+            options: More of Hudi's options.
+            storage_options: See `Table`.
+
+        Returns:
+            The table.
+
+        Raises:
+            InvalidOptionError: There is a table already, or options contradict each other.
+            SchemaError: A column of the options is not in the schema, or of a type that Hudi cannot hold.
+            UnsupportedError: A kind of table that hoodoo cannot write.
+        """
+        given = text_options(options)
+        sugar = {
+            "hoodie.table.name": name,
+            "hoodie.table.recordkey.fields": record_key,
+            "hoodie.table.partition.fields": partition_by,
+            "hoodie.table.ordering.fields": ordering,
+            "hoodie.table.type": table_type,
+        }
+        for key, value in sugar.items():
+            if value is not None:
+                given[key] = value if isinstance(value, str) else ",".join(value)
+        warn_unknown(given)
+        arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        return cls._of(_native.NativeTable.create(str(uri), arrow_schema, given, dict(storage_options or {})))
+
+    def __repr__(self) -> str:
+        """Names the table's location."""
+        return f"Table({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The table's location."""
+        return self._native.uri
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns without Hudi's `_hoodie_*` columns."""
+        return self._native.schema()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the table says of itself: the content of `hoodie.properties`."""
+        return self._native.properties()
+
+    @property
+    def version(self) -> int:
+        """Table version: 6, 8 or 9."""
+        return self._native.version
+
+    @property
+    def timeline(self) -> Timeline:
+        """What was done to the table."""
+        return Timeline(self._native)
+
+    def file_slices(self, partition: str | None = None) -> list[FileSlice]:
+        """Lists the files of the newest snapshot.
+
+        Args:
+            partition: Only this partition path.
+
+        Returns:
+            The slices by partition and file id.
+        """
+        return [
+            FileSlice(p, file_id, begun, base, size or 0, tuple(logs), sum(log_sizes))
+            for p, file_id, begun, base, size, logs, log_sizes in self._native.file_slices(partition)
+        ]
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+        as_of: str | None = None,
+        query: str = "snapshot",
+    ) -> pa.RecordBatchReader:
+        """Streams rows. Files are read by several threads; the order of the rows is always the same.
+
+        Args:
+            columns: The columns wanted, in this order; all of them, Hudi's own first, when None.
+            filters: Only rows for which this holds; see `hoodoo.filters.Filters`. Partitions, row groups and pages
+                that cannot hold such a row are not read.
+            as_of: The table as it was: an instant (14 or 17 digits), `yyyy-MM-dd`, `yyyy-MM-dd HH:mm:ss[.SSS]`, or
+                seconds or milliseconds since 1970.
+            query: `snapshot`, or `read_optimized` to read base files only.
+
+        Returns:
+            A reader over the rows.
+
+        Raises:
+            SchemaError: A column that is not there.
+            InvalidOptionError: A malformed filter, instant or query.
+            UnsupportedError: A snapshot of a merge-on-read table with log files.
+            CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
+        """
+        if query not in ("snapshot", "read_optimized"):
+            message = f"{query!r} is no query type. Use 'snapshot' or 'read_optimized'"
+            raise InvalidOptionError(message)
+        condition = native_filter(filters, self._native.scan_schema()) if filters else None
+        wanted = list(columns) if columns is not None else None
+        return self._native.scan(wanted, condition, None if as_of is None else str(as_of), query == "read_optimized")
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+        as_of: str | None = None,
+        query: str = "snapshot",
+    ) -> pa.Table:
+        """Reads rows into memory. Takes the arguments of `scan`."""
+        return self.scan(columns, filters, as_of, query).read_all()
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+        as_of: str | None = None,
+        query: str = "snapshot",
+    ) -> pd.DataFrame:
+        """Reads rows into a pandas DataFrame. Takes the arguments of `scan`."""
+        return self.to_arrow(columns, filters, as_of, query).to_pandas()
+
+    def changes(
+        self,
+        since: str,
+        until: str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> pa.RecordBatchReader:
+        """Streams the rows that were written in a range of time, each key in its last version of the range.
+
+        Rows that were deleted give nothing. As in Hudi's incremental query, rows are looked for in the snapshot at the
+        end of the range.
+
+        Args:
+            since: Completion time after which a commit counts, such as a `Commit.completed`; `"0"` for all. In tables
+                of version 6, a requested time.
+            until: Completion time of the last commit that counts; the newest when None.
+            columns: See `scan`.
+            filters: See `scan`.
+
+        Returns:
+            A reader over the rows.
+
+        Raises:
+            UnsupportedError: A table without Hudi's own columns.
+            InvalidOptionError: Times that are not digits.
+        """
+        condition = native_filter(filters, self._native.scan_schema()) if filters else None
+        wanted = list(columns) if columns is not None else None
+        return self._native.changes(str(since), None if until is None else str(until), wanted, condition)
+
+    def upsert(self, data: Rows) -> Commit:
+        """Inserts new rows and merges rows whose key is there already.
+
+        Args:
+            data: See `hoodoo.arrow_input.Rows`. A true `_hoodie_is_deleted` deletes the row.
+
+        Returns:
+            What was done.
+
+        Raises:
+            SchemaError: Columns or types that do not fit, null keys.
+            UnsupportedError: A table that hoodoo cannot write.
+            ConflictError: Another writer got in between.
+        """
+        return self._write("upsert", data)
+
+    def insert(self, data: Rows) -> Commit:
+        """Adds rows without looking for their keys. Small files are filled up first. See `upsert`."""
+        return self._write("insert", data)
+
+    def bulk_insert(self, data: Rows, sort_by: str | Sequence[str] | None = None) -> Commit:
+        """Adds rows in new files of full size, without looking for their keys.
+
+        Args:
+            data: See `upsert`.
+            sort_by: Columns by which the rows of each partition are sorted.
+        """
+        options = {}
+        if sort_by is not None:
+            columns = sort_by if isinstance(sort_by, str) else ",".join(sort_by)
+            options["hoodie.bulkinsert.user.defined.partitioner.sort.columns"] = columns
+        return self._write("bulk_insert", data, options)
+
+    def delete(self, data: Rows) -> Commit:
+        """Deletes rows by key.
+
+        Args:
+            data: Rows with the key columns; with the partition columns too, only rows of these partitions are looked
+                for. A plain list of values stands for the key of a table with one key column.
+        """
+        return self._write("delete", self._keys(data))
+
+    def insert_overwrite(self, data: Rows) -> Commit:
+        """Replaces all rows of the partitions that the data touch. See `upsert`."""
+        return self._write("insert_overwrite", data)
+
+    def insert_overwrite_table(self, data: Rows) -> Commit:
+        """Replaces all rows of the table. See `upsert`."""
+        return self._write("insert_overwrite_table", data)
+
+    def delete_partitions(self, partitions: Sequence[str]) -> Commit:
+        """Deletes whole partitions.
+
+        Args:
+            partitions: Partition paths such as `city=sf`; `*` stands for any text.
+        """
+        if isinstance(partitions, str):
+            partitions = [partitions]
+        return Commit.from_native(self._native.write("delete_partition", None, list(partitions)))
+
+    def verify(self) -> Report:
+        """Checks every invariant that is known: instants, files, sizes, footers, keys, left-overs.
+
+        Returns:
+            What was found. Nothing is changed.
+        """
+        problems, checked = self._native.verify()
+        order = {"error": 0, "warning": 1}
+        found = sorted((Problem(*row) for row in problems), key=lambda p: (order.get(p.severity, 2), p.subject))
+        return Report(tuple(found), checked)
+
+    def _write(self, operation: str, data: Rows, options: dict[str, str] | None = None) -> Commit:
+        native = self._native.with_options(options) if options else self._native
+        reader = record_batch_reader(data, native.schema())
+        return Commit.from_native(native.write(operation, reader))
+
+    def _keys(self, data: Rows) -> Rows:
+        if not isinstance(data, list | tuple | set) or not data or isinstance(next(iter(data)), Mapping | pa.RecordBatch):
+            return data
+        fields = [f for f in self.options.get("hoodie.table.recordkey.fields", "").split(",") if f]
+        if len(fields) != 1:
+            message = f"the key has {len(fields)} columns. Give rows with the columns {', '.join(fields)}"
+            raise InvalidOptionError(message)
+        return {fields[0]: list(data)}

@@ -1,0 +1,38 @@
+//! Errors of the core as exceptions of `hoodoo.exceptions`.
+
+use hoodoo::{Error, ErrorKind};
+use pyo3::PyErr;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
+
+fn class_of(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::TableNotFound => "TableNotFoundError",
+        ErrorKind::InvalidOption => "InvalidOptionError",
+        ErrorKind::Schema => "SchemaError",
+        ErrorKind::Corrupt => "CorruptFileError",
+        ErrorKind::Conflict => "ConflictError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Storage | ErrorKind::NotFound | ErrorKind::AlreadyExists => "StorageError",
+        ErrorKind::Lock => "LockError",
+    }
+}
+
+/// The Python exception of an error, with its context in `.context` and whether to try again in `.retryable`.
+pub fn to_py(error: Error) -> PyErr {
+    Python::attach(|py| build(py, &error).unwrap_or_else(|_| PyRuntimeError::new_err(error.to_string())))
+}
+
+fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = py.import("hoodoo.exceptions")?.getattr(class_of(error.kind()))?;
+    let class = class.cast_into::<PyType>()?;
+    let context = PyDict::new(py);
+    for (name, value) in error.context() {
+        context.set_item(name, value)?;
+    }
+    let value = class.call1((error.to_string(),))?;
+    value.setattr("context", context)?;
+    value.setattr("retryable", error.is_retryable())?;
+    Ok(PyErr::from_value(value))
+}

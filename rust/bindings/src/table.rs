@@ -1,0 +1,219 @@
+//! Tables: reading, writing, timeline.
+
+use arrow::array::RecordBatchReader;
+use arrow::datatypes::Schema;
+use arrow::ffi_stream::RecordBatchStreamReader;
+use arrow_pyarrow::{IntoPyArrow, PyArrowType, ToPyArrow};
+use hoodoo::client;
+use hoodoo::format::instant::{Action, Instant, State};
+use hoodoo::table::options::KEYS;
+use hoodoo::table::scan::ScanRequest;
+use hoodoo::table::{BatchStream, HudiTable, Options, commit_metadata};
+use hoodoo::write::{Operation, WriteRequest};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::to_py;
+use crate::from_python::{TextMap, predicate};
+use crate::to_python;
+
+/// An open table.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeTable {
+    table: HudiTable,
+}
+
+type InstantRow = (String, Option<String>, &'static str, &'static str);
+type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String>, Vec<u64>);
+
+#[pymethods]
+impl NativeTable {
+    #[staticmethod]
+    fn open(py: Python<'_>, uri: &str, options: TextMap, storage_options: TextMap) -> PyResult<Self> {
+        let table = py.detach(|| HudiTable::open(uri, options, &storage_options)).map_err(to_py)?;
+        Ok(Self { table })
+    }
+
+    #[staticmethod]
+    fn create(
+        py: Python<'_>,
+        uri: &str,
+        schema: PyArrowType<Schema>,
+        options: TextMap,
+        storage_options: TextMap,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| client::create_table(uri, &schema.0, options, &storage_options));
+        Ok(Self { table: made.map_err(to_py)? })
+    }
+
+    #[staticmethod]
+    fn open_or_create(
+        py: Python<'_>,
+        uri: &str,
+        schema: PyArrowType<Schema>,
+        options: TextMap,
+        storage_options: TextMap,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| client::open_or_create(uri, &schema.0, options, &storage_options));
+        Ok(Self { table: made.map_err(to_py)? })
+    }
+
+    fn with_options(&self, options: TextMap) -> PyResult<Self> {
+        Ok(Self { table: self.table.with_options(&options).map_err(to_py)? })
+    }
+
+    #[getter]
+    fn uri(&self) -> &str {
+        self.table.storage().uri()
+    }
+
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(py.detach(|| self.table.reload()).map_err(to_py)?.config().version())
+    }
+
+    /// What `hoodie.properties` says now.
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let table = py.detach(|| self.table.reload()).map_err(to_py)?;
+        let dict = PyDict::new(py);
+        for (key, value) in table.config().properties().iter() {
+            dict.set_item(key, value)?;
+        }
+        Ok(dict)
+    }
+
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let schema = py.detach(|| self.table.schema()).map_err(to_py)?;
+        schema.as_ref().to_pyarrow(py)
+    }
+
+    /// The columns that a scan gives back.
+    fn scan_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let plan = py.detach(|| self.table.plan_scan(&ScanRequest { read_optimized: true, ..Default::default() }));
+        plan.map_err(to_py)?.schema.as_ref().to_pyarrow(py)
+    }
+
+    #[pyo3(signature = (columns=None, filters=None, as_of=None, read_optimized=false))]
+    fn scan<'py>(
+        &self,
+        py: Python<'py>,
+        columns: Option<Vec<String>>,
+        filters: Option<Bound<'py, PyAny>>,
+        as_of: Option<String>,
+        read_optimized: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let predicate = filters.as_ref().map(predicate).transpose()?;
+        let request = ScanRequest { columns, predicate, as_of, read_optimized };
+        let stream = py.detach(|| self.table.reload().and_then(|t| t.scan(&request))).map_err(to_py)?;
+        reader(py, stream)
+    }
+
+    #[pyo3(signature = (since, until=None, columns=None, filters=None))]
+    fn changes<'py>(
+        &self,
+        py: Python<'py>,
+        since: &str,
+        until: Option<&str>,
+        columns: Option<Vec<String>>,
+        filters: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let predicate = filters.as_ref().map(predicate).transpose()?;
+        let request = ScanRequest { columns, predicate, ..Default::default() };
+        let stream = py.detach(|| self.table.reload().and_then(|t| t.changes(since, until, &request)));
+        reader(py, stream.map_err(to_py)?)
+    }
+
+    #[pyo3(signature = (operation, data=None, partitions=Vec::new()))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        operation: &str,
+        data: Option<PyArrowType<RecordBatchStreamReader>>,
+        partitions: Vec<String>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let operation = Operation::parse(operation).map_err(to_py)?;
+        let data = data.map(|d| Box::new(d.0) as Box<dyn RecordBatchReader + Send>);
+        let request = WriteRequest { operation, data, partitions };
+        let outcome = py.detach(|| client::write(&self.table, request)).map_err(to_py)?;
+        to_python::commit(py, &outcome)
+    }
+
+    #[pyo3(signature = (partition=None))]
+    fn file_slices(&self, py: Python<'_>, partition: Option<&str>) -> PyResult<Vec<SliceRow>> {
+        let slices = py.detach(|| self.table.file_slices(partition)).map_err(to_py)?;
+        Ok(slices.iter().map(to_python::file_slice).collect())
+    }
+
+    fn instants(&self, py: Python<'_>) -> PyResult<Vec<InstantRow>> {
+        let timeline = py.detach(|| self.table.timeline()).map_err(to_py)?;
+        Ok(timeline.instants().iter().map(to_python::instant).collect())
+    }
+
+    /// Archived instants as (requested, completed, action, state).
+    fn history(&self, py: Python<'_>) -> PyResult<Vec<InstantRow>> {
+        use hoodoo::timeline::history::{HistoryReader, LoadMode};
+        let config = self.table.config().timeline();
+        let entries = py.detach(|| HistoryReader::new(self.table.storage(), config).read(None, None, LoadMode::Action));
+        let row = |e: hoodoo::timeline::history::HistoryEntry| {
+            (e.requested, Some(e.completed), e.action.name(), State::Completed.name())
+        };
+        Ok(entries.map_err(to_py)?.into_iter().map(row).collect())
+    }
+
+    /// The body of an instant as JSON text.
+    fn metadata(
+        &self,
+        py: Python<'_>,
+        requested: &str,
+        action: &str,
+        state: &str,
+        completed: Option<String>,
+    ) -> PyResult<String> {
+        let parsed = Action::parse(action).zip(state_of(state));
+        let (action, state) = parsed.ok_or_else(|| to_py(hoodoo::Error::invalid_option("no such action or state")))?;
+        let instant = Instant { requested: requested.to_owned(), action, state, completed };
+        let json = py.detach(|| {
+            let timeline = self.table.timeline()?;
+            commit_metadata::read_as_json(self.table.storage(), &timeline, &instant)
+        });
+        Ok(json.map_err(to_py)?.to_string())
+    }
+}
+
+fn state_of(name: &str) -> Option<State> {
+    [State::Requested, State::Inflight, State::Completed].into_iter().find(|s| s.name() == name)
+}
+
+fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
+    let reader: Box<dyn RecordBatchReader + Send> = Box::new(stream);
+    reader.into_pyarrow(py)
+}
+
+/// Every option that is known: (name, other spellings, support).
+#[pyfunction]
+pub fn option_keys() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
+    use hoodoo::table::options::Support;
+    KEYS.iter()
+        .map(|k| {
+            let support = match k.support {
+                Support::Yes => "yes",
+                Support::Harmless => "no effect",
+                Support::Only(_) => "refused",
+            };
+            (k.name, k.aliases.to_vec(), support)
+        })
+        .collect()
+}
+
+/// Checks options and gives back the keys that nobody here knows.
+#[pyfunction]
+pub fn unknown_options(options: TextMap) -> PyResult<Vec<String>> {
+    Ok(Options::new(options).map_err(to_py)?.unknown().to_vec())
+}
+
+/// The operation of a job that names none.
+#[pyfunction]
+pub fn default_operation(options: TextMap) -> PyResult<&'static str> {
+    let options = Options::new(options).map_err(to_py)?;
+    Ok(client::default_operation(&options).map_err(to_py)?.name())
+}

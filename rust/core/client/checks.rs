@@ -1,0 +1,126 @@
+//! May this job write to this table?
+
+use crate::error::{Error, Result};
+use crate::format::instant::Action;
+use crate::merge::MergeMode;
+use crate::table::merge_config::{parse_mode, payload_mode};
+use crate::table::{HudiTable, TableType};
+
+/// Options whose value has to be the table's, with the property that has it.
+const FIXED: [(&str, &str, &str); 9] = [
+    ("hoodie.table.name", "hoodie.table.name", ""),
+    ("hoodie.table.type", "hoodie.table.type", "COPY_ON_WRITE"),
+    ("hoodie.table.recordkey.fields", "hoodie.table.recordkey.fields", ""),
+    ("hoodie.table.ordering.fields", "hoodie.table.ordering.fields", ""),
+    ("hoodie.datasource.write.hive_style_partitioning", "hoodie.datasource.write.hive_style_partitioning", "false"),
+    ("hoodie.datasource.write.partitionpath.urlencode", "hoodie.datasource.write.partitionpath.urlencode", "false"),
+    ("hoodie.datasource.write.drop.partition.columns", "hoodie.datasource.write.drop.partition.columns", "false"),
+    ("hoodie.populate.meta.fields", "hoodie.populate.meta.fields", "true"),
+    ("hoodie.table.timeline.timezone", "hoodie.table.timeline.timezone", "LOCAL"),
+];
+
+/// Refuses a write that the table or this library cannot take.
+pub fn check_writable(table: &HudiTable) -> Result<()> {
+    let config = table.config();
+    let uri = table.storage().uri();
+    if config.version() < 8 {
+        return Err(Error::unsupported(format!("tables of version {} are read only here", config.version()))
+            .with("table", uri)
+            .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
+    }
+    if config.table_type() == TableType::MergeOnRead {
+        return Err(Error::unsupported("writing to MERGE_ON_READ tables is not supported").with("table", uri));
+    }
+    if config.get("hoodie.table.cdc.enabled").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+        return Err(
+            Error::unsupported("writing to tables with change data capture is not supported").with("table", uri)
+        );
+    }
+    config.merge_mode().map_err(|e| e.with("table", uri))?;
+    check_metadata_table(table)?;
+    check_conflicts(table)?;
+    if let Some(restore) = table.timeline()?.pending().find(|i| i.action == Action::Restore) {
+        return Err(Error::conflict("a restore of the table is not finished")
+            .with("table", uri)
+            .with("instant", restore)
+            .remedy("Finish the restore with Hudi first"));
+    }
+    Ok(())
+}
+
+/// A metadata table that is not kept up to date loses rows for its readers, silently and for good.
+fn check_metadata_table(table: &HudiTable) -> Result<()> {
+    let partitions = table.config().metadata_partitions();
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    let refuse = |what: &str, remedy: &str| {
+        Err(Error::unsupported(what)
+            .with("table", table.storage().uri())
+            .with("metadata", partitions.join(","))
+            .remedy(remedy))
+    };
+    if table.options().flag("hoodie.metadata.enable", true)? {
+        return refuse(
+            "the table has a metadata table, which hoodoo does not maintain yet",
+            "Pass hoodie.metadata.enable=false: the metadata table is then dropped, as Hudi does it, and the next Hudi writer that wants it builds it anew",
+        );
+    }
+    if !table.options().flag("hoodie.metadata.auto.delete.partitions", true)? {
+        return refuse(
+            "the table has a metadata table that may be neither maintained nor dropped",
+            "Leave hoodie.metadata.auto.delete.partitions at true",
+        );
+    }
+    Ok(())
+}
+
+fn check_conflicts(table: &HudiTable) -> Result<()> {
+    let (config, options) = (table.config(), table.options());
+    let mut conflicts = Vec::new();
+    for (option, property, default) in FIXED {
+        let Some(given) = options.get(option) else { continue };
+        let stored = config.get(property).unwrap_or(default);
+        if !normalized(given).eq_ignore_ascii_case(&normalized(stored)) {
+            conflicts.push(format!("{option}: given '{given}', the table has '{stored}'"));
+        }
+    }
+    if let Some(given) = options.get("hoodie.table.partition.fields") {
+        let names: Vec<&str> = given.split(',').map(|f| f.split(':').next().unwrap_or_default().trim()).collect();
+        let stored = config.partition_fields();
+        if names.iter().filter(|n| !n.is_empty()).ne(stored.iter()) {
+            conflicts
+                .push(format!("hoodie.table.partition.fields: given '{given}', the table has '{}'", stored.join(",")));
+        }
+    }
+    if let Some(conflict) = merge_conflict(table)? {
+        conflicts.push(conflict);
+    }
+    if conflicts.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid_option(format!("the options contradict the table: {}", conflicts.join("; ")))
+        .with("table", table.storage().uri())
+        .remedy("Leave these options out; the table keeps its own"))
+}
+
+fn merge_conflict(table: &HudiTable) -> Result<Option<String>> {
+    let stored = table.config().merge_mode()?;
+    let differs = |given: MergeMode, what: &str, value: &str| {
+        (given != stored).then(|| format!("{what}: '{value}' contradicts the table's merge mode"))
+    };
+    let options = table.options();
+    if let Some(mode) = options.get("hoodie.record.merge.mode") {
+        if let Some(conflict) = differs(parse_mode(mode)?, "hoodie.record.merge.mode", mode) {
+            return Ok(Some(conflict));
+        }
+    }
+    match options.get("hoodie.datasource.write.payload.class") {
+        Some(class) => Ok(differs(payload_mode(class)?, "hoodie.datasource.write.payload.class", class)),
+        None => Ok(None),
+    }
+}
+
+fn normalized(value: &str) -> String {
+    value.split(',').map(str::trim).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,92 @@
+//! The write client: what happens around a write.
+//!
+//! Checks against the table, rollback of failed writes, the write itself, and the services that go with it, in Hudi's
+//! order. The rooms `write` and `services` do not know each other; here they meet.
+
+mod checks;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatchReader;
+use arrow::datatypes::Schema;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::services::clean::clean;
+use crate::services::rollback::rollback_failed_writes;
+use crate::storage::{Storage, StorageOptions};
+use crate::table::{HudiTable, Options, TableSpec};
+use crate::timeline::SystemClock;
+use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
+
+pub use checks::check_writable;
+
+/// Creates a table.
+pub fn create_table(
+    uri: &str,
+    schema: &Schema,
+    options: BTreeMap<String, String>,
+    storage_options: &StorageOptions,
+) -> Result<HudiTable> {
+    let options = Options::new(options)?;
+    let storage = Storage::open(uri, storage_options)?;
+    TableSpec { options: &options, schema, keep_schema: true }.create(storage, Arc::new(SystemClock))
+}
+
+/// Opens the table, or creates it for data of this schema when there is none.
+pub fn open_or_create(
+    uri: &str,
+    schema: &Schema,
+    options: BTreeMap<String, String>,
+    storage_options: &StorageOptions,
+) -> Result<HudiTable> {
+    match HudiTable::open(uri, options.clone(), storage_options) {
+        Err(e) if e.kind() == ErrorKind::TableNotFound => {
+            let options = Options::new(options)?;
+            let storage = Storage::open(uri, storage_options)?;
+            TableSpec { options: &options, schema, keep_schema: false }.create(storage, Arc::new(SystemClock))
+        }
+        other => other,
+    }
+}
+
+/// Writes, with everything that goes before and after.
+pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
+    let table = table.reload()?;
+    check_writable(&table)?;
+    rollback_failed_writes(&table, &drop_metadata_table)?;
+    let outcome = match run_write(&table, request) {
+        Ok(outcome) => outcome,
+        Err(e) => {
+            // What the failed write left is invisible; removing it now spares the next writer the work.
+            if let Err(again) = rollback_failed_writes(&table, &drop_metadata_table) {
+                tracing::warn!("the failed write is left for the next writer to roll back: {again}");
+            }
+            return Err(e.with("table", table.storage().uri()));
+        }
+    };
+    after_commit(&table)?;
+    Ok(outcome)
+}
+
+/// Inline services after a commit.
+pub fn after_commit(table: &HudiTable) -> Result<()> {
+    let options = table.options();
+    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
+        clean(table, &drop_metadata_table)
+            .map_err(|e| Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e))?;
+    }
+    Ok(())
+}
+
+/// The operation of a job that names none: rows without keys are only ever added.
+pub fn default_operation(options: &Options) -> Result<Operation> {
+    match options.get("hoodie.datasource.write.operation") {
+        Some(name) => Operation::parse(name),
+        None if options.get("hoodie.table.recordkey.fields").is_none() => Ok(Operation::BulkInsert),
+        None => Ok(Operation::Upsert),
+    }
+}
+
+/// Data to write.
+pub type Data = Box<dyn RecordBatchReader + Send>;

@@ -1,0 +1,110 @@
+//! Which file each new row goes to. Pure: no storage.
+//!
+//! As Hudi has it: small base files are filled up to the target size first, in the order they are given; what is left
+//! makes new file groups of the target size. The size of a record is an average that an earlier commit tells.
+
+use super::config::WriteConfig;
+use crate::format::avro::metadata::WriteStat;
+
+/// A base file that takes inserts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmallFile {
+    /// The file group.
+    pub file_id: String,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// Where the inserts of one partition go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assignment {
+    /// File groups that are there, with the number of rows each takes.
+    pub existing: Vec<(String, usize)>,
+    /// Rows of each new file group.
+    pub new: Vec<usize>,
+}
+
+/// Assigns `rows` inserts.
+pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], record_size: u64) -> Assignment {
+    let mut out = Assignment::default();
+    let mut left = rows;
+    for file in small.iter().filter(|f| f.size < config.small_file_limit) {
+        let room = config.max_file_size.saturating_sub(file.size) / record_size.max(1);
+        let taken = usize::try_from(room).unwrap_or(usize::MAX).min(left);
+        if taken > 0 {
+            out.existing.push((file.file_id.clone(), taken));
+            left -= taken;
+        }
+    }
+    let per_file = if config.insert_auto_split {
+        config.max_file_size.div_ceil(record_size.max(1))
+    } else {
+        config.insert_split_size
+    };
+    let per_file = usize::try_from(per_file).unwrap_or(usize::MAX).max(1);
+    if left > 0 {
+        let files = left.div_ceil(per_file);
+        // Even shares: the last file is not a sliver.
+        let (share, more) = (left / files, left % files);
+        out.new.extend((0..files).map(|f| share + usize::from(f < more)));
+    }
+    out
+}
+
+/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first.
+pub fn average_record_size<'a>(config: &WriteConfig, commits: impl Iterator<Item = &'a [WriteStat]>) -> u64 {
+    let enough = (config.record_size_threshold * config.small_file_limit as f64) as u64;
+    for stats in commits {
+        let sum = |value: fn(&WriteStat) -> Option<i64>| {
+            stats.iter().filter_map(value).filter_map(|v| u64::try_from(v).ok()).sum::<u64>()
+        };
+        let (bytes, records) = (sum(|s| s.total_write_bytes), sum(|s| s.num_writes));
+        if bytes > enough && records > 0 {
+            return bytes.div_ceil(records).max(1);
+        }
+    }
+    config.record_size_estimate
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::table::Options;
+
+    fn config(pairs: &[(&str, &str)]) -> WriteConfig {
+        let given = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        WriteConfig::new(&Options::new(given).unwrap()).unwrap()
+    }
+
+    fn small(id: &str, size: u64) -> SmallFile {
+        SmallFile { file_id: id.into(), size }
+    }
+
+    #[test]
+    fn small_files_are_filled_first() {
+        let c = config(&[("hoodie.parquet.max.file.size", "1000"), ("hoodie.parquet.small.file.limit", "800")]);
+        let got = assign_inserts(&c, 100, &[small("a", 500), small("b", 900), small("c", 100)], 10);
+        assert_eq!(got.existing, [("a".to_owned(), 50), ("c".to_owned(), 50)]);
+        assert!(got.new.is_empty());
+        let got = assign_inserts(&c, 350, &[small("a", 500)], 10);
+        assert_eq!((got.existing.len(), got.new), (1, vec![100, 100, 100]));
+    }
+
+    #[test]
+    fn no_file_is_small_at_limit_zero() {
+        let c = config(&[("hoodie.parquet.small.file.limit", "0")]);
+        assert!(assign_inserts(&c, 5, &[small("a", 0)], 10).existing.is_empty());
+    }
+
+    #[test]
+    fn a_commit_that_wrote_enough_tells_the_size() {
+        let c = config(&[("hoodie.parquet.small.file.limit", "1000")]);
+        let stat = |bytes, records| {
+            vec![WriteStat { total_write_bytes: Some(bytes), num_writes: Some(records), ..Default::default() }]
+        };
+        let (little, much) = (stat(900, 9), stat(3000, 100));
+        assert_eq!(average_record_size(&c, [little.as_slice(), much.as_slice()].into_iter()), 30);
+        assert_eq!(average_record_size(&c, [little.as_slice()].into_iter()), 1024);
+    }
+}

@@ -1,0 +1,164 @@
+//! The instant of a write, from requested to completed.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::config::Operation;
+use crate::error::{Error, Result};
+use crate::file_group::markers::{delete_markers, marked_files};
+use crate::format::avro::metadata::{
+    CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, WriteStat, encode,
+};
+use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::instant::{Action, Instant};
+use crate::storage::Storage;
+use crate::table::{HudiTable, TableConfig};
+use crate::timeline::{TimeZone, TimelineWriter, format_instant};
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommitOutcome {
+    /// Requested time of the commit.
+    pub instant: String,
+    /// Completion time.
+    pub completed: String,
+    /// Operation.
+    pub operation: &'static str,
+    /// The files that were written.
+    pub stats: Vec<WriteStat>,
+    /// File groups that were replaced, by partition.
+    pub replaced: BTreeMap<String, Vec<String>>,
+}
+
+/// A write that has its instant and is not committed yet.
+pub struct PendingCommit {
+    table: HudiTable,
+    timeline: TimelineWriter,
+    instant: Instant,
+    operation: Operation,
+}
+
+impl PendingCommit {
+    /// Takes an instant and puts it on the timeline.
+    pub fn request(table: &HudiTable, operation: Operation) -> Result<Self> {
+        let timeline = table.timeline_writer()?;
+        let action = if operation.replaces() { Action::ReplaceCommit } else { Action::Commit };
+        let instant = timeline.request(action, |_| match operation {
+            Operation::DeletePartition => encode(&RequestedReplaceMetadata {
+                operation_type: Some(operation.name().into()),
+                extra_metadata: Some(BTreeMap::new()),
+                version: Some(1),
+                ..Default::default()
+            }),
+            _ if operation.replaces() => encode(&RequestedReplaceMetadata { version: None, ..Default::default() }),
+            _ => Ok(Vec::new()),
+        })?;
+        Ok(Self { table: table.clone(), timeline, instant, operation })
+    }
+
+    /// A write whose instant another part of it put on the timeline.
+    pub fn resume(table: &HudiTable, operation: Operation, requested: &str) -> Result<Self> {
+        let timeline = table.timeline_writer()?;
+        let known = timeline.load()?.pending().find(|i| i.requested == requested).cloned();
+        let instant = known
+            .ok_or_else(|| Error::conflict("the write is no longer on the timeline").with("instant", requested))?;
+        Ok(Self { table: table.clone(), timeline, instant, operation })
+    }
+
+    /// Requested time of the write.
+    pub fn instant(&self) -> &str {
+        &self.instant.requested
+    }
+
+    /// Declares what the write will touch: per partition the rows that are new, per file group the rows that meet it.
+    pub fn start(&mut self, profile: BTreeMap<String, Vec<WriteStat>>) -> Result<()> {
+        let body = match self.operation {
+            Operation::BulkInsert => Vec::new(),
+            _ => encode(&CommitMetadata {
+                partition_to_write_stats: profile,
+                compacted: Some(false),
+                operation_type: Some(self.operation.name().into()),
+                ..Default::default()
+            })?,
+        };
+        self.instant = self.timeline.start(&self.instant, body)?;
+        Ok(())
+    }
+
+    /// Publishes the files that `stats` name. Files of task attempts that no stat names are removed first.
+    pub fn commit(
+        self,
+        stats: Vec<WriteStat>,
+        replaced: BTreeMap<String, Vec<String>>,
+        schema: &arrow::datatypes::Schema,
+    ) -> Result<CommitOutcome> {
+        let storage = self.table.storage();
+        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
+        for stat in &stats {
+            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
+        }
+        let avro = table_schema_to_avro(schema, self.table.config().name(), false)?;
+        let mut extra_metadata = BTreeMap::new();
+        if !schema.fields().is_empty() {
+            extra_metadata.insert("schema".to_owned(), avro);
+        }
+        let operation_type = Some(self.operation.name().to_owned());
+        let body = if self.operation.replaces() {
+            encode(&ReplaceCommitMetadata {
+                partition_to_write_stats: by_partition,
+                compacted: Some(false),
+                extra_metadata,
+                version: None,
+                operation_type,
+                partition_to_replace_file_ids: replaced.clone(),
+            })?
+        } else {
+            encode(&CommitMetadata {
+                partition_to_write_stats: by_partition,
+                compacted: Some(false),
+                extra_metadata,
+                version: None,
+                operation_type,
+            })?
+        };
+        let done = self.timeline.complete(&self.instant, body, |_| {
+            remove_unreported_files(storage, &self.instant.requested, &stats)?;
+            drop_metadata_table(&self.table)
+        })?;
+        // The commit stands; markers that cannot be removed now are removed by whoever cleans up next.
+        if let Err(e) = delete_markers(storage, &self.instant.requested) {
+            tracing::warn!("markers of {} are left behind: {e}", self.instant.requested);
+        }
+        Ok(CommitOutcome {
+            instant: done.requested,
+            completed: done.completed.unwrap_or_default(),
+            operation: self.operation.name(),
+            stats,
+            replaced,
+        })
+    }
+}
+
+/// Files of failed or doubled task attempts would be visible with the commit, so they go before it.
+fn remove_unreported_files(storage: &Storage, instant: &str, stats: &[WriteStat]) -> Result<()> {
+    let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+    for file in marked_files(storage, instant)?.unwrap_or_default() {
+        if !reported.contains(file.as_str()) {
+            storage.delete(&file)?;
+        }
+    }
+    Ok(())
+}
+
+/// What Hudi does to a metadata table that this write does not keep up to date: first the property, by which readers
+/// decide, then the folder. The caller holds the table lock.
+pub fn drop_metadata_table(table: &HudiTable) -> Result<()> {
+    let storage = table.storage();
+    let now = || format_instant(table.clock().now_ms(), TimeZone::Utc);
+    if !TableConfig::load(storage)?.metadata_partitions().is_empty() {
+        let empty = [("hoodie.table.metadata.partitions", ""), ("hoodie.table.metadata.partitions.inflight", "")];
+        TableConfig::update(storage, &empty, &now())?;
+    } else if !storage.has_files(".hoodie/metadata")? {
+        return Ok(());
+    }
+    storage.delete_folder(".hoodie/metadata")
+}

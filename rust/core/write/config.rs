@@ -1,0 +1,228 @@
+//! The options of a write, typed.
+
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileOptions, DictionaryUse, parse_codec};
+use crate::format::bloom::{BloomFilterType, BloomOptions, BloomSizing};
+use crate::table::Options;
+
+/// What a write does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// New rows; keys that are there already are not looked for.
+    Insert,
+    /// New rows in files of full size, sorted if asked.
+    BulkInsert,
+    /// New rows and new versions of rows.
+    Upsert,
+    /// Rows go, by key.
+    Delete,
+    /// New rows in place of all that is in their partitions.
+    InsertOverwrite,
+    /// New rows in place of all that is in the table.
+    InsertOverwriteTable,
+    /// Whole partitions go.
+    DeletePartition,
+}
+
+impl Operation {
+    /// Understands a value of `hoodie.datasource.write.operation`.
+    pub fn parse(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "insert" => Self::Insert,
+            "bulk_insert" => Self::BulkInsert,
+            "upsert" => Self::Upsert,
+            "delete" => Self::Delete,
+            "insert_overwrite" => Self::InsertOverwrite,
+            "insert_overwrite_table" => Self::InsertOverwriteTable,
+            "delete_partition" => Self::DeletePartition,
+            _ => {
+                return Err(Error::invalid_option(format!("'{name}' is no operation that can be written")).remedy(
+                    "Use upsert, insert, bulk_insert, delete, insert_overwrite, insert_overwrite_table or delete_partition",
+                ));
+            }
+        })
+    }
+
+    /// Hudi's name in commit metadata.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "INSERT",
+            Self::BulkInsert => "BULK_INSERT",
+            Self::Upsert => "UPSERT",
+            Self::Delete => "DELETE",
+            Self::InsertOverwrite => "INSERT_OVERWRITE",
+            Self::InsertOverwriteTable => "INSERT_OVERWRITE_TABLE",
+            Self::DeletePartition => "DELETE_PARTITION",
+        }
+    }
+
+    /// Whether it replaces file groups, and so completes as a replacecommit.
+    pub fn replaces(self) -> bool {
+        matches!(self, Self::InsertOverwrite | Self::InsertOverwriteTable | Self::DeletePartition)
+    }
+}
+
+/// How stored records are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexType {
+    /// By key within the partition, with bloom filters.
+    Bloom,
+    /// By key within the partition.
+    Simple,
+    /// By key in the whole table, with bloom filters.
+    GlobalBloom,
+    /// By key in the whole table.
+    GlobalSimple,
+}
+
+impl IndexType {
+    fn parse(name: &str) -> Result<Self> {
+        match name.to_ascii_uppercase().as_str() {
+            "BLOOM" => Ok(Self::Bloom),
+            "SIMPLE" => Ok(Self::Simple),
+            "GLOBAL_BLOOM" => Ok(Self::GlobalBloom),
+            "GLOBAL_SIMPLE" => Ok(Self::GlobalSimple),
+            other => Err(Error::unsupported(format!("index type {other} is not supported"))
+                .remedy("Use BLOOM, SIMPLE, GLOBAL_BLOOM or GLOBAL_SIMPLE in hoodie.index.type")),
+        }
+    }
+
+    /// Whether a key is unique in the table and not only in its partition.
+    pub fn is_global(self) -> bool {
+        matches!(self, Self::GlobalBloom | Self::GlobalSimple)
+    }
+}
+
+/// How `bulk_insert` orders rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SortMode {
+    /// As they come.
+    None,
+    /// By record key within each partition. (`GLOBAL_SORT`, `PARTITION_SORT` and the like come to the same here.)
+    Key,
+    /// By columns within each partition.
+    Columns(Vec<String>),
+}
+
+/// The options of a write.
+#[derive(Debug, Clone)]
+pub struct WriteConfig {
+    /// How stored records are found.
+    pub index: IndexType,
+    /// Global index: a row whose partition changed moves there.
+    pub update_partition_path: bool,
+    /// One record for each key of an upsert.
+    pub combine_before_upsert: bool,
+    /// One record for each key of an insert.
+    pub combine_before_insert: bool,
+    /// Inserts into a small file keep rows of a key that the file holds already.
+    pub allow_duplicates_on_insert: bool,
+    /// Columns that the data lack become null.
+    pub null_for_missing: bool,
+    /// Target size of a base file in bytes.
+    pub max_file_size: u64,
+    /// Base files smaller than this take inserts; 0: none does.
+    pub small_file_limit: u64,
+    /// Rows of a new file when they are not derived from the size of records.
+    pub insert_split_size: u64,
+    /// Whether they are.
+    pub insert_auto_split: bool,
+    /// Bytes of a record while the table cannot tell.
+    pub record_size_estimate: u64,
+    /// A commit tells the size of a record when it wrote more than this share of `small_file_limit`.
+    pub record_size_threshold: f64,
+    /// Order of `bulk_insert`.
+    pub sort: SortMode,
+    /// How base files are written.
+    pub base_file: BaseFileOptions,
+}
+
+impl WriteConfig {
+    /// Reads and checks the options.
+    pub fn new(options: &Options) -> Result<Self> {
+        let index = IndexType::parse(options.get("hoodie.index.type").unwrap_or("SIMPLE"))?;
+        let update_key = match index {
+            IndexType::GlobalBloom | IndexType::Bloom => "hoodie.bloom.index.update.partition.path",
+            IndexType::GlobalSimple | IndexType::Simple => "hoodie.simple.index.update.partition.path",
+        };
+        let max_file_size = options.number("hoodie.parquet.max.file.size", 120u64 << 20)?;
+        if max_file_size == 0 {
+            return Err(
+                Error::invalid_option("hoodie.parquet.max.file.size is 0").remedy("Set it to a number of bytes")
+            );
+        }
+        let small_file_limit = options.number("hoodie.parquet.small.file.limit", 100i64 << 20)?;
+        Ok(Self {
+            index,
+            update_partition_path: options.flag(update_key, true)?,
+            combine_before_upsert: options.flag("hoodie.combine.before.upsert", true)?,
+            combine_before_insert: options.flag("hoodie.combine.before.insert", false)?,
+            allow_duplicates_on_insert: options.flag("hoodie.merge.allow.duplicate.on.inserts", true)?,
+            null_for_missing: options.flag("hoodie.write.set.null.for.missing.columns", false)?
+                || options.flag("hoodie.datasource.write.reconcile.schema", false)?,
+            max_file_size,
+            small_file_limit: u64::try_from(small_file_limit).unwrap_or(0),
+            insert_split_size: options.number("hoodie.copyonwrite.insert.split.size", 500_000u64)?.max(1),
+            insert_auto_split: options.flag("hoodie.copyonwrite.insert.auto.split", true)?,
+            record_size_estimate: options.number("hoodie.copyonwrite.record.size.estimate", 1024u64)?.max(1),
+            record_size_threshold: options.number("hoodie.record.size.estimation.threshold", 1.0f64)?,
+            sort: sort_mode(options)?,
+            base_file: base_file_options(options)?,
+        })
+    }
+}
+
+fn sort_mode(options: &Options) -> Result<SortMode> {
+    if let Some(columns) = options.get("hoodie.bulkinsert.user.defined.partitioner.sort.columns") {
+        return Ok(SortMode::Columns(columns.split(',').map(|c| c.trim().to_owned()).collect()));
+    }
+    match options.get("hoodie.bulkinsert.sort.mode").unwrap_or("NONE").to_ascii_uppercase().as_str() {
+        "NONE" | "PARTITION_PATH_REPARTITION" => Ok(SortMode::None),
+        "GLOBAL_SORT" | "PARTITION_SORT" | "PARTITION_PATH_REPARTITION_AND_SORT" => Ok(SortMode::Key),
+        other => Err(Error::invalid_option(format!("'{other}' is no sort mode")).remedy(
+            "Use NONE, GLOBAL_SORT, PARTITION_SORT, PARTITION_PATH_REPARTITION or PARTITION_PATH_REPARTITION_AND_SORT",
+        )),
+    }
+}
+
+fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
+    let mut base = BaseFileOptions::default();
+    if let Some(codec) = options.get("hoodie.parquet.compression.codec") {
+        base.codec = parse_codec(codec)?;
+    }
+    if options.get("hoodie.parquet.block.size").is_some() {
+        base.row_group_bytes = options.number("hoodie.parquet.block.size", base.row_group_bytes)?.max(1);
+    }
+    base.page_bytes = options.number("hoodie.parquet.page.size", base.page_bytes)?.max(1);
+    if let Some(dictionary) = options.get("hoodie.parquet.dictionary.enabled") {
+        base.dictionary = match dictionary.eq_ignore_ascii_case("false") {
+            true => DictionaryUse::Never,
+            false => DictionaryUse::Auto,
+        };
+    }
+    base.bloom = match options.flag("hoodie.parquet.bloom.filter.enabled", true)? {
+        true => Some(bloom_options(options)?),
+        false => None,
+    };
+    Ok(base)
+}
+
+fn bloom_options(options: &Options) -> Result<BloomOptions> {
+    let mut bloom = BloomOptions::default();
+    if let Some(kind) = options.get("hoodie.bloom.index.filter.type") {
+        bloom.filter_type = BloomFilterType::parse(kind)?;
+    }
+    bloom.fpp = options.number("hoodie.index.bloom.fpp", bloom.fpp)?;
+    if !(bloom.fpp > 0.0 && bloom.fpp < 1.0) {
+        return Err(Error::invalid_option("hoodie.index.bloom.fpp is not between 0 and 1"));
+    }
+    let sized = ["hoodie.index.bloom.num_entries", "hoodie.bloom.index.filter.dynamic.max.entries"];
+    if sized.iter().any(|key| options.get(key).is_some()) {
+        let [entries, most] = sized;
+        bloom.sizing = BloomSizing::Configured {
+            entries: options.number(entries, 60_000)?,
+            max_entries: options.number(most, 100_000)?,
+        };
+    }
+    Ok(bloom)
+}

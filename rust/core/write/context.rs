@@ -1,0 +1,183 @@
+//! What every unit of a write shares.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+
+use super::config::WriteConfig;
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::markers::{MarkerType, create_marker, marker_folder};
+use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::format::avro::schema::{record_name, record_namespace, table_schema_to_avro};
+use crate::merge::{MergeMode, OrderingValues};
+use crate::storage::{FileWriter, Storage};
+use crate::table::{HudiTable, with_meta_columns};
+
+/// One write, as its units see it.
+#[derive(Clone)]
+pub struct WriteContext {
+    /// The table's files.
+    pub storage: Storage,
+    /// Requested time of the write.
+    pub instant: String,
+    /// The table's columns after this write, without meta columns.
+    pub data_schema: SchemaRef,
+    /// The columns of base files.
+    pub file_schema: SchemaRef,
+    /// How records are merged.
+    pub mode: MergeMode,
+    /// Columns that order records.
+    pub ordering_fields: Vec<String>,
+    /// Partition columns whose stored value is kept when a row is updated (global index without moves).
+    pub kept_partition_columns: Vec<String>,
+    /// Whether meta columns are filled.
+    pub populate_meta: bool,
+    /// Whether the partition metadata file is a Parquet file.
+    pub parquet_partition_metadata: bool,
+    /// Options.
+    pub config: WriteConfig,
+    /// Threads for the columns of one file.
+    pub file_threads: usize,
+}
+
+impl WriteContext {
+    /// The context of a write to a table whose columns become `data_schema`.
+    pub fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
+        let settings = table.config();
+        let dropped = if settings.drops_partition_columns() { settings.partition_fields() } else { Vec::new() };
+        let stored = data_schema.fields().iter().filter(|f| !dropped.contains(f.name())).cloned();
+        let stored = Schema::new(stored.collect::<Fields>());
+        let file_schema = with_meta_columns(&stored);
+        let avro_schema = table_schema_to_avro(&stored, settings.name(), true)?;
+        let populate_meta = settings.populates_meta_fields();
+        let mut config = config;
+        config.base_file.avro_schema = Some(avro_schema);
+        config.base_file.message_name =
+            format!("{}.{}", record_namespace(settings.name()), record_name(settings.name()));
+        if !populate_meta {
+            config.base_file.bloom = None;
+        }
+        Ok(Self {
+            storage: table.storage().clone(),
+            instant: instant.to_owned(),
+            file_schema,
+            mode: settings.merge_mode()?,
+            ordering_fields: settings.ordering_fields(),
+            kept_partition_columns: Vec::new(),
+            populate_meta,
+            parquet_partition_metadata: settings.partition_metadata_as_parquet(),
+            data_schema,
+            config,
+            file_threads: 1,
+        })
+    }
+
+    /// The ordering values of rows; none when the table has no ordering columns.
+    pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
+        ordering_values(batch, &self.ordering_fields)
+    }
+
+    /// Marks and starts a base file.
+    pub fn start_file(&self, path: &str, kind: MarkerType) -> Result<BaseFileWriter<FileWriter>> {
+        create_marker(&self.storage, &self.instant, path, kind)?;
+        let sink = self.storage.writer(path)?;
+        let options = BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() };
+        BaseFileWriter::try_new(sink, self.file_schema.clone(), options).map_err(|e| e.with("file", path))
+    }
+
+    /// Publishes a base file, unless the write was given up meanwhile. Returns its size.
+    pub fn finish_file(&self, path: &str, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
+        let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
+        // A task that outlived its write must not leave a file behind: the markers go when the write is over.
+        if !self.storage.has_files(&marker_folder(&self.instant))? {
+            return Err(Error::conflict("the write was committed or rolled back while a task was still at work")
+                .with("instant", &self.instant)
+                .with("file", path));
+        }
+        let bytes = sink.finish()?;
+        Ok((stats.rows, bytes))
+    }
+
+    /// Makes the partition metadata file when the partition is new.
+    pub fn ensure_partition(&self, partition: &str) -> Result<()> {
+        let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
+        let name = if self.parquet_partition_metadata {
+            ".hoodie_partition_metadata.parquet"
+        } else {
+            ".hoodie_partition_metadata"
+        };
+        let path = join(partition, name);
+        if self.storage.exists(&path)? {
+            return Ok(());
+        }
+        let content = if self.parquet_partition_metadata {
+            parquet_partition_metadata(&self.instant, depth)?
+        } else {
+            format!("#partition metadata\ncommitTime={}\npartitionDepth={depth}\n", self.instant).into_bytes()
+        };
+        match self.storage.create(&path, content) {
+            // Another unit of this write was first.
+            Err(e) if e.kind() == crate::error::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The ordering values of rows.
+pub fn ordering_values(batch: &RecordBatch, fields: &[String]) -> Result<OrderingValues> {
+    let mut columns = Vec::with_capacity(fields.len());
+    for name in fields {
+        let column = batch
+            .column_by_name(name)
+            .ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))?;
+        columns.push(column.clone());
+    }
+    OrderingValues::try_new(columns)
+}
+
+/// A path below a partition.
+pub fn join(partition: &str, name: &str) -> String {
+    if partition.is_empty() { name.to_owned() } else { format!("{partition}/{name}") }
+}
+
+/// A write stat whose counters are zero, as Hudi writes them, and not null.
+pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
+    let zero = Some(0);
+    WriteStat {
+        file_id: Some(file_id.to_owned()),
+        partition_path: Some(partition.to_owned()),
+        prev_commit: Some("null".into()),
+        num_writes: zero,
+        num_deletes: zero,
+        num_update_writes: zero,
+        total_write_bytes: zero,
+        total_write_errors: zero,
+        total_log_records: zero,
+        total_updated_records_compacted: zero,
+        num_inserts: zero,
+        total_log_blocks: zero,
+        total_corrupt_log_block: zero,
+        total_rollback_blocks: zero,
+        file_size_in_bytes: zero,
+        total_log_files_compacted: zero,
+        total_log_read_time_ms: zero,
+        total_log_size_compacted: zero,
+        num_updates: zero,
+        runtime_stats: Some(RuntimeStats { total_scan_time: zero, total_create_time: zero, total_upsert_time: zero }),
+        ..Default::default()
+    }
+}
+
+fn parquet_partition_metadata(instant: &str, depth: usize) -> Result<Vec<u8>> {
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::metadata::KeyValue;
+    let schema = Arc::new(Schema::new(vec![Field::new("dummy", DataType::Utf8, true)]));
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, schema, None)?;
+    writer.append_key_value_metadata(KeyValue::new("commitTime".into(), instant.to_owned()));
+    writer.append_key_value_metadata(KeyValue::new("partitionDepth".into(), depth.to_string()));
+    writer.close()?;
+    Ok(bytes)
+}

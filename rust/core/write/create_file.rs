@@ -1,0 +1,86 @@
+//! Base files of new file groups.
+
+use std::time::Instant as Stopwatch;
+
+use arrow::array::RecordBatch;
+
+use super::context::{WriteContext, empty_stat, join};
+use super::incoming::Incoming;
+use super::merge_file::{file_columns, gather, meta_columns};
+use crate::error::Result;
+use crate::file_group::base::BaseFileWriter;
+use crate::file_group::markers::MarkerType;
+use crate::file_group::{BaseFile, new_file_id};
+use crate::format::avro::metadata::WriteStat;
+use crate::merge::RowRef;
+use crate::storage::FileWriter;
+
+/// Rows written between two looks at the size of the file.
+const CHUNK_ROWS: usize = 16_384;
+
+struct OpenFile {
+    file_id: String,
+    name: String,
+    path: String,
+    writer: BaseFileWriter<FileWriter>,
+    rows: usize,
+    started: Stopwatch,
+}
+
+/// Writes rows into new base files of a partition; a file that reaches the target size is followed by another.
+pub fn create_files(
+    context: &WriteContext,
+    partition: &str,
+    incoming: &Incoming,
+    rows: &[RowRef],
+    task: usize,
+    token: &str,
+) -> Result<Vec<WriteStat>> {
+    context.ensure_partition(partition)?;
+    let mut stats = Vec::new();
+    let mut open: Option<OpenFile> = None;
+    for chunk in rows.chunks(CHUNK_ROWS) {
+        let mut file = match open.take() {
+            Some(file) => file,
+            None => start(context, partition, token)?,
+        };
+        let new = gather(incoming, chunk, context)?;
+        let positions: Vec<usize> = (file.rows..file.rows + chunk.len()).collect();
+        let meta = meta_columns(context, task, partition, &new.keys, &positions);
+        let columns = file_columns(context, &new.data, meta, &file.name)?;
+        file.writer.write(&RecordBatch::try_new(context.file_schema.clone(), columns)?)?;
+        file.rows += chunk.len();
+        if file.writer.bytes_written_estimate() >= context.config.max_file_size {
+            stats.push(finish(context, partition, file)?);
+        } else {
+            open = Some(file);
+        }
+    }
+    if let Some(file) = open {
+        stats.push(finish(context, partition, file)?);
+    }
+    Ok(stats)
+}
+
+fn start(context: &WriteContext, partition: &str, token: &str) -> Result<OpenFile> {
+    let file_id = new_file_id(0);
+    let name = BaseFile::file_name(&file_id, token, &context.instant);
+    let path = join(partition, &name);
+    let writer = context.start_file(&path, MarkerType::Create)?;
+    Ok(OpenFile { file_id, name, path, writer, rows: 0, started: Stopwatch::now() })
+}
+
+fn finish(context: &WriteContext, partition: &str, file: OpenFile) -> Result<WriteStat> {
+    let (rows, bytes) = context.finish_file(&file.path, file.writer)?;
+    let mut stat = empty_stat(partition, &file.file_id);
+    let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
+    stat.path = Some(file.path);
+    stat.num_writes = count(rows);
+    stat.num_inserts = count(rows);
+    stat.total_write_bytes = count(bytes);
+    stat.file_size_in_bytes = count(bytes);
+    if let Some(runtime) = &mut stat.runtime_stats {
+        runtime.total_create_time = i64::try_from(file.started.elapsed().as_millis()).ok();
+    }
+    Ok(stat)
+}

@@ -1,0 +1,195 @@
+//! Rows on their way into the table: brought to its schema, with key, partition, ordering value and delete mark.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+
+use super::config::Operation;
+use super::context::ordering_values;
+use crate::error::{Error, Result};
+use crate::merge::{KeyedRows, OrderingValues};
+use crate::table::conform_batch;
+use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
+
+const DELETE_MARK: &str = "_hoodie_is_deleted";
+
+/// Rows of one partition.
+pub struct IncomingBatch {
+    /// Index in [`Incoming::partitions`].
+    pub partition: u32,
+    /// The columns of the table; no columns for a delete by key.
+    pub data: RecordBatch,
+    /// Record keys.
+    pub keys: StringArray,
+    /// Which rows are deletes.
+    pub deleted: Option<BooleanArray>,
+}
+
+/// All rows of a write.
+#[derive(Default)]
+pub struct Incoming {
+    /// Partition paths.
+    pub partitions: Vec<String>,
+    /// The rows, in the order they came in.
+    pub batches: Vec<IncomingBatch>,
+}
+
+impl Incoming {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(|b| b.keys.len()).sum()
+    }
+
+    /// The path of a partition index.
+    pub fn partition(&self, index: u32) -> &str {
+        self.partitions.get(index as usize).map_or("", String::as_str)
+    }
+
+    /// What merging has to know, of the batches with the given numbers.
+    pub fn keyed_rows(&self, batches: &[u32], ordering: &[String]) -> Result<Vec<KeyedRows<'_>>> {
+        let mut out = Vec::with_capacity(batches.len());
+        for batch in batches.iter().filter_map(|b| self.batches.get(*b as usize)) {
+            let by_key_only = batch.data.num_columns() == 0;
+            let ordering =
+                if by_key_only { OrderingValues::default() } else { ordering_values(&batch.data, ordering)? };
+            out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone() });
+        }
+        Ok(out)
+    }
+
+    /// Gives generated keys to rows of a table without key columns.
+    pub fn generate_keys(&mut self, instant: &str) -> Result<()> {
+        let mut keys = AutoKeys::new(instant, 0);
+        for batch in &mut self.batches {
+            batch.keys = keys.next(batch.keys.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Turns batches into [`Incoming`] rows.
+pub struct Preparer {
+    operation: Operation,
+    schema: SchemaRef,
+    keys: KeyGenConfig,
+    generator: Option<KeyGenerator>,
+    /// Deletes that do not say in which partition the rows are.
+    anywhere: bool,
+    incoming: Incoming,
+    known: HashMap<String, u32>,
+}
+
+impl Preparer {
+    /// Prepares rows for a table with these columns (after the write) and keys.
+    pub fn new(operation: Operation, schema: SchemaRef, keys: KeyGenConfig, given: &Schema) -> Result<Self> {
+        let mut keys = keys;
+        let has = |name: &str| given.field_with_name(name.split('.').next().unwrap_or_default()).is_ok();
+        let anywhere = operation == Operation::Delete && !keys.partition_fields.iter().all(|f| has(&f.name));
+        if anywhere {
+            keys.partition_fields.clear();
+        }
+        let generator = match operation {
+            // A delete needs no more columns than those of the key.
+            Operation::Delete => Some(KeyGenerator::new(keys.clone(), given)?),
+            _ => Some(KeyGenerator::new(keys.clone(), &schema)?),
+        };
+        Ok(Self { operation, schema, keys, generator, anywhere, incoming: Incoming::default(), known: HashMap::new() })
+    }
+
+    /// Whether rows have to be looked for in all partitions.
+    pub fn is_anywhere(&self) -> bool {
+        self.anywhere
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let by_key = self.operation == Operation::Delete;
+        let Some(generator) = &self.generator else { return Ok(()) };
+        let data = if by_key { batch.clone() } else { conform_batch(batch, &self.schema)? };
+        let partitions = generator.partition_paths(&data)?;
+        let keys = if self.keys.generates_keys() {
+            StringArray::from(vec![""; data.num_rows()])
+        } else {
+            generator.record_keys(&data)?
+        };
+        let deleted = if by_key { Some(BooleanArray::from(vec![true; keys.len()])) } else { delete_marks(&data)? };
+        let data = if by_key { no_columns(data.num_rows())? } else { data };
+        let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
+        self.scatter(&partitions.ids, &ids, data, keys, deleted)
+    }
+
+    /// The rows.
+    pub fn finish(self) -> Incoming {
+        self.incoming
+    }
+
+    fn partition_id(&mut self, path: &str) -> u32 {
+        if let Some(id) = self.known.get(path) {
+            return *id;
+        }
+        let id = self.incoming.partitions.len() as u32;
+        self.incoming.partitions.push(path.to_owned());
+        self.known.insert(path.to_owned(), id);
+        id
+    }
+
+    /// Cuts a batch into one for each partition, rows in their order.
+    fn scatter(
+        &mut self,
+        row_partitions: &[u32],
+        ids: &[u32],
+        data: RecordBatch,
+        keys: StringArray,
+        deleted: Option<BooleanArray>,
+    ) -> Result<()> {
+        if let [only] = ids {
+            self.incoming.batches.push(IncomingBatch { partition: *only, data, keys, deleted });
+            return Ok(());
+        }
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); ids.len()];
+        for (row, local) in row_partitions.iter().enumerate() {
+            if let Some(list) = rows.get_mut(*local as usize) {
+                list.push(row as u32);
+            }
+        }
+        for (id, rows) in ids.iter().zip(rows).filter(|(_, rows)| !rows.is_empty()) {
+            let rows = UInt32Array::from(rows);
+            let part = if data.num_columns() == 0 { no_columns(rows.len())? } else { take_record_batch(&data, &rows)? };
+            let keys = arrow::compute::take(&keys, &rows, None)?;
+            let deleted = deleted.as_ref().map(|d| arrow::compute::take(d, &rows, None)).transpose()?;
+            self.incoming.batches.push(IncomingBatch {
+                partition: *id,
+                data: part,
+                keys: keys.as_string::<i32>().clone(),
+                deleted: deleted.map(|d| d.as_boolean().clone()),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn no_columns(rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::<ArrayRef>::new(), &options)?)
+}
+
+/// Rows whose `_hoodie_is_deleted` is true; null and false are not.
+fn delete_marks(data: &RecordBatch) -> Result<Option<BooleanArray>> {
+    let Some(column) = data.column_by_name(DELETE_MARK) else { return Ok(None) };
+    if column.data_type() != &DataType::Boolean {
+        return Err(Error::schema(format!("column {DELETE_MARK} is {} and not boolean", column.data_type()))
+            .with("column", DELETE_MARK)
+            .remedy("Rename the column, or make it boolean: true deletes the row"));
+    }
+    let marks = column.as_boolean();
+    if marks.true_count() == 0 {
+        return Ok(None);
+    }
+    Ok(Some((0..marks.len()).map(|i| Some(marks.is_valid(i) && marks.value(i))).collect()))
+}

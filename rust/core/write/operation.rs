@@ -1,0 +1,482 @@
+//! Writes in one process.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, RecordBatchReader};
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::assignment::{SmallFile, assign_inserts, average_record_size};
+use super::commit::{CommitOutcome, PendingCommit};
+use super::config::{Operation, WriteConfig};
+use super::context::{WriteContext, empty_stat};
+use super::create_file::create_files;
+use super::incoming::{Incoming, Preparer};
+use super::merge_file::{MergeRows, merge_file};
+use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::format::avro::metadata::{RequestedReplaceMetadata, WriteStat, decode};
+use crate::format::instant::{Action, Instant, State};
+use crate::merge::{RowRef, precombine};
+use crate::table::commit_metadata::read_write_metadata;
+use crate::table::keygen::KeyGenConfig;
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableView, run_parallel};
+
+/// Rows of a write stay in memory until the write is done; `hoodie.memory.budget` bounds them.
+const COMMITS_FOR_RECORD_SIZE: usize = 32;
+
+/// A write.
+pub struct WriteRequest {
+    /// What is done.
+    pub operation: Operation,
+    /// The rows; none for [`Operation::DeletePartition`].
+    pub data: Option<Box<dyn RecordBatchReader + Send>>,
+    /// Partitions of [`Operation::DeletePartition`].
+    pub partitions: Vec<String>,
+}
+
+/// Writes and commits. The caller has rolled failed writes back.
+pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
+    let config = WriteConfig::new(table.options())?;
+    let view = table.view(None)?;
+    let resolved = TableSchema::resolve(table.config(), &view)?;
+    let old_schema = resolved.map(|s| s.data);
+    let WriteRequest { operation, data, partitions } = request;
+    match data {
+        Some(data) => Write { table, config, view, old_schema, operation, keys: encoding_of_keys(table)? }.run(data),
+        None if operation == Operation::DeletePartition => delete_partitions(table, &view, old_schema, &partitions),
+        None => Err(Error::invalid_option("there are no data to write")),
+    }
+}
+
+struct Write<'a> {
+    table: &'a HudiTable,
+    config: WriteConfig,
+    view: TableView,
+    old_schema: Option<SchemaRef>,
+    operation: Operation,
+    keys: KeyGenConfig,
+}
+
+/// What the units of the write will do.
+#[derive(Default)]
+struct Units {
+    merges: Vec<(FileUpdates, Vec<RowRef>)>,
+    creates: Vec<(u32, Vec<RowRef>)>,
+}
+
+impl Write<'_> {
+    fn run(self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
+        let schema = self.new_schema(&data.schema())?;
+        let (mut incoming, anywhere) = self.prepare(data, &schema)?;
+        // Nothing is on the timeline yet: whatever was wrong with the data has been found by now.
+        let mut context = WriteContext::new(self.table, self.config.clone(), "", schema.clone())?;
+        if self.config.index.is_global() && !self.config.update_partition_path {
+            context.kept_partition_columns = self.table.config().partition_fields();
+        }
+        let busy = pending_file_groups(self.table, &self.view)?;
+        let units = self.plan(&incoming, &context, anywhere, &busy)?;
+        let mut pending = PendingCommit::request(self.table, self.operation)?;
+        context.instant = pending.instant().to_owned();
+        pending.start(self.profile(&incoming, &units))?;
+        if self.keys.generates_keys() {
+            incoming.generate_keys(pending.instant())?;
+        }
+        let stats = self.execute(&incoming, &mut context, units)?;
+        let replaced = self.replaced(&incoming)?;
+        pending.commit(stats, replaced, &schema)
+    }
+
+    fn new_schema(&self, given: &Schema) -> Result<SchemaRef> {
+        match (self.operation, &self.old_schema) {
+            (Operation::Delete, Some(old)) => Ok(old.clone()),
+            (Operation::Delete, None) => Ok(Arc::new(Schema::empty())),
+            _ => {
+                let change = SchemaChange { null_for_missing: self.config.null_for_missing };
+                change.apply(self.old_schema.as_deref(), given)
+            }
+        }
+    }
+
+    fn prepare(&self, data: Box<dyn RecordBatchReader + Send>, schema: &SchemaRef) -> Result<(Incoming, bool)> {
+        if self.operation == Operation::Delete && self.keys.generates_keys() {
+            return Err(Error::unsupported("a table with generated keys has no columns to delete by")
+                .with("table", self.table.storage().uri())
+                .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
+        }
+        let mut preparer = Preparer::new(self.operation, schema.clone(), self.keys.clone(), &data.schema())?;
+        for batch in data {
+            let batch: RecordBatch = batch.map_err(Error::from)?;
+            preparer.add(&batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
+        }
+        let anywhere = preparer.is_anywhere();
+        Ok((preparer.finish(), anywhere))
+    }
+
+    fn plan(
+        &self,
+        incoming: &Incoming,
+        context: &WriteContext,
+        anywhere: bool,
+        busy: &HashSet<(String, String)>,
+    ) -> Result<Units> {
+        let tagged = match self.operation {
+            Operation::Upsert if !self.keys.generates_keys() => self.tag(incoming, context, anywhere)?,
+            Operation::Delete => self.tag(incoming, context, anywhere)?,
+            _ => self.all_new(incoming, context)?,
+        };
+        if let Some(update) = tagged.updates.iter().find(|u| busy.contains(&group_of(&u.slice))) {
+            return Err(Error::conflict(
+                "the write updates a file group that a pending clustering is about to replace",
+            )
+            .with("table", self.table.storage().uri())
+            .with("partition", &update.slice.partition)
+            .with("file group", &update.slice.file_id)
+            .remedy("Finish or roll back the pending clustering first"));
+        }
+        let fills = matches!(self.operation, Operation::Insert | Operation::Upsert);
+        let mut units = Units::default();
+        let mut merges: HashMap<(String, String), (FileUpdates, Vec<RowRef>)> = HashMap::new();
+        for update in tagged.updates {
+            merges.insert(group_of(&update.slice), (update, Vec::new()));
+        }
+        let record_size = if fills { self.record_size()? } else { 0 };
+        for (partition, rows) in tagged.inserts {
+            let rows = self.sorted(incoming, rows)?;
+            if !fills {
+                units.creates.push((partition, rows));
+                continue;
+            }
+            let path = incoming.partition(partition);
+            let slices = self.view.latest_slices(path)?;
+            let free = slices.into_iter().filter(|s| s.base.is_some() && !busy.contains(&group_of(s)));
+            let free: Vec<FileSlice> = free.collect();
+            self.fill(partition, rows, free, record_size, &mut merges, &mut units);
+        }
+        units.merges = merges.into_values().collect();
+        // Largest first, so that no thread is left with a large file at the end; ties in a fixed order.
+        units
+            .merges
+            .sort_by_key(|(u, _)| (std::cmp::Reverse(u.slice.base.as_ref().map(|b| b.size)), group_of(&u.slice)));
+        self.merge_duplicates(incoming, context, &mut units)?;
+        Ok(units)
+    }
+
+    fn tag(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool) -> Result<Tagged> {
+        let tagging = Tagging {
+            context,
+            operation: self.operation,
+            global: self.config.index.is_global(),
+            anywhere,
+            virtual_keys: (!self.table.config().populates_meta_fields()).then(|| self.keys.clone()),
+            threads: self.table.threads()?,
+        };
+        tag(incoming, &tagging, &|partition| match partition {
+            Some(partition) => self.view.latest_slices(partition),
+            None => self.view.all_latest_slices(),
+        })
+    }
+
+    /// Rows of which none is looked for: deletes among them delete nothing and are not stored.
+    fn all_new(&self, incoming: &Incoming, context: &WriteContext) -> Result<Tagged> {
+        let combine = match self.operation {
+            Operation::Insert => self.config.combine_before_insert || !self.config.allow_duplicates_on_insert,
+            _ => self.config.combine_before_insert,
+        };
+        let combine = combine && !self.keys.generates_keys();
+        let mut tagged = Tagged::default();
+        let mut by_partition: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (b, batch) in incoming.batches.iter().enumerate() {
+            by_partition.entry(batch.partition).or_default().push(b as u32);
+        }
+        for (partition, batches) in by_partition {
+            let is_deleted = |row: &RowRef| {
+                let batch = incoming.batches.get(row.batch as usize);
+                batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(row.row as usize))
+            };
+            let rows: Vec<RowRef> = if combine {
+                let keyed = incoming.keyed_rows(&batches, &context.ordering_fields)?;
+                let records = precombine(&keyed, context.mode, true)?;
+                let in_write =
+                    |r: &RowRef| RowRef { batch: *batches.get(r.batch as usize).unwrap_or(&r.batch), row: r.row };
+                records.rows.iter().map(in_write).collect()
+            } else {
+                let rows_of = |b: &u32| {
+                    let count = incoming.batches.get(*b as usize).map_or(0, |batch| batch.keys.len()) as u32;
+                    let batch = *b;
+                    (0..count).map(move |row| RowRef { batch, row })
+                };
+                batches.iter().flat_map(rows_of).collect()
+            };
+            tagged.inserts.insert(partition, rows.into_iter().filter(|r| !is_deleted(r)).collect());
+        }
+        tagged.inserts.retain(|_, rows| !rows.is_empty());
+        Ok(tagged)
+    }
+
+    fn fill(
+        &self,
+        partition: u32,
+        rows: Vec<RowRef>,
+        slices: Vec<FileSlice>,
+        record_size: u64,
+        merges: &mut HashMap<(String, String), (FileUpdates, Vec<RowRef>)>,
+        units: &mut Units,
+    ) {
+        let small: Vec<SmallFile> = slices
+            .iter()
+            .filter_map(|s| Some(SmallFile { file_id: s.file_id.clone(), size: s.base.as_ref()?.size }))
+            .collect();
+        let assignment = assign_inserts(&self.config, rows.len(), &small, record_size);
+        let mut rest = rows.as_slice();
+        for (file_id, count) in assignment.existing {
+            let Some(slice) = slices.iter().find(|s| s.file_id == file_id) else { continue };
+            let (here, after) = rest.split_at(count.min(rest.len()));
+            rest = after;
+            let entry = merges.entry(group_of(slice));
+            let none = || (FileUpdates { slice: slice.clone(), rows: Vec::new() }, Vec::new());
+            entry.or_insert_with(none).1.extend_from_slice(here);
+        }
+        for count in assignment.new {
+            let (here, after) = rest.split_at(count.min(rest.len()));
+            rest = after;
+            units.creates.push((partition, here.to_vec()));
+        }
+        if !rest.is_empty() {
+            units.creates.push((partition, rest.to_vec()));
+        }
+    }
+
+    /// `hoodie.merge.allow.duplicate.on.inserts=false`: inserts whose key is in the small file they go to are merged.
+    fn merge_duplicates(&self, incoming: &Incoming, context: &WriteContext, units: &mut Units) -> Result<()> {
+        if self.operation != Operation::Insert || self.config.allow_duplicates_on_insert || self.keys.generates_keys() {
+            return Ok(());
+        }
+        let virtual_keys = (!self.table.config().populates_meta_fields()).then(|| self.keys.clone());
+        for (update, inserts) in &mut units.merges {
+            let Some(base) = &update.slice.base else { continue };
+            let key = |r: &RowRef| incoming.batches.get(r.batch as usize).map_or("", |b| b.keys.value(r.row as usize));
+            let wanted: HashMap<&str, u32> = inserts.iter().enumerate().map(|(i, r)| (key(r), i as u32)).collect();
+            let find = |_: u64, key: &str, out: &mut Vec<u32>| out.extend(wanted.get(key));
+            let query = crate::table::KeyQuery { range: None, keys: &[], find: &find };
+            let found = crate::table::lookup_keys(&context.storage, base, virtual_keys.as_ref(), &query)?;
+            let mut met = HashSet::new();
+            for m in found {
+                if let Some(row) = inserts.get(m.entry as usize) {
+                    met.insert(*row);
+                    update.rows.push(MatchedRow { position: m.position, row: *row, moved: false });
+                }
+            }
+            update.rows.sort_by_key(|r| (r.position, r.row));
+            inserts.retain(|r| !met.contains(r));
+        }
+        Ok(())
+    }
+
+    /// Rows of a partition in the order in which they are written.
+    fn sorted(&self, incoming: &Incoming, rows: Vec<RowRef>) -> Result<Vec<RowRef>> {
+        if self.operation != Operation::BulkInsert {
+            return Ok(rows);
+        }
+        super::sort::sort_rows(incoming, rows, &self.config.sort)
+    }
+
+    fn record_size(&self) -> Result<u64> {
+        let timeline = self.view.timeline();
+        let writes = timeline
+            .completed_writes()
+            .rev()
+            .filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit))
+            .take(COMMITS_FOR_RECORD_SIZE);
+        let mut commits = Vec::new();
+        for instant in writes {
+            let metadata = read_write_metadata(self.table.storage(), timeline, instant)?;
+            commits.push(metadata.partition_to_write_stats.into_values().flatten().collect::<Vec<WriteStat>>());
+        }
+        Ok(average_record_size(&self.config, commits.iter().map(Vec::as_slice)))
+    }
+
+    fn profile(&self, incoming: &Incoming, units: &Units) -> BTreeMap<String, Vec<WriteStat>> {
+        let mut profile: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
+        let mut new_rows: BTreeMap<String, usize> = BTreeMap::new();
+        for (partition, rows) in &units.creates {
+            *new_rows.entry(incoming.partition(*partition).to_owned()).or_default() += rows.len();
+        }
+        for (update, inserts) in &units.merges {
+            *new_rows.entry(update.slice.partition.clone()).or_default() += inserts.len();
+        }
+        for (partition, rows) in new_rows {
+            let mut stat = empty_stat(&partition, "");
+            stat.partition_path = None;
+            stat.num_inserts = i64::try_from(rows).ok();
+            stat.runtime_stats = None;
+            profile.entry(partition).or_default().push(stat);
+        }
+        for (update, _) in units.merges.iter().filter(|(u, _)| !u.rows.is_empty()) {
+            let mut stat = empty_stat(&update.slice.partition, &update.slice.file_id);
+            stat.partition_path = None;
+            stat.prev_commit = Some(update.slice.base_instant.clone());
+            stat.num_update_writes = i64::try_from(update.rows.len()).ok();
+            stat.runtime_stats = None;
+            profile.entry(update.slice.partition.clone()).or_default().push(stat);
+        }
+        profile
+    }
+
+    fn execute(&self, incoming: &Incoming, context: &mut WriteContext, units: Units) -> Result<Vec<WriteStat>> {
+        enum Unit {
+            Merge(FileUpdates, Vec<RowRef>),
+            Create(u32, Vec<RowRef>),
+        }
+        let merges = units.merges.into_iter().map(|(update, inserts)| Unit::Merge(update, inserts));
+        let creates = units.creates.into_iter().map(|(partition, rows)| Unit::Create(partition, rows));
+        let all: Vec<(usize, Unit)> = merges.chain(creates).enumerate().collect();
+        let threads = self.table.threads()?;
+        context.file_threads = (threads / all.len().max(1)).max(1);
+        let context = &*context;
+        let stats = run_parallel(all, threads, |(task, unit)| {
+            let token = format!("{task}-0-0");
+            match unit {
+                Unit::Merge(update, inserts) => {
+                    let rows = MergeRows {
+                        incoming,
+                        updates: &update.rows,
+                        inserts: &inserts,
+                        delete_by_key: self.operation == Operation::Delete,
+                    };
+                    merge_file(context, &update.slice, &rows, task, &token).map(|stat| vec![stat])
+                }
+                Unit::Create(partition, rows) => {
+                    create_files(context, incoming.partition(partition), incoming, &rows, task, &token)
+                }
+            }
+        })?;
+        Ok(stats.into_iter().flatten().collect())
+    }
+
+    /// File groups that the write replaces.
+    fn replaced(&self, incoming: &Incoming) -> Result<BTreeMap<String, Vec<String>>> {
+        let partitions: BTreeSet<String> = match self.operation {
+            Operation::InsertOverwrite => incoming.partitions.iter().cloned().collect(),
+            Operation::InsertOverwriteTable => self.view.partitions()?.into_iter().collect(),
+            _ => return Ok(BTreeMap::new()),
+        };
+        replaced_groups(&self.view, partitions)
+    }
+}
+
+fn replaced_groups(view: &TableView, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut replaced = BTreeMap::new();
+    for partition in partitions {
+        let ids: Vec<String> = view.latest_slices(&partition)?.into_iter().map(|s| s.file_id).collect();
+        if !ids.is_empty() {
+            replaced.insert(partition, ids);
+        }
+    }
+    Ok(replaced)
+}
+
+fn delete_partitions(
+    table: &HudiTable,
+    view: &TableView,
+    schema: Option<SchemaRef>,
+    wanted: &[String],
+) -> Result<CommitOutcome> {
+    let all = view.partitions()?;
+    let mut chosen = BTreeSet::new();
+    for pattern in wanted {
+        let pattern = pattern.trim().trim_matches('/');
+        chosen.extend(all.iter().filter(|p| glob_matches(pattern, p)).cloned());
+    }
+    let replaced = replaced_groups(view, chosen)?;
+    let busy = pending_file_groups(table, view)?;
+    let taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p.clone(), id.clone())));
+    if let Some((partition, id)) = taken.into_iter().find(|g| busy.contains(g)) {
+        return Err(Error::conflict("a partition to delete is part of a pending clustering")
+            .with("partition", partition)
+            .with("file group", id)
+            .remedy("Finish or roll back the pending clustering first"));
+    }
+    let mut pending = PendingCommit::request(table, Operation::DeletePartition)?;
+    pending.start(BTreeMap::new())?;
+    let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
+    pending.commit(Vec::new(), replaced, &schema)
+}
+
+/// `*` stands for any text, as Hudi has it in `hoodie.datasource.write.partitions.to.delete`.
+fn glob_matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(head) else { return false };
+    loop {
+        if glob_matches(rest, left) {
+            return true;
+        }
+        let mut chars = left.chars();
+        if chars.next().is_none() {
+            return false;
+        }
+        left = chars.as_str();
+    }
+}
+
+fn group_of(slice: &FileSlice) -> (String, String) {
+    (slice.partition.clone(), slice.file_id.clone())
+}
+
+/// File groups in pending clustering plans: no insert may go there, and an update there must not be lost.
+fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(String, String)>> {
+    let mut busy = HashSet::new();
+    let clustering =
+        view.timeline().pending().filter(|i| matches!(i.action, Action::Clustering | Action::ReplaceCommit));
+    for instant in clustering {
+        let requested = Instant { state: State::Requested, ..instant.clone() };
+        let Some(bytes) = crate::storage::optional(view.timeline().read(table.storage(), &requested))? else {
+            continue;
+        };
+        if bytes.is_empty() {
+            continue;
+        }
+        let plan: RequestedReplaceMetadata = decode(&bytes).map_err(|e| e.with("instant", instant))?;
+        let groups = plan.clustering_plan.and_then(|p| p.input_groups).unwrap_or_default();
+        for slice in groups.into_iter().flat_map(|g| g.slices.unwrap_or_default()) {
+            busy.insert((slice.partition_path.unwrap_or_default(), slice.file_id.unwrap_or_default()));
+        }
+    }
+    Ok(busy)
+}
+
+/// The table's key generator. Tables of version 8 do not say how a complex key of one column is written, so a stored
+/// key is asked.
+fn encoding_of_keys(table: &HudiTable) -> Result<KeyGenConfig> {
+    let mut keys = table.key_config()?;
+    let in_doubt = table.config().version() < 9
+        && keys.kind == crate::table::keygen::KeyGeneratorType::Complex
+        && keys.record_key_fields.len() == 1
+        && table.config().populates_meta_fields();
+    if !in_doubt {
+        return Ok(keys);
+    }
+    let Some(field) = keys.record_key_fields.first() else { return Ok(keys) };
+    let prefix = format!("{field}:");
+    for base in table.file_slices(None)?.into_iter().filter_map(|s| s.base) {
+        for batch in crate::table::key_arrays(table.storage(), &base, None)? {
+            if let Some(key) = batch?.iter().flatten().next() {
+                keys.complex_single_key_with_name = key.starts_with(&prefix);
+                return Ok(keys);
+            }
+        }
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        assert!(glob_matches("city=*", "city=sf") && glob_matches("*", "") && glob_matches("a*c*", "abcd"));
+        assert!(!glob_matches("city", "city=sf") && !glob_matches("a*d", "abc"));
+    }
+}

@@ -1,0 +1,45 @@
+//! The order in which `bulk_insert` writes the rows of a partition.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::interleave;
+use arrow_row::{RowConverter, SortField};
+
+use super::config::SortMode;
+use super::incoming::Incoming;
+use crate::error::{Error, Result};
+use crate::merge::RowRef;
+
+/// Sorts rows; rows that compare equal keep their order.
+pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode) -> Result<Vec<RowRef>> {
+    let columns: Vec<ArrayRef> = match mode {
+        SortMode::None => return Ok(rows),
+        SortMode::Key => vec![gather_column(incoming, &rows, |b| Ok(std::sync::Arc::new(b.keys.clone()) as ArrayRef))?],
+        SortMode::Columns(names) => names
+            .iter()
+            .map(|name| {
+                gather_column(incoming, &rows, |b| {
+                    b.data.column_by_name(name).cloned().ok_or_else(|| {
+                        Error::invalid_option(format!("there is no column '{name}' to sort by"))
+                            .remedy("Check hoodie.bulkinsert.user.defined.partitioner.sort.columns")
+                    })
+                })
+            })
+            .collect::<Result<_>>()?,
+    };
+    let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
+    let sortable = RowConverter::new(fields)?.convert_columns(&columns)?;
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|a, b| sortable.row(*a).cmp(&sortable.row(*b)));
+    Ok(order.into_iter().filter_map(|i| rows.get(i).copied()).collect())
+}
+
+fn gather_column(
+    incoming: &Incoming,
+    rows: &[RowRef],
+    column: impl Fn(&super::incoming::IncomingBatch) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    let columns = incoming.batches.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let parts: Vec<&dyn Array> = columns.iter().map(AsRef::as_ref).collect();
+    let at: Vec<(usize, usize)> = rows.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
+    Ok(interleave(&parts, &at)?)
+}

@@ -1,0 +1,279 @@
+//! Tagging: one record for each key of the write, and where that key is stored now.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{Fields, Schema};
+
+use super::config::Operation;
+use super::context::{WriteContext, ordering_values};
+use super::incoming::Incoming;
+use crate::error::{Error, Result};
+use crate::file_group::base::keys::compare_keys;
+use crate::file_group::base::{BaseFileReader, ScanOptions};
+use crate::file_group::{BaseFile, FileSlice};
+use crate::merge::{Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, precombine};
+use crate::table::keygen::KeyGenConfig;
+use crate::table::{KeyMatch, KeyQuery, lookup_keys, run_parallel};
+
+/// Most keys that are listed one by one for bloom filters.
+const LISTED_KEYS: usize = 100_000;
+
+/// A stored record that an incoming row meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchedRow {
+    /// Row number in the base file.
+    pub position: u32,
+    /// The incoming row.
+    pub row: RowRef,
+    /// The stored record goes, whatever the incoming row says: it moves to another partition.
+    pub moved: bool,
+}
+
+/// The incoming rows that meet records of one file slice, by position.
+#[derive(Debug, Clone)]
+pub struct FileUpdates {
+    /// The slice.
+    pub slice: FileSlice,
+    /// The rows.
+    pub rows: Vec<MatchedRow>,
+}
+
+/// What tagging finds.
+#[derive(Debug, Default)]
+pub struct Tagged {
+    /// Updates and deletes, by slice.
+    pub updates: Vec<FileUpdates>,
+    /// Rows of keys that are not stored, by partition index.
+    pub inserts: BTreeMap<u32, Vec<RowRef>>,
+}
+
+/// How tagging is done.
+pub struct Tagging<'a> {
+    /// The write.
+    pub context: &'a WriteContext,
+    /// What it does.
+    pub operation: Operation,
+    /// Whether keys are unique in the whole table.
+    pub global: bool,
+    /// Whether the rows do not say where they belong.
+    pub anywhere: bool,
+    /// Set when record keys are computed from columns.
+    pub virtual_keys: Option<KeyGenConfig>,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// Rows among which a key is unique, with the slices in which it may be stored.
+struct Group<'a> {
+    batches: Vec<u32>,
+    keyed: Vec<KeyedRows<'a>>,
+    records: Precombined,
+    slices: Vec<FileSlice>,
+}
+
+/// Finds out which rows update what, and which are new. `slices` gives the slices of a partition, or of the table.
+pub fn tag(
+    incoming: &Incoming,
+    tagging: &Tagging<'_>,
+    slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
+) -> Result<Tagged> {
+    let groups = make_groups(incoming, tagging, slices)?;
+    let mut work: Vec<(usize, FileSlice, BaseFile)> = Vec::new();
+    for (g, group) in groups.iter().enumerate() {
+        for slice in &group.slices {
+            if let Some(base) = &slice.base {
+                work.push((g, slice.clone(), base.clone()));
+            }
+        }
+    }
+    let keys: Vec<KeyList<'_>> = groups.iter().map(Group::key_list).collect();
+    let found = run_parallel(work, tagging.threads, |(g, slice, base)| {
+        let (Some(group), Some(keys)) = (groups.get(g), keys.get(g)) else { return Ok((g, slice, Vec::new())) };
+        let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(group.records.find(&group.keyed, hash, key));
+        let query = KeyQuery { range: keys.range, keys: &keys.all, find: &find };
+        let storage = &tagging.context.storage;
+        let matches = lookup_keys(storage, &base, tagging.virtual_keys.as_ref(), &query)?;
+        Ok((g, slice, matches))
+    })?;
+    let mut by_group: Vec<Vec<(FileSlice, Vec<KeyMatch>)>> = groups.iter().map(|_| Vec::new()).collect();
+    for (g, slice, matches) in found {
+        if let Some(list) = by_group.get_mut(g).filter(|_| !matches.is_empty()) {
+            list.push((slice, matches));
+        }
+    }
+    let mut tagged = Tagged::default();
+    for (group, found) in groups.iter().zip(by_group) {
+        group.resolve(incoming, tagging, found, &mut tagged)?;
+    }
+    Ok(tagged)
+}
+
+fn make_groups<'a>(
+    incoming: &'a Incoming,
+    tagging: &Tagging<'_>,
+    slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
+) -> Result<Vec<Group<'a>>> {
+    let whole_table = tagging.global || tagging.anywhere;
+    let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (b, batch) in incoming.batches.iter().enumerate() {
+        lists.entry(if whole_table { 0 } else { batch.partition }).or_default().push(b as u32);
+    }
+    let mut waiting = Vec::with_capacity(lists.len());
+    for (partition, batches) in lists {
+        let known = if whole_table { slices(None)? } else { slices(Some(incoming.partition(partition)))? };
+        waiting.push((batches, known));
+    }
+    let (mode, combine) = match tagging.operation {
+        Operation::Delete => (MergeMode::CommitTime, true),
+        _ => (tagging.context.mode, tagging.context.config.combine_before_upsert),
+    };
+    run_parallel(waiting, tagging.threads, |(batches, slices)| {
+        let keyed = incoming.keyed_rows(&batches, &tagging.context.ordering_fields)?;
+        let records = precombine(&keyed, mode, combine)?;
+        Ok(Group { batches, keyed, records, slices })
+    })
+}
+
+struct KeyList<'a> {
+    range: Option<(&'a str, &'a str)>,
+    all: Vec<&'a str>,
+}
+
+impl Group<'_> {
+    fn key(&self, at: RowRef) -> &str {
+        self.keyed.get(at.batch as usize).map_or("", |b| b.keys.value(at.row as usize))
+    }
+
+    fn key_list(&self) -> KeyList<'_> {
+        let keys = || self.records.rows.iter().map(|r| self.key(*r));
+        let least = keys().min_by(|a, b| compare_keys(a, b));
+        let range = least.zip(keys().max_by(|a, b| compare_keys(a, b)));
+        let all = if self.records.rows.len() <= LISTED_KEYS { keys().collect() } else { Vec::new() };
+        KeyList { range, all }
+    }
+
+    /// The same row, counted among all batches of the write.
+    fn in_write(&self, at: RowRef) -> RowRef {
+        RowRef { batch: self.batches.get(at.batch as usize).copied().unwrap_or(at.batch), row: at.row }
+    }
+
+    fn is_deleted(&self, at: RowRef) -> bool {
+        let batch = self.keyed.get(at.batch as usize);
+        batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(at.row as usize))
+    }
+
+    fn resolve(
+        &self,
+        incoming: &Incoming,
+        tagging: &Tagging<'_>,
+        found: Vec<(FileSlice, Vec<KeyMatch>)>,
+        tagged: &mut Tagged,
+    ) -> Result<()> {
+        let mut fates = vec![Fate::New; self.records.rows.len()];
+        let moves = tagging.global && !tagging.anywhere && tagging.context.config.update_partition_path;
+        for (slice, matches) in found {
+            let mut rows = Vec::with_capacity(matches.len());
+            let mut leaving = Vec::new();
+            let mut met = vec![false; self.records.rows.len()];
+            for m in matches {
+                // Of several stored records of a key in one file, Hudi changes the first and copies the others.
+                if met.get_mut(m.entry as usize).is_some_and(|seen| std::mem::replace(seen, true)) {
+                    continue;
+                }
+                let Some(at) = self.records.rows.get(m.entry as usize).copied() else { continue };
+                let row = self.in_write(at);
+                let batch = incoming.batches.get(row.batch as usize);
+                let home = batch.map_or("", |b| incoming.partition(b.partition));
+                if moves && home != slice.partition && !self.is_deleted(at) {
+                    leaving.push((m, at));
+                } else {
+                    rows.push(MatchedRow { position: m.position, row, moved: false });
+                    if let Some(fate) = fates.get_mut(m.entry as usize) {
+                        *fate = Fate::Stays;
+                    }
+                }
+            }
+            for (m, at) in self.moving(tagging.context, &slice, leaving, &mut fates)? {
+                rows.push(MatchedRow { position: m.position, row: self.in_write(at), moved: true });
+            }
+            rows.sort_by_key(|r| (r.position, r.row));
+            if !rows.is_empty() {
+                tagged.updates.push(FileUpdates { slice, rows });
+            }
+        }
+        for (at, fate) in self.records.rows.iter().zip(&fates) {
+            // A delete of a key that is not stored leaves nothing behind.
+            if matches!(fate, Fate::New | Fate::Moves) && !self.is_deleted(*at) {
+                let row = self.in_write(*at);
+                let partition = incoming.batches.get(row.batch as usize).map_or(0, |b| b.partition);
+                tagged.inserts.entry(partition).or_default().push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the rows whose key is stored in another partition, those that win over what is stored there.
+    fn moving(
+        &self,
+        context: &WriteContext,
+        slice: &FileSlice,
+        leaving: Vec<(KeyMatch, RowRef)>,
+        fates: &mut [Fate],
+    ) -> Result<Vec<(KeyMatch, RowRef)>> {
+        let Some(base) = slice.base.as_ref().filter(|_| !leaving.is_empty()) else { return Ok(leaving) };
+        let stored = stored_ordering(context, base, leaving.iter().map(|(m, _)| m.position).collect())?;
+        let stored = ordering_values(&stored, &context.ordering_fields)?;
+        let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
+        let mut winners = Vec::new();
+        for (i, (m, at)) in leaving.into_iter().enumerate() {
+            if let std::collections::hash_map::Entry::Vacant(slot) = judges.entry(at.batch) {
+                let batch = self.keyed.get(at.batch as usize);
+                let batch = batch.ok_or_else(|| Error::schema("a match names a batch that is not there"))?;
+                let old = Side { ordering: &stored, deleted: None };
+                let new = Side { ordering: &batch.ordering, deleted: batch.deleted.as_ref() };
+                slot.insert(Judge::new(context.mode, Step::Final, old, new)?);
+            }
+            let wins = judges.get(&at.batch).is_some_and(|j| j.new_wins(i, at.row as usize));
+            if let Some(fate) = fates.get_mut(m.entry as usize) {
+                *fate = match (*fate, wins) {
+                    (Fate::Stays, _) => Fate::Stays,
+                    (_, true) => Fate::Moves,
+                    (Fate::Moves, false) => Fate::Moves,
+                    (_, false) => Fate::Loses,
+                };
+            }
+            if wins {
+                winners.push((m, at));
+            }
+        }
+        Ok(winners)
+    }
+}
+
+/// What becomes of an incoming record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Its key is not stored.
+    New,
+    /// It is merged where its key is stored.
+    Stays,
+    /// Its key is stored in another partition, and it wins.
+    Moves,
+    /// Its key is stored in another partition, and the stored record wins.
+    Loses,
+}
+
+/// The ordering columns of some records of a base file.
+fn stored_ordering(context: &WriteContext, base: &BaseFile, positions: Vec<u32>) -> Result<RecordBatch> {
+    let fields = context.file_schema.fields().iter().filter(|f| context.ordering_fields.contains(f.name())).cloned();
+    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+    let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
+    let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;
+    let batches =
+        reader.scan(&ScanOptions::new(schema.clone())).map_err(named)?.collect::<Result<Vec<_>>>().map_err(named)?;
+    let all = concat_batches(&schema, &batches)?;
+    Ok(take_record_batch(&all, &UInt32Array::from(positions))?)
+}
