@@ -17,6 +17,7 @@ use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableSpec};
 use crate::timeline::SystemClock;
+use crate::write::task::DistributedWrite;
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
 
 pub use checks::check_writable;
@@ -67,6 +68,24 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
     };
     after_commit(&table)?;
     Ok(outcome)
+}
+
+/// Begins a write whose rows are merged in tasks of other processes.
+pub fn begin_distributed(
+    table: &HudiTable,
+    operation: Operation,
+    given: &Schema,
+    buckets: u32,
+) -> Result<DistributedWrite> {
+    let table = table.reload()?;
+    check_writable(&table)?;
+    rollback_failed_writes(&table, &drop_metadata_table)?;
+    DistributedWrite::begin(&table, operation, given, buckets)
+}
+
+/// Rolls back what a write that was given up left.
+pub fn abort_distributed(table: &HudiTable) -> Result<()> {
+    rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
 }
 
 /// Inline services after a commit.

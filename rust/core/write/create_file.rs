@@ -27,7 +27,58 @@ struct OpenFile {
     started: Stopwatch,
 }
 
-/// Writes rows into new base files of a partition; a file that reaches the target size is followed by another.
+/// Writes rows of one partition into new base files; a file that reaches the target size is followed by another.
+pub struct FileCreator<'a> {
+    context: &'a WriteContext,
+    partition: String,
+    task: usize,
+    token: String,
+    open: Option<OpenFile>,
+    stats: Vec<WriteStat>,
+}
+
+impl<'a> FileCreator<'a> {
+    /// A creator for a partition; nothing is written before there are rows.
+    pub fn new(context: &'a WriteContext, partition: &str, task: usize, token: &str) -> Self {
+        Self { context, partition: partition.to_owned(), task, token: token.to_owned(), open: None, stats: Vec::new() }
+    }
+
+    /// Adds rows.
+    pub fn append(&mut self, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
+        let context = self.context;
+        for chunk in rows.chunks(CHUNK_ROWS) {
+            let mut file = match self.open.take() {
+                Some(file) => file,
+                None => {
+                    context.ensure_partition(&self.partition)?;
+                    start(context, &self.partition, &self.token)?
+                }
+            };
+            let new = gather(incoming, chunk, context)?;
+            let positions: Vec<usize> = (file.rows..file.rows + chunk.len()).collect();
+            let meta = meta_columns(context, self.task, &self.partition, &new.keys, &positions);
+            let columns = file_columns(context, &new.data, meta, &file.name)?;
+            file.writer.write(&RecordBatch::try_new(context.file_schema.clone(), columns)?)?;
+            file.rows += chunk.len();
+            if file.writer.bytes_written_estimate() >= context.config.max_file_size {
+                self.stats.push(finish(context, &self.partition, file)?);
+            } else {
+                self.open = Some(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes the last file; returns what was written.
+    pub fn finish(mut self) -> Result<Vec<WriteStat>> {
+        if let Some(file) = self.open.take() {
+            self.stats.push(finish(self.context, &self.partition, file)?);
+        }
+        Ok(self.stats)
+    }
+}
+
+/// Writes rows into new base files of a partition.
 pub fn create_files(
     context: &WriteContext,
     partition: &str,
@@ -36,30 +87,9 @@ pub fn create_files(
     task: usize,
     token: &str,
 ) -> Result<Vec<WriteStat>> {
-    context.ensure_partition(partition)?;
-    let mut stats = Vec::new();
-    let mut open: Option<OpenFile> = None;
-    for chunk in rows.chunks(CHUNK_ROWS) {
-        let mut file = match open.take() {
-            Some(file) => file,
-            None => start(context, partition, token)?,
-        };
-        let new = gather(incoming, chunk, context)?;
-        let positions: Vec<usize> = (file.rows..file.rows + chunk.len()).collect();
-        let meta = meta_columns(context, task, partition, &new.keys, &positions);
-        let columns = file_columns(context, &new.data, meta, &file.name)?;
-        file.writer.write(&RecordBatch::try_new(context.file_schema.clone(), columns)?)?;
-        file.rows += chunk.len();
-        if file.writer.bytes_written_estimate() >= context.config.max_file_size {
-            stats.push(finish(context, partition, file)?);
-        } else {
-            open = Some(file);
-        }
-    }
-    if let Some(file) = open {
-        stats.push(finish(context, partition, file)?);
-    }
-    Ok(stats)
+    let mut creator = FileCreator::new(context, partition, task, token);
+    creator.append(incoming, rows)?;
+    creator.finish()
 }
 
 fn start(context: &WriteContext, partition: &str, token: &str) -> Result<OpenFile> {

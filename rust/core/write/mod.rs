@@ -20,12 +20,13 @@ mod merge_file;
 mod operation;
 mod sort;
 mod tagging;
+pub mod task;
 
 pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size};
 pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use context::WriteContext;
-pub use create_file::create_files;
+pub use create_file::{FileCreator, create_files};
 pub use incoming::{Incoming, IncomingBatch, Preparer};
 pub use merge_file::{MergeRows, merge_file};
 pub use operation::{WriteRequest, run_write};

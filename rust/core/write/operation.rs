@@ -141,7 +141,7 @@ impl Write<'_> {
         for update in tagged.updates {
             merges.insert(group_of(&update.slice), (update, Vec::new()));
         }
-        let record_size = if fills { self.record_size()? } else { 0 };
+        let record_size = if fills { record_size(self.table, &self.view, &self.config)? } else { 0 };
         for (partition, rows) in tagged.inserts {
             let rows = self.sorted(incoming, rows)?;
             if !fills {
@@ -178,41 +178,13 @@ impl Write<'_> {
         })
     }
 
-    /// Rows of which none is looked for: deletes among them delete nothing and are not stored.
     fn all_new(&self, incoming: &Incoming, context: &WriteContext) -> Result<Tagged> {
         let combine = match self.operation {
             Operation::Insert => self.config.combine_before_insert || !self.config.allow_duplicates_on_insert,
             _ => self.config.combine_before_insert,
         };
         let combine = combine && !self.keys.generates_keys();
-        let mut tagged = Tagged::default();
-        let mut by_partition: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (b, batch) in incoming.batches.iter().enumerate() {
-            by_partition.entry(batch.partition).or_default().push(b as u32);
-        }
-        for (partition, batches) in by_partition {
-            let is_deleted = |row: &RowRef| {
-                let batch = incoming.batches.get(row.batch as usize);
-                batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(row.row as usize))
-            };
-            let rows: Vec<RowRef> = if combine {
-                let keyed = incoming.keyed_rows(&batches, &context.ordering_fields)?;
-                let records = precombine(&keyed, context.mode, true)?;
-                let in_write =
-                    |r: &RowRef| RowRef { batch: *batches.get(r.batch as usize).unwrap_or(&r.batch), row: r.row };
-                records.rows.iter().map(in_write).collect()
-            } else {
-                let rows_of = |b: &u32| {
-                    let count = incoming.batches.get(*b as usize).map_or(0, |batch| batch.keys.len()) as u32;
-                    let batch = *b;
-                    (0..count).map(move |row| RowRef { batch, row })
-                };
-                batches.iter().flat_map(rows_of).collect()
-            };
-            tagged.inserts.insert(partition, rows.into_iter().filter(|r| !is_deleted(r)).collect());
-        }
-        tagged.inserts.retain(|_, rows| !rows.is_empty());
-        Ok(tagged)
+        Ok(Tagged { updates: Vec::new(), inserts: rows_to_insert(incoming, context, combine)? })
     }
 
     fn fill(
@@ -280,21 +252,6 @@ impl Write<'_> {
             return Ok(rows);
         }
         super::sort::sort_rows(incoming, rows, &self.config.sort)
-    }
-
-    fn record_size(&self) -> Result<u64> {
-        let timeline = self.view.timeline();
-        let writes = timeline
-            .completed_writes()
-            .rev()
-            .filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit))
-            .take(COMMITS_FOR_RECORD_SIZE);
-        let mut commits = Vec::new();
-        for instant in writes {
-            let metadata = read_write_metadata(self.table.storage(), timeline, instant)?;
-            commits.push(metadata.partition_to_write_stats.into_values().flatten().collect::<Vec<WriteStat>>());
-        }
-        Ok(average_record_size(&self.config, commits.iter().map(Vec::as_slice)))
     }
 
     fn profile(&self, incoming: &Incoming, units: &Units) -> BTreeMap<String, Vec<WriteStat>> {
@@ -366,7 +323,61 @@ impl Write<'_> {
     }
 }
 
-fn replaced_groups(view: &TableView, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<String>>> {
+/// Bytes of a record on average, as earlier commits tell.
+pub(super) fn record_size(table: &HudiTable, view: &TableView, config: &WriteConfig) -> Result<u64> {
+    let timeline = view.timeline();
+    let writes = timeline
+        .completed_writes()
+        .rev()
+        .filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit))
+        .take(COMMITS_FOR_RECORD_SIZE);
+    let mut commits = Vec::new();
+    for instant in writes {
+        let metadata = read_write_metadata(table.storage(), timeline, instant)?;
+        commits.push(metadata.partition_to_write_stats.into_values().flatten().collect::<Vec<WriteStat>>());
+    }
+    Ok(average_record_size(config, commits.iter().map(Vec::as_slice)))
+}
+
+/// Rows of which none is looked for, by partition: deletes among them delete nothing and are not stored.
+pub(super) fn rows_to_insert(
+    incoming: &Incoming,
+    context: &WriteContext,
+    combine: bool,
+) -> Result<BTreeMap<u32, Vec<RowRef>>> {
+    let mut by_partition: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (b, batch) in incoming.batches.iter().enumerate() {
+        by_partition.entry(batch.partition).or_default().push(b as u32);
+    }
+    let is_deleted = |row: &RowRef| {
+        let batch = incoming.batches.get(row.batch as usize);
+        batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(row.row as usize))
+    };
+    let mut out = BTreeMap::new();
+    for (partition, batches) in by_partition {
+        let rows: Vec<RowRef> = if combine {
+            let keyed = incoming.keyed_rows(&batches, &context.ordering_fields)?;
+            let records = precombine(&keyed, context.mode, true)?;
+            let in_write =
+                |r: &RowRef| RowRef { batch: *batches.get(r.batch as usize).unwrap_or(&r.batch), row: r.row };
+            records.rows.iter().map(in_write).collect()
+        } else {
+            let rows_of = |b: &u32| {
+                let count = incoming.batches.get(*b as usize).map_or(0, |batch| batch.keys.len()) as u32;
+                let batch = *b;
+                (0..count).map(move |row| RowRef { batch, row })
+            };
+            batches.iter().flat_map(rows_of).collect()
+        };
+        let kept: Vec<RowRef> = rows.into_iter().filter(|r| !is_deleted(r)).collect();
+        if !kept.is_empty() {
+            out.insert(partition, kept);
+        }
+    }
+    Ok(out)
+}
+
+pub(super) fn replaced_groups(view: &TableView, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<String>>> {
     let mut replaced = BTreeMap::new();
     for partition in partitions {
         let ids: Vec<String> = view.latest_slices(&partition)?.into_iter().map(|s| s.file_id).collect();
@@ -420,12 +431,12 @@ fn glob_matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-fn group_of(slice: &FileSlice) -> (String, String) {
+pub(super) fn group_of(slice: &FileSlice) -> (String, String) {
     (slice.partition.clone(), slice.file_id.clone())
 }
 
 /// File groups in pending clustering plans: no insert may go there, and an update there must not be lost.
-fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(String, String)>> {
+pub(super) fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(String, String)>> {
     let mut busy = HashSet::new();
     let clustering =
         view.timeline().pending().filter(|i| matches!(i.action, Action::Clustering | Action::ReplaceCommit));
@@ -448,7 +459,7 @@ fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(S
 
 /// The table's key generator. Tables of version 8 do not say how a complex key of one column is written, so a stored
 /// key is asked.
-fn encoding_of_keys(table: &HudiTable) -> Result<KeyGenConfig> {
+pub(super) fn encoding_of_keys(table: &HudiTable) -> Result<KeyGenConfig> {
     let mut keys = table.key_config()?;
     let in_doubt = table.config().version() < 9
         && keys.kind == crate::table::keygen::KeyGeneratorType::Complex
