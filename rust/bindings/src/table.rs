@@ -20,7 +20,7 @@ use crate::to_python;
 /// An open table.
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeTable {
-    table: HudiTable,
+    pub(crate) table: HudiTable,
 }
 
 type InstantRow = (String, Option<String>, &'static str, &'static str);
@@ -184,7 +184,7 @@ fn state_of(name: &str) -> Option<State> {
     [State::Requested, State::Inflight, State::Completed].into_iter().find(|s| s.name() == name)
 }
 
-fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
     let reader: Box<dyn RecordBatchReader + Send> = Box::new(stream);
     reader.into_pyarrow(py)
 }
