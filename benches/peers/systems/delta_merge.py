@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ..case import Case
 from ..duck import Digest, digest
-from ..tables import delta_table
+from ..tables import folder, prepare_delta
 from .peer import Peer
 
 
@@ -32,9 +32,13 @@ class DeltaMerge(Peer):
 
         return {"deltalake": deltalake.__version__}
 
-    def table(self, case: Case) -> Path:
+    def prepare(self, case: Case) -> None:
         """Writes it with deltalake."""
-        return delta_table(case)
+        prepare_delta(case)
+
+    def table(self, case: Case) -> Path:
+        """Takes the Delta table."""
+        return folder(case, "delta")
 
     def upsert(self, case: Case, table: Path) -> None:
         """Merges on the partition and the keys."""

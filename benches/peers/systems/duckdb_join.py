@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..case import Case
 from ..duck import Digest, connect, digest
-from ..tables import hudi_table, latest_files
+from ..tables import folder, hudi_files, prepare_hudi
 from .peer import Peer
 
 _INSTANT = "20260101000000000"
@@ -17,9 +17,6 @@ class DuckDbJoin(Peer):
 
     label = "DuckDB outer join, meta columns too"
     meta = True
-
-    def __init__(self) -> None:
-        self._files: dict[str, list[str]] = {}
 
     def missing(self) -> str | None:
         """Imports it."""
@@ -35,14 +32,13 @@ class DuckDbJoin(Peer):
 
         return {"duckdb": duckdb.__version__}
 
+    def prepare(self, case: Case) -> None:
+        """Takes hoodoo's table; which files are in which partition is known beforehand."""
+        prepare_hudi(case)
+
     def table(self, case: Case) -> Path:
-        """Takes hoodoo's; which files are in which partition is known beforehand."""
-        table = hudi_table(case)
-        self._files = {
-            partition: [str(file.relative_to(table)) for file in files]
-            for partition, files in latest_files(table).items()
-        }
-        return table
+        """Takes the Hudi table."""
+        return folder(case, "hudi")
 
     def upsert(self, case: Case, table: Path) -> None:
         """Joins partition by partition; each of the threads writes a file, so there are as many files as before."""
@@ -50,7 +46,7 @@ class DuckDbJoin(Peer):
         db = connect(case.cores)
         db.execute("SET preserve_insertion_order = false")
         keys = ", ".join(data.keys)
-        for partition, files in self._files.items():
+        for partition, files in hudi_files(case).items():
             value = partition.partition("=")[2]
             old = [str(table / file) for file in files]
             target = table / "duckdb" / partition

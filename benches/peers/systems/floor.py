@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..case import PROJECT, Case
 from ..duck import Digest, digest
-from ..tables import hudi_table, latest_files
+from ..tables import folder, hudi_files, prepare_hudi
 from .peer import Peer
 
 
@@ -22,7 +22,6 @@ class Floor(Peer):
     def __init__(self) -> None:
         target = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
         self._program = target / "release" / "examples" / "parquet_floor"
-        self._files: list[str] = []
 
     def missing(self) -> str | None:
         """Builds it."""
@@ -35,15 +34,17 @@ class Floor(Peer):
         lock = (PROJECT / "Cargo.lock").read_text()
         return {"arrow-rs": lock.partition('name = "parquet"\nversion = "')[2].partition('"')[0]}
 
+    def prepare(self, case: Case) -> None:
+        """Takes hoodoo's table."""
+        prepare_hudi(case)
+
     def table(self, case: Case) -> Path:
-        """Takes hoodoo's."""
-        table = hudi_table(case)
-        self._files = [str(f.relative_to(table)) for files in latest_files(table).values() for f in files]
-        return table
+        """Takes the Hudi table."""
+        return folder(case, "hudi")
 
     def upsert(self, case: Case, table: Path) -> None:
         """Copies."""
-        files = [str(table / file) for file in self._files]
+        files = [str(table / file) for found in hudi_files(case).values() for file in found]
         command = [self._program, "--threads", str(case.cores), "--codec", "zstd", "--out", table / "floor", *files]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         rows = json.loads(done.stdout)["rows"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..case import Case
 from ..duck import Digest, digest
-from ..tables import hudi_table
+from ..tables import folder, prepare_hudi
 from .peer import Peer
 
 
@@ -31,17 +32,20 @@ class HoodooAlone(Peer):
 
         return {"hoodoo": hoodoo.__version__}
 
-    def table(self, case: Case) -> Path:
+    def prepare(self, case: Case) -> None:
         """Writes it with hoodoo."""
-        return hudi_table(case)
+        prepare_hudi(case)
+
+    def table(self, case: Case) -> Path:
+        """Takes the Hudi table."""
+        return folder(case, "hudi")
 
     def upsert(self, case: Case, table: Path) -> None:
         """Streams the changes from their file into the table."""
         import hoodoo  # noqa: PLC0415
 
         with pq.ParquetFile(case.data.updates) as changes:
-            rows = changes.iter_batches()
-            reader = hoodoo_reader(changes, rows)
+            reader = pa.RecordBatchReader.from_batches(changes.schema_arrow, changes.iter_batches())
             options = {**case.options, "hoodie.threads": str(case.cores)}
             hoodoo.write(reader, table, operation="upsert", options=options)
 
@@ -52,9 +56,3 @@ class HoodooAlone(Peer):
         rows = hoodoo.Table(table, options=case.options).scan(columns=list(case.data.columns))
         return digest(case.data, "rows", rows=rows)
 
-
-def hoodoo_reader(changes: pq.ParquetFile, rows: object) -> object:
-    """Gives batches as a stream with a schema."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.RecordBatchReader.from_batches(changes.schema_arrow, rows)

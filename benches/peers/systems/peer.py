@@ -25,13 +25,17 @@ class Peer(abc.ABC):
     def versions(self) -> dict[str, str]:
         """Names what runs."""
 
+    @abc.abstractmethod
+    def prepare(self, case: Case) -> None:
+        """Makes the table as it is before the change, unless it is there."""
+
     def start(self, case: Case) -> None:
         """Gets ready for all runs: a session, for instance."""
         del case
 
     @abc.abstractmethod
     def table(self, case: Case) -> Path:
-        """Gives the folder of the table before the change; it is made when it is not there."""
+        """Gives the folder of the table before the change."""
 
     @abc.abstractmethod
     def upsert(self, case: Case, table: Path) -> None:

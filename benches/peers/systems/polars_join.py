@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..case import Case
 from ..duck import Digest, digest
-from ..tables import hudi_table, latest_files
+from ..tables import folder, hudi_files, prepare_hudi
 from .peer import Peer
 
 
@@ -15,9 +15,6 @@ class PolarsJoin(Peer):
     """A lazy full join and a streamed sink, one file for each partition."""
 
     label = "polars full join, without them"
-
-    def __init__(self) -> None:
-        self._files: dict[str, list[str]] = {}
 
     def missing(self) -> str | None:
         """Imports it."""
@@ -37,14 +34,13 @@ class PolarsJoin(Peer):
         """Polars counts its threads when it is first used."""
         os.environ["POLARS_MAX_THREADS"] = str(case.cores)
 
+    def prepare(self, case: Case) -> None:
+        """Takes hoodoo's table; which files are in which partition is known beforehand."""
+        prepare_hudi(case)
+
     def table(self, case: Case) -> Path:
-        """Takes hoodoo's."""
-        table = hudi_table(case)
-        self._files = {
-            partition: [str(file.relative_to(table)) for file in files]
-            for partition, files in latest_files(table).items()
-        }
-        return table
+        """Takes the Hudi table."""
+        return folder(case, "hudi")
 
     def upsert(self, case: Case, table: Path) -> None:
         """Joins partition by partition."""
@@ -52,7 +48,7 @@ class PolarsJoin(Peer):
 
         data = case.data
         (table / "polars").mkdir()
-        for number, (partition, files) in enumerate(self._files.items()):
+        for number, (partition, files) in enumerate(hudi_files(case).items()):
             value = partition.partition("=")[2]
             old = pl.scan_parquet([table / file for file in files], hive_partitioning=False).select(*data.columns)
             new = pl.scan_parquet(data.updates).filter(pl.col(data.partition).cast(pl.String) == value)
