@@ -2,6 +2,7 @@
 
 mod error;
 mod from_python;
+mod spark;
 mod table;
 mod to_python;
 
@@ -17,6 +18,12 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     m.add_class::<table::NativeTable>()?;
+    m.add_class::<spark::NativeWrite>()?;
+    m.add_function(wrap_pyfunction!(spark::route_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::write_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::plan_files, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::read_files, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
     m.add_function(wrap_pyfunction!(table::unknown_options, m)?)?;
     m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;

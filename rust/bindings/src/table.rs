@@ -1,11 +1,14 @@
 //! Tables: reading, writing, timeline.
 
+use std::collections::BTreeMap;
+
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table, ToPyArrow};
 use hoodoo::client;
 use hoodoo::format::instant::{Action, Instant, State};
+use hoodoo::services::verify::verify;
 use hoodoo::table::options::KEYS;
 use hoodoo::table::scan::ScanRequest;
 use hoodoo::table::{BatchStream, HudiTable, Options, commit_metadata};
@@ -20,7 +23,7 @@ use crate::to_python;
 /// An open table.
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeTable {
-    table: HudiTable,
+    pub(crate) table: HudiTable,
 }
 
 type InstantRow = (String, Option<String>, &'static str, &'static str);
@@ -181,6 +184,14 @@ impl NativeTable {
         Ok(entries.map_err(to_py)?.into_iter().map(row).collect())
     }
 
+    /// Problems as (severity, subject, message, remedy), and how many things of each kind were looked at.
+    #[allow(clippy::type_complexity)]
+    fn verify(&self, py: Python<'_>) -> PyResult<(Vec<(&'static str, String, String, String)>, BTreeMap<String, u64>)> {
+        let report = py.detach(|| verify(&self.table.reload()?)).map_err(to_py)?;
+        let row = |p: hoodoo::services::verify::Problem| (p.severity.name(), p.subject, p.message, p.remedy);
+        Ok((report.problems.into_iter().map(row).collect(), report.checked))
+    }
+
     /// The body of an instant as JSON text.
     fn metadata(
         &self,
@@ -205,7 +216,7 @@ fn state_of(name: &str) -> Option<State> {
     [State::Requested, State::Inflight, State::Completed].into_iter().find(|s| s.name() == name)
 }
 
-fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
     let reader: Box<dyn RecordBatchReader + Send> = Box::new(stream);
     reader.into_pyarrow(py)
 }

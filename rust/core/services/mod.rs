@@ -1,3 +1,47 @@
-//! Table services: rollback, clean, verify.
+//! Table services: rolling back failed writes, cleaning old file slices, verifying a table.
+//!
+//! Each service plans without touching storage (`plan`) and then carries the plan out without making choices
+//! (`execute`). Plans and results are Hudi's own records, so that a service which Hudi began is finished here, and the
+//! other way round.
+
 pub mod clean;
 pub mod rollback;
+pub mod verify;
+
+mod planned_files;
+
+#[cfg(test)]
+mod made_by_hand;
+
+use crate::error::Result;
+use crate::format::avro::metadata::{TimelineRecord, decode};
+use crate::format::instant::{Instant, State};
+use crate::storage::Storage;
+use crate::table::HudiTable;
+use crate::timeline::{Timeline, TimelineWriter};
+
+/// Called under the table lock just before a service's instant becomes visible, and only for tables with a metadata
+/// table: what the service deleted must not be listed there any longer. The table that is passed was opened anew.
+pub type BeforeComplete<'a> = &'a dyn Fn(&HudiTable) -> Result<()>;
+
+fn settle_metadata_table(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<()> {
+    let fresh = table.reload()?;
+    if fresh.config().metadata_partitions().is_empty() { Ok(()) } else { before_complete(&fresh) }
+}
+
+/// A pending service instant with its plan. An instant whose plan is an empty file was never planned: its writer died
+/// in between. It is taken off the timeline, and the answer is `None`.
+fn read_plan<T: TimelineRecord>(
+    storage: &Storage,
+    writer: &TimelineWriter,
+    timeline: &Timeline,
+    instant: &Instant,
+) -> Result<Option<T>> {
+    let requested = Instant { state: State::Requested, completed: None, ..instant.clone() };
+    let body = timeline.read(storage, &requested)?;
+    if body.is_empty() {
+        writer.remove_pending(instant)?;
+        return Ok(None);
+    }
+    decode(&body).map(Some).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
+}

@@ -16,7 +16,7 @@ use super::{HudiTable, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::storage::Storage;
+use crate::storage::{FileMeta, Storage};
 use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// Rows of a batch that a scan gives out, at most.
@@ -98,6 +98,21 @@ impl HudiTable {
             _ => self.setting(key),
         };
         KeyGenConfig::from_properties(&setting, config.version())
+    }
+
+    /// Streams some files of a snapshot that was planned elsewhere: (partition, path, size) of each.
+    pub fn scan_files(&self, files: &[(String, String, u64)], request: &ScanRequest) -> Result<BatchStream> {
+        let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
+        let view = self.view(as_of.as_deref())?;
+        let plan = self.plan_files(&view, Vec::new(), request)?;
+        let file = |(partition, path, size): &(String, String, u64)| {
+            let meta = FileMeta { path: path.clone(), size: *size, modified_ms: 0 };
+            let base = BaseFile::parse(&meta)
+                .ok_or_else(|| Error::invalid_option(format!("'{path}' is not the name of a base file")))?;
+            Ok((partition.clone(), base))
+        };
+        let files = files.iter().map(file).collect::<Result<Vec<_>>>()?;
+        self.run_scan(&ScanPlan { files, ..plan })
     }
 
     fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {

@@ -24,15 +24,23 @@ pub struct Assignment {
     pub new: Vec<usize>,
 }
 
+/// Rows for which each small file has room.
+pub fn room_in_small_files(config: &WriteConfig, small: &[SmallFile], record_size: u64) -> Vec<(String, usize)> {
+    let room = |file: &SmallFile| {
+        let rows = config.max_file_size.saturating_sub(file.size) / record_size.max(1);
+        (file.file_id.clone(), usize::try_from(rows).unwrap_or(usize::MAX))
+    };
+    small.iter().filter(|f| f.size < config.small_file_limit).map(room).filter(|(_, rows)| *rows > 0).collect()
+}
+
 /// Assigns `rows` inserts.
 pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], record_size: u64) -> Assignment {
     let mut out = Assignment::default();
     let mut left = rows;
-    for file in small.iter().filter(|f| f.size < config.small_file_limit) {
-        let room = config.max_file_size.saturating_sub(file.size) / record_size.max(1);
-        let taken = usize::try_from(room).unwrap_or(usize::MAX).min(left);
+    for (file_id, room) in room_in_small_files(config, small, record_size) {
+        let taken = room.min(left);
         if taken > 0 {
-            out.existing.push((file.file_id.clone(), taken));
+            out.existing.push((file_id, taken));
             left -= taken;
         }
     }

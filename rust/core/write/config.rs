@@ -208,7 +208,9 @@ fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
 }
 
 fn bloom_options(options: &Options) -> Result<BloomOptions> {
-    let mut bloom = BloomOptions::default();
+    // Hudi's rate of 1e-9 would make the filter a fifth of a file of narrow rows. At one in a million a batch of a
+    // hundred thousand keys still opens one file in ten for nothing.
+    let mut bloom = BloomOptions { fpp: 1e-6, ..BloomOptions::default() };
     if let Some(kind) = options.get("hoodie.bloom.index.filter.type") {
         bloom.filter_type = BloomFilterType::parse(kind)?;
     }

@@ -22,7 +22,7 @@ mod sort;
 mod tagging;
 pub mod task;
 
-pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size};
+pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size, room_in_small_files};
 pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use context::WriteContext;

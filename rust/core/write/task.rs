@@ -20,7 +20,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::assignment::{SmallFile, assign_inserts};
+use super::assignment::{SmallFile, room_in_small_files};
 use super::commit::{CommitOutcome, PendingCommit};
 use super::config::{Operation, WriteConfig};
 use super::context::WriteContext;
@@ -377,7 +377,7 @@ impl Router {
 
 /// Small files, each as often as its share of the room is; how many rows there will be is not known yet.
 fn weighted(config: &WriteConfig, small: &[SmallFile], record_size: u64) -> Vec<String> {
-    let everything = assign_inserts(config, usize::MAX / 2, small, record_size).existing;
+    let everything = room_in_small_files(config, small, record_size);
     let least = everything.iter().map(|(_, rows)| *rows).min().unwrap_or(1).max(1);
     let mut ids = Vec::new();
     for (id, rows) in everything {

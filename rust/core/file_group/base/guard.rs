@@ -64,7 +64,8 @@ impl<R> Chunks<R> {
     pub(super) fn explain_parquet(&self, error: ParquetError) -> Error {
         match self.first.lock().ok().and_then(|mut e| e.take()) {
             Some(stored) => stored.into(),
-            None => error.into(),
+            // Not said by the storage: a decompressor, say, that met garbage.
+            None => Error::corrupt("a base file could not be decoded").caused_by(error),
         }
     }
 }

@@ -199,7 +199,7 @@ impl FileStatistics<'_> {
             .row_groups()
             .iter()
             .filter_map(|g| g.columns().get(leaf)?.statistics())
-            .any(|s| s.is_min_max_deprecated());
+            .any(|s| s.is_min_max_deprecated() && s.min_bytes_opt().or(s.max_bytes_opt()).is_some());
         !field.data_type().is_nested() && physical != Physical::INT96 && (plain || !old)
     }
 

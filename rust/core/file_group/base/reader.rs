@@ -202,7 +202,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         decode("statistics", || self.statistics(self.metadata()).row_groups(predicate))
     }
 
-    fn statistics<'a>(&'a self, metadata: &'a ParquetMetaData) -> FileStatistics<'a> {
+    pub(super) fn statistics<'a>(&'a self, metadata: &'a ParquetMetaData) -> FileStatistics<'a> {
         FileStatistics { metadata, fields: self.metadata.schema().fields() }
     }
 
@@ -299,7 +299,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         RowFilter::new(vec![Box::new(test)])
     }
 
-    fn with_page_index(&self) -> Result<ArrowReaderMetadata> {
+    pub(super) fn with_page_index(&self) -> Result<ArrowReaderMetadata> {
         let mut reader = ParquetMetaDataReader::new_with_metadata(self.metadata().as_ref().clone())
             .with_page_index_policy(PageIndexPolicy::Optional);
         // Page indexes only save work: a file whose indexes are damaged is read without them.

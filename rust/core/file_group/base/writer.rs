@@ -134,19 +134,20 @@ impl<W: Write + Send> BaseFileWriter<W> {
 
     /// Bytes that the file would have if it were finished now, within a few percent.
     pub fn bytes_written_estimate(&self) -> u64 {
-        let flushed = self.file.bytes_written();
-        let group = self.group.as_ref();
-        let (group_rows, group_bytes) = group.map_or((0, 0), |g| (g.rows(), g.encoded_bytes()));
-        let encoded_rows = self.rows.saturating_sub(self.pending_rows as u64);
-        // Rows that wait for the other threads weigh as much as the rows before them.
-        let pending = match encoded_rows {
-            0 => self.pending.iter().map(|b| b.get_array_memory_size() as u64).sum::<u64>() / 2,
-            rows => (flushed as u64 + group_bytes as u64) * self.pending_rows as u64 / rows,
+        let flushed = self.file.bytes_written() as u64;
+        let (group_rows, group_bytes) =
+            self.group.as_ref().map_or((0, 0), |g| (g.rows() as u64, g.encoded_bytes() as u64));
+        let flushed_rows = self.rows.saturating_sub(self.pending_rows as u64 + group_rows);
+        // Pages in the making are not compressed yet; the row groups before tell better what they will weigh.
+        let open = match (flushed_rows, group_rows) {
+            (0, 0) => self.pending.iter().map(|b| b.get_array_memory_size() as u64).sum::<u64>() / 2,
+            (0, rows) => group_bytes * (rows + self.pending_rows as u64) / rows,
+            (done, rows) => flushed * (rows + self.pending_rows as u64) / done,
         };
         let bloom = self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()));
         let schema = self.options.avro_schema.as_ref().map_or(0, String::len);
         let chunks = (self.groups + usize::from(group_rows > 0)) * self.descriptor.num_columns();
-        (flushed + group_bytes + bloom + schema + chunks * 250) as u64 + pending
+        flushed + open + (bloom + schema + chunks * 250) as u64
     }
 
     /// Ends the file: its sink, and what went into it.

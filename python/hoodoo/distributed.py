@@ -1,0 +1,206 @@
+"""Writes and reads that are cut into tasks of several processes.
+
+Everything here is plain Python and Arrow: `hoodoo.spark` runs these functions in Spark's tasks, and another engine
+could run them in its own. A task gets text and Arrow batches and gives back text or Arrow batches; only the process
+that began a write commits it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodoo import _native
+from hoodoo.commit import Commit
+from hoodoo.filters import Filters, native_filter
+from hoodoo.table import text_options, warn_unknown
+
+__all__ = ["ROUTE_COLUMNS", "DistributedWrite", "ReadTask", "SnapshotRead", "WriteTask", "prepare_write"]
+
+ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route")
+"""Columns that routing adds. Rows have to meet by the last two before they are applied."""
+
+
+@functools.lru_cache(maxsize=16)
+def _open(uri: str, options: tuple[tuple[str, str], ...], storage: tuple[tuple[str, str], ...]) -> _native.NativeTable:
+    return _native.NativeTable.open(uri, dict(options), dict(storage))
+
+
+@dataclass(frozen=True)
+class _TableTask:
+    """A table, as a task can carry it."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...]
+    storage: tuple[tuple[str, str], ...]
+
+    def table(self) -> _native.NativeTable:
+        return _open(self.uri, self.options, self.storage)
+
+
+def _reader(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
+    """The batches of a task as a stream; None when it has no rows."""
+    iterator = iter(batches)
+    first = next(iterator, None)
+    if first is None:
+        return None
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from iterator
+
+    return pa.RecordBatchReader.from_batches(first.schema, all_batches())
+
+
+@dataclass(frozen=True)
+class WriteTask(_TableTask):
+    """What the tasks of one write do. Can be pickled.
+
+    Attributes:
+        plan: The plan of the write, as text.
+    """
+
+    plan: str
+
+    def route(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Adds record key, partition path and route to each row (`ROUTE_COLUMNS`)."""
+        rows = _reader(batches)
+        if rows is not None:
+            yield from _native.route_rows(self.table(), self.plan, rows)
+
+    def apply(self, batches: Iterable[pa.RecordBatch], task: int, token: str) -> list[str]:
+        """Merges rows that come sorted by partition path and route.
+
+        Args:
+            batches: Routed rows; all rows of a route that occurs are there.
+            task: Number of the task, for sequence numbers.
+            token: Write token of this attempt: `<task>-<stage>-<attempt>`.
+
+        Returns:
+            One write stat as text for each file.
+        """
+        rows = _reader(batches)
+        return [] if rows is None else _native.apply_routes(self.table(), self.plan, rows, task, token)
+
+    def append(self, batches: Iterable[pa.RecordBatch], task: int, token: str) -> list[str]:
+        """Writes rows into new files as they come. See `apply`."""
+        rows = _reader(batches)
+        return [] if rows is None else _native.write_rows(self.table(), self.plan, rows, task, token)
+
+
+class DistributedWrite:
+    """A write that was begun, on the side that commits it."""
+
+    def __init__(self, native: _native.NativeWrite, task: WriteTask) -> None:
+        """Made by `prepare_write`."""
+        self._native = native
+        self.task = task
+
+    def commit(self, stats: Sequence[str]) -> Commit:
+        """Publishes the files that the tasks report, removes those of failed attempts, and runs inline services."""
+        return Commit.from_native(self._native.commit(list(stats)))
+
+    def abort(self) -> None:
+        """Gives the write up: what its tasks wrote is removed."""
+        self._native.abort()
+
+
+@dataclass(frozen=True)
+class PreparedWrite:
+    """A table to write to, and the operation."""
+
+    table: _native.NativeTable
+    operation: str
+    options: dict[str, str]
+    storage: dict[str, str]
+
+    def begin(self, schema: pa.Schema, buckets: int) -> DistributedWrite:
+        """Takes an instant. `buckets`: into how many parts the new rows of a partition may be cut."""
+        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets)
+        task = WriteTask(
+            self.table.uri, tuple(sorted(self.options.items())), tuple(sorted(self.storage.items())), write.plan
+        )
+        return DistributedWrite(write, task)
+
+    def delete_partitions(self, partitions: Sequence[str]) -> Commit:
+        """Deletes whole partitions; there are no rows to distribute."""
+        return Commit.from_native(self.table.write("delete_partition", None, list(partitions)))
+
+
+def prepare_write(
+    schema: pa.Schema,
+    uri: str,
+    operation: str | None,
+    options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, str] | None,
+) -> PreparedWrite:
+    """Opens the table, or creates it, and settles the operation. Arguments as those of `hoodoo.write`."""
+    given = text_options(options)
+    warn_unknown(given)
+    storage = dict(storage_options or {})
+    chosen = (operation or _native.default_operation(given)).lower()
+    if chosen in ("delete", "delete_partition"):
+        table = _native.NativeTable.open(uri, given, storage)
+    else:
+        table = _native.NativeTable.open_or_create(uri, schema, given, storage)
+    return PreparedWrite(table, chosen, given, storage)
+
+
+@dataclass(frozen=True)
+class ReadTask(_TableTask):
+    """What the tasks of one read do. Can be pickled.
+
+    Attributes:
+        columns: Columns wanted, or None for all.
+        filters: See `hoodoo.filters.Filters`.
+        as_of: The instant that is read.
+    """
+
+    columns: tuple[str, ...] | None
+    filters: Filters | None
+    as_of: str | None
+
+    def read(self, files: list[tuple[str, str, int]]) -> pa.RecordBatchReader:
+        """Streams the rows of some files."""
+        table = self.table()
+        condition = native_filter(self.filters, table.scan_schema()) if self.filters else None
+        columns = None if self.columns is None else list(self.columns)
+        return _native.read_files(table, files, columns, condition, self.as_of)
+
+
+class SnapshotRead:
+    """A snapshot, cut into files."""
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+        as_of: str | None = None,
+        query: str = "snapshot",
+        options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Plans the read. Arguments as those of `Table` and `Table.scan`."""
+        given, storage = text_options(options), dict(storage_options or {})
+        table = _native.NativeTable.open(uri, given, storage)
+        condition = native_filter(filters, table.scan_schema()) if filters else None
+        instants = [requested for requested, _, action, state in table.instants() if state == "COMPLETED"]
+        # All tasks see the same snapshot, whatever is committed while they run.
+        pinned = as_of if as_of is not None else max(instants, default=None)
+        self.files = _native.plan_files(table, condition, pinned, query == "read_optimized")
+        columns = None if columns is None else list(columns)
+        self.schema = table.scan([] if columns is None and not table.scan_schema().names else columns, None, pinned, True).schema
+        self.task = ReadTask(
+            table.uri,
+            tuple(sorted(given.items())),
+            tuple(sorted(storage.items())),
+            None if columns is None else tuple(columns),
+            filters,
+            pinned,
+        )

@@ -1,0 +1,139 @@
+"""Writing DataFrames."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from hoodoo.commit import Commit
+from hoodoo.distributed import ROUTE_COLUMNS, DistributedWrite, WriteTask, prepare_write
+from hoodoo.spark.arrow_schema import arrow_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["write"]
+
+_APPEND_ONLY = ("bulk_insert",)
+_STATS = "stat string"
+_STAT_SCHEMA = pa.schema([("stat", pa.string())])
+_SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+
+
+def write(
+    df: DataFrame,
+    uri: str,
+    operation: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Commit:
+    """Writes a DataFrame into a Hudi table; creates the table when there is none.
+
+    The rows cross to Rust twice, with one shuffle of Spark's between: once to find the file group that each belongs
+    to, once to be merged there. A failed, retried or speculative task leaves no row behind: only files that the driver
+    hears of are committed, and the others are removed before the commit.
+
+    Args:
+        df: The rows. A true `_hoodie_is_deleted` deletes the row of that key.
+        uri: The table's location, which all executors can reach.
+        operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
+            `delete_partition`; see `hoodoo.write`.
+        options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
+        storage_options: Settings of the storage; see `hoodoo.Table`.
+
+    Returns:
+        What was done.
+
+    Raises:
+        InvalidOptionError: Options that contradict each other or the table.
+        SchemaError: Columns that do not fit the table.
+        UnsupportedError: A table or an option that hoodoo cannot handle.
+        pyspark.errors.PySparkException: A task failed, for instance on a null key; the message has the cause, and
+            nothing was committed.
+
+    Example:
+        ```python
+        commit = hoodoo.spark.write(df, "s3://lake/trips", options={
+            "hoodie.table.name": "trips",
+            "hoodie.datasource.write.recordkey.field": "uuid",
+            "hoodie.datasource.write.partitionpath.field": "city",
+            "hoodie.datasource.write.precombine.field": "ts",
+        })
+        ```
+    """
+    schema = arrow_of(df.schema)
+    prepared = prepare_write(schema, uri, operation, options, storage_options)
+    if prepared.operation == "delete_partition":
+        named = prepared.options.get("hoodie.datasource.write.partitions.to.delete", "")
+        return prepared.delete_partitions([part.strip() for part in named.split(",") if part.strip()])
+    buckets = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    begun = prepared.begin(schema, buckets)
+    try:
+        stats = _run(df, begun, prepared.operation, prepared.options)
+    except BaseException:
+        begun.abort()
+        raise
+    return begun.commit(stats)
+
+
+def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:
+    task = begun.task
+    if operation in _APPEND_ONLY and _is_unsorted(options):
+        written = df.mapInArrow(functools.partial(_append, task), _STATS)
+    else:
+        types = ", ".join(f"{column} string" for column in ROUTE_COLUMNS)
+        routed_schema = _with_columns(df, types)
+        routed = df.mapInArrow(functools.partial(_route, task), routed_schema)
+        _, partition, route = ROUTE_COLUMNS
+        together = routed.repartition(partition, route).sortWithinPartitions(partition, route, *_sort_by(operation, options))
+        written = together.mapInArrow(functools.partial(_apply, task), _STATS)
+    return [row.stat for row in written.collect()]
+
+
+def _is_unsorted(options: Mapping[str, str]) -> bool:
+    mode = options.get("hoodie.bulkinsert.sort.mode", "NONE").upper()
+    return mode in ("NONE", "PARTITION_PATH_REPARTITION") and _SORT_COLUMNS not in options
+
+
+def _sort_by(operation: str, options: Mapping[str, str]) -> list[str]:
+    if operation not in _APPEND_ONLY:
+        return []
+    columns = [column.strip() for column in options.get(_SORT_COLUMNS, "").split(",") if column.strip()]
+    return columns or [ROUTE_COLUMNS[0]]
+
+
+def _with_columns(df: DataFrame, added: str) -> Any:
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+
+    names = [definition.split()[0] for definition in added.split(", ")]
+    kept = [field for field in df.schema.fields if field.name not in names]
+    return StructType([*kept, *(StructField(name, StringType()) for name in names)])
+
+
+def _attempt() -> tuple[int, str]:
+    """Number of this task, and the write token of this attempt."""
+    context = TaskContext.get()
+    if context is None:
+        return 0, "0-0-0"
+    number = context.partitionId()
+    return number, f"{number}-{context.stageId()}-{context.taskAttemptId()}"
+
+
+def _route(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return task.route(batches)
+
+
+def _apply(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _stat_batch(task.apply(batches, *_attempt()))
+
+
+def _append(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _stat_batch(task.append(batches, *_attempt()))
+
+
+def _stat_batch(stats: list[str]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(stats, pa.string())], schema=_STAT_SCHEMA)

@@ -1,0 +1,191 @@
+//! Writes and reads whose work is done in Spark's tasks.
+
+use std::sync::Mutex;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ffi_stream::RecordBatchStreamReader;
+use arrow_pyarrow::{IntoPyArrow, PyArrowType};
+use hoodoo::client;
+use hoodoo::format::avro::metadata::WriteStat;
+use hoodoo::table::HudiTable;
+use hoodoo::table::scan::ScanRequest;
+use hoodoo::write::Operation;
+use hoodoo::write::task::{self, DistributedWrite, Router, TaskPlan};
+use hoodoo::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::to_py;
+use crate::from_python::predicate;
+use crate::table::NativeTable;
+use crate::to_python;
+
+/// The driver's side of a write.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeWrite {
+    table: HudiTable,
+    write: Mutex<Option<DistributedWrite>>,
+    plan: String,
+}
+
+fn gone() -> Error {
+    Error::invalid_option("this write is over")
+}
+
+#[pymethods]
+impl NativeWrite {
+    #[staticmethod]
+    fn begin(
+        py: Python<'_>,
+        table: &NativeTable,
+        operation: &str,
+        schema: PyArrowType<Schema>,
+        buckets: u32,
+    ) -> PyResult<Self> {
+        let operation = Operation::parse(operation).map_err(to_py)?;
+        let table = table.table.clone();
+        let write = py.detach(|| client::begin_distributed(&table, operation, &schema.0, buckets)).map_err(to_py)?;
+        let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
+        Ok(Self { table, write: Mutex::new(Some(write)), plan })
+    }
+
+    /// What the tasks need, as text.
+    #[getter]
+    fn plan(&self) -> &str {
+        &self.plan
+    }
+
+    /// Publishes what the tasks wrote; `stats` is what they gave back.
+    fn commit<'py>(&self, py: Python<'py>, stats: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        let outcome = py.detach(|| {
+            let write = self.write.lock().ok().and_then(|mut w| w.take()).ok_or_else(gone)?;
+            let stats = stats.iter().map(|s| parse_stat(s)).collect::<Result<Vec<_>>>()?;
+            let outcome = write.commit(stats)?;
+            client::after_commit(&self.table)?;
+            Ok(outcome)
+        });
+        to_python::commit(py, &outcome.map_err(to_py)?)
+    }
+
+    /// Gives the write up and removes what its tasks left.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            drop(self.write.lock().ok().and_then(|mut w| w.take()));
+            client::abort_distributed(&self.table)
+        })
+        .map_err(to_py)
+    }
+}
+
+fn parse_stat(text: &str) -> Result<WriteStat> {
+    serde_json::from_str(text).map_err(|e| Error::corrupt("a task gave back no write stat").caused_by(e))
+}
+
+fn parse_plan(text: &str) -> PyResult<TaskPlan> {
+    serde_json::from_str(text).map_err(|e| to_py(Error::invalid_option("a malformed plan of a write").caused_by(e)))
+}
+
+type Batches = PyArrowType<RecordBatchStreamReader>;
+
+struct Routed {
+    router: Router,
+    rows: RecordBatchStreamReader,
+    schema: SchemaRef,
+}
+
+impl Iterator for Routed {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.rows.next()?.and_then(|batch| Ok(self.router.route(&batch)?)))
+    }
+}
+
+impl RecordBatchReader for Routed {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// Adds key, partition and route to rows, as they come.
+#[pyfunction]
+pub fn route_rows<'py>(py: Python<'py>, table: &NativeTable, plan: &str, rows: Batches) -> PyResult<Bound<'py, PyAny>> {
+    let plan = parse_plan(plan)?;
+    let given = rows.0.schema();
+    let router = py.detach(|| Router::new(&table.table, &plan, &given)).map_err(to_py)?;
+    let reader: Box<dyn RecordBatchReader + Send> =
+        Box::new(Routed { router, rows: rows.0, schema: Router::schema(&given) });
+    reader.into_pyarrow(py)
+}
+
+fn stat_texts(stats: Result<Vec<WriteStat>>) -> PyResult<Vec<String>> {
+    let texts = stats.map_err(to_py)?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
+    texts.map_err(|e| to_py(Error::invalid_option(e.to_string())))
+}
+
+/// Merges routed rows; gives back the write stats as text.
+#[pyfunction]
+pub fn apply_routes(
+    py: Python<'_>,
+    table: &NativeTable,
+    plan: &str,
+    rows: Batches,
+    task: usize,
+    token: &str,
+) -> PyResult<Vec<String>> {
+    let plan = parse_plan(plan)?;
+    let rows = rows.0.map(|batch| batch.map_err(Error::from));
+    stat_texts(py.detach(|| task::apply_routes(&table.table, &plan, rows, task, token)))
+}
+
+/// Writes rows into new files as they come; gives back the write stats as text.
+#[pyfunction]
+pub fn write_rows(
+    py: Python<'_>,
+    table: &NativeTable,
+    plan: &str,
+    rows: Batches,
+    task: usize,
+    token: &str,
+) -> PyResult<Vec<String>> {
+    let plan = parse_plan(plan)?;
+    let rows = rows.0.map(|batch| batch.map_err(Error::from));
+    stat_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
+}
+
+type FileRow = (String, String, u64);
+
+/// The files of a snapshot as (partition, path, size).
+#[pyfunction]
+#[pyo3(signature = (table, filters=None, as_of=None, read_optimized=false))]
+pub fn plan_files(
+    py: Python<'_>,
+    table: &NativeTable,
+    filters: Option<Bound<'_, PyAny>>,
+    as_of: Option<String>,
+    read_optimized: bool,
+) -> PyResult<Vec<FileRow>> {
+    let predicate = filters.as_ref().map(predicate).transpose()?;
+    let request = ScanRequest { columns: None, predicate, as_of, read_optimized };
+    let plan = py.detach(|| table.table.reload()?.plan_scan(&request)).map_err(to_py)?;
+    Ok(plan.files.into_iter().map(|(partition, file)| (partition, file.path, file.size)).collect())
+}
+
+/// Streams some of these files.
+#[pyfunction]
+#[pyo3(signature = (table, files, columns=None, filters=None, as_of=None))]
+pub fn read_files<'py>(
+    py: Python<'py>,
+    table: &NativeTable,
+    files: Vec<FileRow>,
+    columns: Option<Vec<String>>,
+    filters: Option<Bound<'py, PyAny>>,
+    as_of: Option<String>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let predicate = filters.as_ref().map(predicate).transpose()?;
+    let request = ScanRequest { columns, predicate, as_of, read_optimized: true };
+    let stream = py.detach(|| table.table.scan_files(&files, &request)).map_err(to_py)?;
+    crate::table::reader(py, stream)
+}

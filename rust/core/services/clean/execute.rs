@@ -1,0 +1,266 @@
+//! Gathering what a plan is made from, and carrying out plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::planned_files::{data_file, partition_folder};
+use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, earliest_to_retain, plan_clean};
+use crate::error::{Error, Result};
+use crate::file_group::{data_file_instant, is_partition_metadata};
+use crate::format::avro::metadata::{
+    CleanMetadata, CleanPartitionMetadata, CleanerPlan, CompactionPlan, SavepointMetadata, decode, encode,
+};
+use crate::format::instant::{Action, Instant, State};
+use crate::storage::{FileMeta, Storage};
+use crate::table::commit_metadata::read_write_metadata;
+use crate::table::{HudiTable, TableView, run_parallel};
+use crate::timeline::{Timeline, TimelineWriter};
+
+/// Finishes cleans that were begun before, then plans and runs one if it is due. Answers what the last of them did.
+///
+/// # Errors
+/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`.
+pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Option<CleanMetadata>> {
+    let options = CleanOptions::from_options(table.options())?;
+    let writer = table.timeline_writer()?;
+    let (mut last, timeline) = finish_pending(table, &writer, before_complete)?;
+    if let Some(plan) = make_plan(table, timeline, &options)? {
+        let requested = writer.request(Action::Clean, |_| encode(&plan))?;
+        last = Some(carry_out(table, &writer, &requested, &plan, before_complete)?);
+    }
+    Ok(last)
+}
+
+fn finish_pending(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    before_complete: BeforeComplete<'_>,
+) -> Result<(Option<CleanMetadata>, Timeline)> {
+    let mut timeline = writer.load()?;
+    if delete_empty_results(table.storage(), &timeline)? {
+        timeline = writer.load()?;
+    }
+    let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Clean).cloned().collect();
+    let mut last = None;
+    for instant in &pending {
+        if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
+            last = Some(carry_out(table, writer, instant, &plan, before_complete)?);
+        }
+    }
+    let timeline = if pending.is_empty() { timeline } else { writer.load()? };
+    Ok((last, timeline))
+}
+
+/// A clean whose result is an empty file did not complete. Returns whether there was one.
+fn delete_empty_results(storage: &Storage, timeline: &Timeline) -> Result<bool> {
+    let mut found = false;
+    for (instant, file) in timeline.raw() {
+        if instant.action == Action::Clean && instant.is_completed() && file.size == 0 {
+            storage.delete(&file.path)?;
+            found = true;
+        }
+    }
+    Ok(found)
+}
+
+fn make_plan(table: &HudiTable, timeline: Timeline, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
+    let storage = table.storage();
+    let last_clean = match timeline.completed(Action::Clean).next_back() {
+        Some(instant) => Some(read::<CleanMetadata>(storage, &timeline, instant)?),
+        None => None,
+    };
+    if commits_since(&timeline, last_clean.as_ref()) < options.trigger_max_commits {
+        return Ok(None);
+    }
+    let Some(earliest) = earliest_to_retain(&timeline, options.commits_retained) else { return Ok(None) };
+    let savepoints = savepoints(storage, &timeline)?;
+    let since = last_clean.as_ref().filter(|_| options.incremental);
+    let since = since.and_then(|last| incremental_from(&timeline, last, &savepoints));
+    let changed = match since {
+        Some(from) => Some(changed_partitions(storage, &timeline, from, &earliest.requested)?),
+        None => None,
+    };
+    let compactions = compactions(storage, &timeline)?;
+    let view = TableView::new(storage.clone(), timeline)?;
+    let partitions = match changed {
+        Some(changed) => list_partitions(storage, changed)?,
+        None => view.partition_files()?,
+    };
+    let input = CleanInput {
+        view: &view,
+        partitions: &partitions,
+        savepoints: &savepoints,
+        compactions: &compactions,
+        is_partitioned: !table.config().partition_fields().is_empty(),
+        full_path: &|path| storage.absolute(path),
+    };
+    Ok(plan_clean(&input, options))
+}
+
+fn read<T: crate::format::avro::metadata::TimelineRecord>(
+    storage: &Storage,
+    timeline: &Timeline,
+    instant: &Instant,
+) -> Result<T> {
+    let body = timeline.read(storage, instant)?;
+    decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
+}
+
+fn savepoints(storage: &Storage, timeline: &Timeline) -> Result<BTreeMap<String, SavepointMetadata>> {
+    timeline
+        .completed(Action::Savepoint)
+        .map(|instant| Ok((instant.requested.clone(), read(storage, timeline, instant)?)))
+        .collect()
+}
+
+fn compactions(storage: &Storage, timeline: &Timeline) -> Result<Vec<CompactionPlan>> {
+    let pending = timeline.pending().filter(|i| matches!(i.action, Action::Compaction | Action::LogCompaction));
+    pending.map(|i| read(storage, timeline, &Instant { state: State::Requested, ..i.clone() })).collect()
+}
+
+/// Where the last clean stopped, if whatever changed since can be told from the active timeline.
+fn incremental_from<'a>(
+    timeline: &Timeline,
+    last: &'a CleanMetadata,
+    savepoints: &BTreeMap<String, SavepointMetadata>,
+) -> Option<&'a str> {
+    let from = last.earliest_commit_to_retain.as_str();
+    let on_timeline = timeline.completed_writes().any(|i| i.requested == from);
+    let seen = last.extra_metadata.as_ref().and_then(|extra| extra.get(SAVEPOINTS)).map_or("", String::as_str);
+    // Files that a savepoint held back may go now that it is gone.
+    let all_there = seen.split(',').filter(|s| !s.is_empty()).all(|s| savepoints.contains_key(s));
+    (on_timeline && timeline.first_active().is_some_and(|first| first <= from) && all_there).then_some(from)
+}
+
+fn changed_partitions(storage: &Storage, timeline: &Timeline, from: &str, to: &str) -> Result<BTreeSet<String>> {
+    let mut changed = BTreeSet::new();
+    for instant in timeline.completed_writes() {
+        if instant.requested.as_str() >= from && instant.requested.as_str() < to {
+            let metadata = read_write_metadata(storage, timeline, instant)?;
+            changed.extend(metadata.partition_to_write_stats.into_keys());
+            changed.extend(metadata.partition_to_replace_file_ids.into_keys());
+        }
+    }
+    Ok(changed)
+}
+
+fn list_partitions(storage: &Storage, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<FileMeta>>> {
+    let mut listed = BTreeMap::new();
+    for partition in partitions {
+        let files = storage.list(&partition)?.files;
+        if files.iter().any(|f| is_partition_metadata(f.name())) {
+            listed.insert(partition, files);
+        }
+    }
+    Ok(listed)
+}
+
+/// What a plan deletes in one partition: names with paths relative to the table's base.
+struct PartitionWork {
+    partition: String,
+    files: Vec<(String, String)>,
+    whole: bool,
+}
+
+fn carry_out(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    instant: &Instant,
+    plan: &CleanerPlan,
+    before_complete: BeforeComplete<'_>,
+) -> Result<CleanMetadata> {
+    let storage = table.storage();
+    let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
+    let started = writer.start(instant, Vec::new())?;
+    let begun = table.clock().now_ms();
+    let partition_metadata = delete(table, &work, &plan.policy)?;
+    let deleted: usize = partition_metadata.values().map(|p| p.success_delete_files.len()).sum();
+    let metadata = CleanMetadata {
+        start_clean_time: instant.requested.clone(),
+        time_taken_in_millis: (table.clock().now_ms() - begun).max(0),
+        total_files_deleted: i32::try_from(deleted).unwrap_or(i32::MAX),
+        earliest_commit_to_retain: plan
+            .earliest_instant_to_retain
+            .as_ref()
+            .map(|i| i.timestamp.clone())
+            .unwrap_or_default(),
+        last_completed_commit_timestamp: plan.last_completed_commit_timestamp.clone(),
+        partition_metadata,
+        bootstrap_partition_metadata: Some(BTreeMap::new()),
+        extra_metadata: Some(plan.extra_metadata.clone().unwrap_or_default()),
+        ..Default::default()
+    };
+    writer.complete(&started, encode(&metadata)?, |_| settle_metadata_table(table, before_complete))?;
+    Ok(metadata)
+}
+
+fn work_of(plan: &CleanerPlan) -> Result<Vec<PartitionWork>> {
+    let whole: BTreeSet<&str> = plan.partitions_to_be_deleted.iter().flatten().map(String::as_str).collect();
+    let mut paths: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (partition, files) in plan.file_paths_to_be_deleted_per_partition.iter().flatten() {
+        for file in files {
+            if file.is_bootstrap_base_file == Some(true) {
+                return Err(Error::unsupported("a clean plan deletes files of a bootstrapped source table"));
+            }
+            let path = file.file_path.as_deref();
+            let path = path.ok_or_else(|| Error::corrupt("a clean plan has a file without a path"))?;
+            paths.entry(partition).or_default().push(path);
+        }
+    }
+    // Plans of old versions have bare names.
+    for (partition, files) in plan.files_to_be_deleted_per_partition.iter().flatten() {
+        paths.entry(partition).or_default().extend(files.iter().map(String::as_str));
+    }
+    for partition in &whole {
+        // The root of a table without partitions is never deleted, though Hudi may plan that.
+        if !partition.is_empty() {
+            paths.entry(partition_folder(partition)?).or_default();
+        }
+    }
+    let mut work = Vec::new();
+    for (partition, paths) in paths {
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            let relative = data_file(partition, path)?;
+            let name = relative.rsplit('/').next().unwrap_or_default().to_owned();
+            files.push((name, relative));
+        }
+        let whole = !partition.is_empty() && whole.contains(partition);
+        work.push(PartitionWork { partition: partition.to_owned(), files, whole });
+    }
+    Ok(work)
+}
+
+fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTreeMap<String, CleanPartitionMetadata>> {
+    let storage = table.storage();
+    let all: Vec<String> = work.iter().flat_map(|w| w.files.iter().map(|(_, path)| path.clone())).collect();
+    let mut was_there = run_parallel(all, table.threads()?, |path: String| storage.delete(&path))?.into_iter();
+    let mut done = BTreeMap::new();
+    for part in work {
+        let mut metadata = CleanPartitionMetadata {
+            partition_path: part.partition.clone(),
+            policy: policy.to_owned(),
+            delete_path_patterns: part.files.iter().map(|(name, _)| name.clone()).collect(),
+            is_partition_deleted: Some(part.whole && delete_partition(storage, &part.partition)?),
+            ..Default::default()
+        };
+        for ((name, _), deleted) in part.files.iter().zip(was_there.by_ref()) {
+            // As Hudi reports it: a file that was gone before counts as failed.
+            let list = if deleted { &mut metadata.success_delete_files } else { &mut metadata.failed_delete_files };
+            list.push(name.clone());
+        }
+        done.insert(part.partition.clone(), metadata);
+    }
+    Ok(done)
+}
+
+/// Deletes the folder of a partition that held nothing but what was cleaned. A plan that is finished late may meet
+/// files that were written since; then the folder stays.
+fn delete_partition(storage: &Storage, partition: &str) -> Result<bool> {
+    let left = storage.list_recursive(partition_folder(partition)?)?;
+    if left.iter().any(|f| data_file_instant(f).is_some()) {
+        return Ok(false);
+    }
+    storage.delete_folder(partition)?;
+    Ok(true)
+}

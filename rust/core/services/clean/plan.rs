@@ -1,0 +1,231 @@
+//! Which file slices go, by Hudi's policy `KEEP_LATEST_COMMITS`.
+//!
+//! `E` is the earliest commit to retain: with N commits to retain, the N-th last completed one. A query that began at
+//! any retained commit must find its files. So of each file group stay: every slice since `E`, the newest one before
+//! `E`, the newest one at all; and whatever a savepoint or a planned compaction names. A file group that was replaced
+//! before `E` goes as a whole.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::error::{Error, Result};
+use crate::file_group::{FileGroup, FileSlice, data_file_instant, group_files};
+use crate::format::avro::metadata::{
+    ActionInstant, CleanFileInfo, CleanMetadata, CleanerPlan, CompactionPlan, SavepointMetadata,
+};
+use crate::format::instant::{Action, Instant};
+use crate::storage::FileMeta;
+use crate::table::{Options, TableView};
+use crate::timeline::Timeline;
+
+/// The one policy that is built.
+const POLICY: &str = "KEEP_LATEST_COMMITS";
+/// Key under which a plan keeps the savepoints that it saw.
+pub(super) const SAVEPOINTS: &str = "savepointed_timestamps";
+
+/// Settings of cleaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CleanOptions {
+    /// Commits whose files stay (`hoodie.clean.commits.retained`).
+    pub commits_retained: usize,
+    /// Commits since the last clean before there is another one (`hoodie.clean.trigger.max.commits`).
+    pub trigger_max_commits: usize,
+    /// Whether only partitions are looked at that changed since the last clean (`hoodie.clean.incremental.enabled`).
+    pub incremental: bool,
+}
+
+impl CleanOptions {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`, `InvalidOption` for values that are no numbers.
+    pub fn from_options(options: &Options) -> Result<Self> {
+        let retained = ["hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"];
+        // Hudi takes the policy from the retention that is set.
+        let implied =
+            [("KEEP_LATEST_FILE_VERSIONS", "fileversions.retained"), ("KEEP_LATEST_BY_HOURS", "hours.retained")]
+                .into_iter()
+                .find(|(_, key)| {
+                    ["clean", "cleaner"].iter().any(|p| options.get(&format!("hoodie.{p}.{key}")).is_some())
+                })
+                .map(|(policy, _)| policy)
+                .filter(|_| retained.iter().all(|key| options.get(key).is_none()));
+        let policy = options.get("hoodie.clean.policy").or(implied).unwrap_or(POLICY);
+        if !policy.eq_ignore_ascii_case(POLICY) {
+            return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported")).remedy(
+                "Use KEEP_LATEST_COMMITS with hoodie.clean.commits.retained, or set hoodie.clean.automatic=false",
+            ));
+        }
+        let commits_retained = options.number("hoodie.clean.commits.retained", 10)?;
+        if commits_retained == 0 {
+            return Err(Error::invalid_option("hoodie.clean.commits.retained is 0").remedy("Set it to at least 1"));
+        }
+        Ok(Self {
+            commits_retained,
+            trigger_max_commits: options.number("hoodie.clean.trigger.max.commits", 1)?,
+            incremental: options.flag("hoodie.clean.incremental.enabled", true)?,
+        })
+    }
+}
+
+/// What a plan is made from.
+pub struct CleanInput<'a> {
+    /// The table as it is.
+    pub view: &'a TableView,
+    /// Listed files by partition path: of all partitions, or of those that changed since the last clean.
+    pub partitions: &'a BTreeMap<String, Vec<FileMeta>>,
+    /// Savepoints by the requested time of the commit that each protects.
+    pub savepoints: &'a BTreeMap<String, SavepointMetadata>,
+    /// Plans of pending compactions and log compactions.
+    pub compactions: &'a [CompactionPlan],
+    /// Whether the table has partition columns.
+    pub is_partitioned: bool,
+    /// Spells a path as the plan is to have it.
+    pub full_path: &'a dyn Fn(&str) -> String,
+}
+
+/// Completed writes after the one that the last clean saw last.
+pub fn commits_since(timeline: &Timeline, last_clean: Option<&CleanMetadata>) -> usize {
+    let seen = last_clean.map_or("", |c| c.last_completed_commit_timestamp.as_str());
+    timeline.completed_writes().filter(|i| i.requested.as_str() > seen).count()
+}
+
+/// The earliest commit whose files stay, or `None` while there are too few commits.
+pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
+    let completed: Vec<&Instant> = timeline.completed_writes().collect();
+    if completed.len() <= retained {
+        return None;
+    }
+    let nth = *completed.get(completed.len() - retained)?;
+    // A pending write was begun from the state before it; that must stay.
+    let pending = timeline.pending().find(|i| i.action.is_write() && i.action != Action::LogCompaction);
+    match pending {
+        Some(pending) if nth.requested > pending.requested => {
+            completed.into_iter().rfind(|i| i.requested < pending.requested)
+        }
+        _ => Some(nth),
+    }
+}
+
+/// The plan, or `None` when there is nothing to delete.
+pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Option<CleanerPlan> {
+    let timeline = input.view.timeline();
+    let earliest = earliest_to_retain(timeline, options.commits_retained)?;
+    let keep = Keep::new(input, &earliest.requested);
+    let mut files: BTreeMap<String, Vec<CleanFileInfo>> = BTreeMap::new();
+    let mut partitions_to_be_deleted = Vec::new();
+    for (partition, listed) in input.partitions {
+        let paths = keep.files_to_delete(input.view, partition, listed);
+        if paths.is_empty() {
+            continue;
+        }
+        if !partition.is_empty() && is_emptied(listed, &paths) {
+            partitions_to_be_deleted.push(partition.clone());
+        }
+        let info = |path: &String| CleanFileInfo {
+            file_path: Some((input.full_path)(path)),
+            is_bootstrap_base_file: Some(false),
+        };
+        files.insert(partition.clone(), paths.iter().map(info).collect());
+    }
+    if files.is_empty() {
+        return None;
+    }
+    let mut extra = BTreeMap::new();
+    if input.is_partitioned && !input.savepoints.is_empty() {
+        let times: Vec<&str> = input.savepoints.keys().map(String::as_str).collect();
+        extra.insert(SAVEPOINTS.to_owned(), times.join(","));
+    }
+    Some(CleanerPlan {
+        earliest_instant_to_retain: Some(ActionInstant {
+            timestamp: earliest.requested.clone(),
+            action: earliest.action.completed_as().name().to_owned(),
+            state: earliest.state.name().to_owned(),
+        }),
+        last_completed_commit_timestamp: last_completed(timeline),
+        policy: POLICY.to_owned(),
+        files_to_be_deleted_per_partition: Some(BTreeMap::new()),
+        file_paths_to_be_deleted_per_partition: Some(files),
+        partitions_to_be_deleted: Some(partitions_to_be_deleted),
+        extra_metadata: Some(extra),
+        ..Default::default()
+    })
+}
+
+fn last_completed(timeline: &Timeline) -> String {
+    timeline.completed_writes().next_back().map(|i| i.requested.clone()).unwrap_or_default()
+}
+
+/// Whether no data file of the partition is left. Counts every file that looks like one, whoever wrote it.
+fn is_emptied(listed: &[FileMeta], deleted: &[String]) -> bool {
+    let deleted: HashSet<&str> = deleted.iter().map(String::as_str).collect();
+    let is_data = |f: &FileMeta| data_file_instant(f).is_some() || f.path.ends_with(".cdc");
+    listed.iter().filter(|f| is_data(f)).all(|f| deleted.contains(f.path.as_str()))
+}
+
+/// What must stay.
+struct Keep<'a> {
+    earliest: &'a str,
+    savepointed: HashSet<&'a str>,
+    /// Base instant of the slice that a planned compaction reads, by partition and file id.
+    compacted: HashMap<(&'a str, &'a str), &'a str>,
+}
+
+impl<'a> Keep<'a> {
+    fn new(input: &CleanInput<'a>, earliest: &'a str) -> Self {
+        let savepointed = input
+            .savepoints
+            .values()
+            .flat_map(|s| s.partition_metadata.values())
+            .flat_map(|p| p.savepoint_data_file.iter().map(String::as_str))
+            .collect();
+        let operations = input.compactions.iter().flat_map(|plan| plan.operations.iter().flatten());
+        let compacted = operations
+            .filter_map(|o| {
+                Some(((o.partition_path.as_deref()?, o.file_id.as_deref()?), o.base_instant_time.as_deref()?))
+            })
+            .collect();
+        Self { earliest, savepointed, compacted }
+    }
+
+    /// Paths of the files that go, those of replaced file groups first.
+    fn files_to_delete(&self, view: &TableView, partition: &str, listed: &[FileMeta]) -> Vec<String> {
+        let groups = group_files(partition, listed, view.timeline());
+        let (replaced, live): (Vec<&FileGroup>, Vec<&FileGroup>) =
+            groups.iter().partition(|g| view.replaced_at(partition, &g.file_id).is_some());
+        let gone = replaced
+            .into_iter()
+            .filter(|g| view.replaced_at(partition, &g.file_id).is_some_and(|at| at < self.earliest))
+            .flat_map(|g| g.slices.iter())
+            .filter(|s| !self.is_savepointed(s));
+        let old = live.into_iter().flat_map(|g| self.old_slices(g));
+        gone.chain(old).flat_map(slice_files).collect()
+    }
+
+    fn old_slices<'g>(&self, group: &'g FileGroup) -> Vec<&'g FileSlice> {
+        let newest = group.slices.first().map(|s| s.base_instant.as_str());
+        let before = group.slices.iter().map(|s| s.base_instant.as_str()).find(|i| *i < self.earliest);
+        let goes = |s: &&FileSlice| {
+            let instant = Some(s.base_instant.as_str());
+            instant != newest
+                && instant != before
+                && s.base_instant.as_str() < self.earliest
+                && !self.is_savepointed(s)
+                && !self.is_compacted(s)
+        };
+        group.slices.iter().filter(goes).collect()
+    }
+
+    fn is_savepointed(&self, slice: &FileSlice) -> bool {
+        let name = |path: &str| path.rsplit('/').next().is_some_and(|n| self.savepointed.contains(n));
+        slice.base.iter().any(|b| name(&b.path)) || slice.logs.iter().any(|l| name(&l.path))
+    }
+
+    fn is_compacted(&self, slice: &FileSlice) -> bool {
+        let planned = self.compacted.get(&(slice.partition.as_str(), slice.file_id.as_str()));
+        planned.is_some_and(|base| slice.base_instant.as_str() >= *base)
+    }
+}
+
+fn slice_files(slice: &FileSlice) -> impl Iterator<Item = String> + '_ {
+    slice.base.iter().map(|b| b.path.clone()).chain(slice.logs.iter().map(|l| l.path.clone()))
+}

@@ -1,0 +1,296 @@
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::error::{ErrorKind, Result};
+use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode, encode};
+use crate::format::instant::Action;
+use crate::services::made_by_hand::Handmade;
+use crate::table::HudiTable;
+
+fn no_hook(_: &HudiTable) -> Result<()> {
+    panic!("there is no metadata table here")
+}
+
+fn retaining(made: &Handmade, commits: usize) -> HudiTable {
+    let more = BTreeMap::from([("hoodie.clean.commits.retained".to_owned(), commits.to_string())]);
+    made.table.with_options(&more).unwrap()
+}
+
+/// Commits over one file group of `p1`; their requested times.
+fn history(made: &Handmade, commits: usize) -> Vec<String> {
+    (0..commits).map(|_| made.commit("p1", "a", &["1"]).requested).collect()
+}
+
+fn plan_of(made: &Handmade) -> CleanerPlan {
+    let name = made.instants().into_iter().rfind(|n| n.ends_with(".clean.requested")).unwrap();
+    decode(&made.storage().read(&format!(".hoodie/timeline/{name}")).unwrap()).unwrap()
+}
+
+fn names(metadata: &CleanMetadata, partition: &str) -> Vec<String> {
+    metadata.partition_metadata.get(partition).map(|p| p.success_delete_files.clone()).unwrap_or_default()
+}
+
+#[test]
+fn the_first_clean_comes_after_two_more_commits_than_retained() {
+    let made = Handmade::new(&[]);
+    let times = history(&made, 3);
+    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None);
+    assert!(made.instants().iter().all(|n| !n.contains("clean")));
+    let fourth = made.commit("p1", "a", &["1"]).requested;
+    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[0])]);
+    assert_eq!(done.earliest_commit_to_retain, times[2]);
+    assert_eq!(done.last_completed_commit_timestamp, fourth);
+    assert_eq!((done.total_files_deleted, done.version), (1, Some(2)));
+    let plan = plan_of(&made);
+    let earliest = plan.earliest_instant_to_retain.unwrap();
+    assert_eq!(
+        (earliest.timestamp.as_str(), earliest.action.as_str(), earliest.state.as_str()),
+        (times[2].as_str(), "commit", "COMPLETED")
+    );
+    let path = plan.file_paths_to_be_deleted_per_partition.unwrap()["p1"][0].file_path.clone().unwrap();
+    assert_eq!(path, made.storage().absolute(&format!("p1/a_0-1-1_{}.parquet", times[0])));
+    assert_eq!(made.data_files().len(), 3);
+    // Nothing since: no second clean.
+    let before = made.instants();
+    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None);
+    assert_eq!(made.instants(), before);
+}
+
+#[test]
+fn the_newest_slice_stays_however_old_it_is() {
+    let made = Handmade::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let times = history(&made, 5);
+    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    assert_eq!(names(&done, "p1").len(), 3);
+    assert!(!done.partition_metadata.contains_key("p2"));
+    let left = made.data_files();
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left.iter().any(|f| f.contains(&times[3])), "the newest before E serves queries of E");
+}
+
+#[test]
+fn a_pending_write_holds_the_boundary() {
+    let made = Handmade::new(&[]);
+    let times = history(&made, 3);
+    let pending = made.begin(Action::Commit);
+    let later = history(&made, 4);
+    let timeline = made.table.timeline().unwrap();
+    assert_eq!(earliest_to_retain(&timeline, 1).unwrap().requested, times[2]);
+    assert_eq!(earliest_to_retain(&timeline, 6).unwrap().requested, times[1]);
+    assert_eq!(earliest_to_retain(&timeline, 7), None);
+    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[0])]);
+    assert!(later.iter().all(|t| made.data_files().iter().any(|f| f.contains(t))));
+    drop(pending);
+}
+
+#[test]
+fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
+    let made = Handmade::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    made.commit("p2", "b", &["x"]);
+    let mut replace = made.begin(Action::ReplaceCommit);
+    replace.replace("p2", "b");
+    replace.complete();
+    history(&made, 1);
+    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None, "E is the replacecommit itself");
+    history(&made, 1);
+    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let p2 = &done.partition_metadata["p2"];
+    assert_eq!((p2.success_delete_files.len(), p2.is_partition_deleted), (2, Some(true)));
+    let newest_first: Vec<&String> = p2.success_delete_files.iter().rev().collect();
+    assert!(newest_first.is_sorted());
+    assert_eq!(plan_of(&made).partitions_to_be_deleted.unwrap(), ["p2"]);
+    assert!(made.storage().list_recursive("p2").unwrap().is_empty());
+}
+
+#[test]
+fn a_partition_with_something_else_in_it_is_not_deleted() {
+    let made = Handmade::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let mut replace = made.begin(Action::ReplaceCommit);
+    replace.replace("p2", "b");
+    replace.file("p2", "c", &["y"]);
+    replace.complete();
+    history(&made, 3);
+    clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    assert_eq!(plan_of(&made).partitions_to_be_deleted.unwrap(), [""; 0]);
+    assert_eq!(made.storage().list("p2").unwrap().files.len(), 2);
+}
+
+#[test]
+fn savepoints_hold_files_and_are_remembered() {
+    let made = Handmade::new(&[]);
+    let first = made.commit("p1", "a", &["1"]);
+    made.savepoint(&first, "p1", &made.data_files());
+    history(&made, 5);
+    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    assert_eq!(names(&done, "p1").len(), 3);
+    assert!(made.data_files()[0].contains(&first.requested));
+    assert_eq!(done.extra_metadata.unwrap()["savepointed_timestamps"], first.requested);
+    // Once the savepoint is gone its file goes too, though its commit is long past the incremental range.
+    for name in made.instants().iter().filter(|n| n.ends_with(".savepoint") || n.ends_with("savepoint.inflight")) {
+        made.storage().delete(&format!(".hoodie/timeline/{name}")).unwrap();
+    }
+    history(&made, 1);
+    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    assert_eq!(names(&done, "p1").len(), 2);
+}
+
+#[test]
+fn an_incremental_clean_lists_only_what_changed() {
+    let made = Handmade::new(&[]);
+    for _ in 0..2 {
+        made.commit("p2", "b", &["x"]);
+    }
+    history(&made, 4);
+    let table = retaining(&made, 1);
+    assert_eq!(names(&clean(&table, &no_hook).unwrap().unwrap(), "p2").len(), 1);
+    // Something old appears in p2 that no commit since the last clean touched: only a full clean finds it.
+    let first = made.table.timeline().unwrap().completed_writes().next().unwrap().requested.clone();
+    made.storage().create(&format!("p2/b_0-1-1_{first}.parquet"), "x").unwrap();
+    history(&made, 1);
+    assert_eq!(names(&clean(&table, &no_hook).unwrap().unwrap(), "p2").len(), 0);
+    history(&made, 1);
+    let full =
+        table.with_options(&[("hoodie.clean.incremental.enabled".to_owned(), "false".to_owned())].into()).unwrap();
+    assert_eq!(names(&clean(&full, &no_hook).unwrap().unwrap(), "p2").len(), 1);
+}
+
+#[test]
+fn the_trigger_counts_from_the_last_clean() {
+    let made = Handmade::new(&[]);
+    let table = retaining(&made, 1);
+    let table = table.with_options(&[("hoodie.clean.trigger.max.commits".to_owned(), "3".to_owned())].into()).unwrap();
+    history(&made, 3);
+    assert!(clean(&table, &no_hook).unwrap().is_some());
+    for due in [false, false, true] {
+        history(&made, 1);
+        assert_eq!(clean(&table, &no_hook).unwrap().is_some(), due);
+    }
+}
+
+#[test]
+fn a_clean_that_died_is_finished() {
+    for died_after in 0..3 {
+        let made = Handmade::new(&[]);
+        let times = history(&made, 4);
+        let timeline = made.table.timeline().unwrap();
+        let view = made.table.view(None).unwrap();
+        let partitions = view.partition_files().unwrap();
+        let input = CleanInput {
+            view: &view,
+            partitions: &partitions,
+            savepoints: &BTreeMap::new(),
+            compactions: &[],
+            is_partitioned: true,
+            // The table was somewhere else when the plan was made.
+            full_path: &|path| format!("file:/old/place/{path}"),
+        };
+        let options = CleanOptions { commits_retained: 2, trigger_max_commits: 1, incremental: true };
+        let plan = plan_clean(&input, &options).unwrap();
+        let writer = made.table.timeline_writer().unwrap();
+        let requested = writer.request(Action::Clean, |_| encode(&plan)).unwrap();
+        if died_after > 0 {
+            writer.start(&requested, Vec::new()).unwrap();
+        }
+        if died_after > 1 {
+            made.storage().delete(&format!("p1/a_0-1-1_{}.parquet", times[0])).unwrap();
+        }
+        let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+        assert_eq!(done.start_clean_time, requested.requested);
+        let p1 = &done.partition_metadata["p1"];
+        assert_eq!(p1.delete_path_patterns.len(), 1);
+        assert_eq!(p1.failed_delete_files.len() + p1.success_delete_files.len(), 1);
+        assert_eq!(made.data_files().len(), 3);
+        assert_eq!(made.table.timeline().unwrap().pending().count(), 0);
+        drop(timeline);
+    }
+}
+
+#[test]
+fn a_late_clean_spares_a_partition_that_was_filled_again() {
+    let made = Handmade::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let writer = made.table.timeline_writer().unwrap();
+    let plan = CleanerPlan {
+        policy: "KEEP_LATEST_COMMITS".into(),
+        partitions_to_be_deleted: Some(vec!["p2".into(), String::new()]),
+        ..Default::default()
+    };
+    writer.request(Action::Clean, |_| encode(&plan)).unwrap();
+    let done = clean(&made.table, &no_hook).unwrap().unwrap();
+    assert_eq!(done.partition_metadata["p2"].is_partition_deleted, Some(false));
+    assert_eq!(made.data_files().len(), 1);
+}
+
+#[test]
+fn hostile_plans_delete_nothing() {
+    for (partition, path) in [("..", "/x/../y"), (".hoodie", "/t/.hoodie/hoodie.properties"), ("p1", "/t/p2/f")] {
+        let made = Handmade::new(&[]);
+        history(&made, 1);
+        let info = crate::format::avro::metadata::CleanFileInfo { file_path: Some(path.into()), ..Default::default() };
+        let plan = CleanerPlan {
+            file_paths_to_be_deleted_per_partition: Some([(partition.to_owned(), vec![info])].into()),
+            ..Default::default()
+        };
+        let writer = made.table.timeline_writer().unwrap();
+        writer.request(Action::Clean, |_| encode(&plan)).unwrap();
+        assert_eq!(clean(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(made.storage().list_recursive("").unwrap().len(), 1 + 2 + 3 + 1);
+    }
+}
+
+#[test]
+fn leftovers_without_content_are_cleared() {
+    let made = Handmade::new(&[]);
+    history(&made, 4);
+    let writer = made.table.timeline_writer().unwrap();
+    writer.request(Action::Clean, |_| Ok(Vec::new())).unwrap();
+    assert!(clean(&retaining(&made, 2), &no_hook).unwrap().is_some());
+    // A result that is an empty file did not complete: the plan is run again.
+    let name = made.instants().into_iter().find(|n| n.ends_with(".clean")).unwrap();
+    made.storage().replace(&format!(".hoodie/timeline/{name}"), "").unwrap();
+    let again = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    assert_eq!(again.partition_metadata["p1"].delete_path_patterns.len(), 1);
+    assert_eq!(made.instants().iter().filter(|n| n.ends_with(".clean")).count(), 1);
+}
+
+#[test]
+fn the_metadata_table_is_settled_before_the_end() {
+    let made = Handmade::new(&[]);
+    history(&made, 4);
+    let on = [("hoodie.table.metadata.partitions", "files,column_stats")];
+    crate::table::TableConfig::update(made.storage(), &on, "x").unwrap();
+    let asked = Cell::new(0);
+    clean(&retaining(&made, 2), &|table| {
+        asked.set(asked.get() + 1);
+        assert!(table.timeline()?.completed(Action::Clean).next().is_none());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
+fn other_policies_are_refused_by_name() {
+    let made = Handmade::new(&[]);
+    for (key, value, named) in [
+        ("hoodie.clean.policy", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_FILE_VERSIONS"),
+        ("hoodie.cleaner.policy", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_BY_HOURS"),
+        ("hoodie.clean.fileversions.retained", "3", "KEEP_LATEST_FILE_VERSIONS"),
+        ("hoodie.cleaner.hours.retained", "3", "KEEP_LATEST_BY_HOURS"),
+    ] {
+        let table = made.table.with_options(&[(key.to_owned(), value.to_owned())].into()).unwrap();
+        let e = clean(&table, &no_hook).unwrap_err();
+        assert!(e.kind() == ErrorKind::Unsupported && e.message().contains(named), "{e}");
+    }
+    let table =
+        made.table.with_options(&[("hoodie.clean.commits.retained".to_owned(), "0".to_owned())].into()).unwrap();
+    assert_eq!(clean(&table, &no_hook).unwrap_err().kind(), ErrorKind::InvalidOption);
+}

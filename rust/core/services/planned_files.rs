@@ -1,0 +1,96 @@
+//! Data files as plans name them: by full path, which does not survive moving a table.
+//!
+//! Real plans have `file:/x/p/f`, `file:///x/p/f`, `/x/p/f`, `s3a://bucket/x/p/f`. Whatever stands before the partition
+//! path, what is meant is a file of this table; so a plan can never delete anything outside of it.
+
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+
+/// The path, relative to the table's base, of a data file that a plan names.
+pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
+    let refuse = |why: &str| {
+        Error::corrupt(format!("a plan names '{full_path}' in partition '{partition}' for deletion: {why}"))
+            .remedy("Nothing was deleted; look at who wrote this plan before removing its instant")
+    };
+    check_partition(partition).map_err(&refuse)?;
+    let (folder, name) = full_path.rsplit_once('/').unwrap_or((partition, full_path));
+    if name.is_empty() || name == "." || name == ".." || name.starts_with(".hoodie") {
+        return Err(refuse("that is no data file"));
+    }
+    if partition.is_empty() {
+        return Ok(name.to_owned());
+    }
+    let inside = folder.strip_suffix(partition).is_some_and(|before| before.is_empty() || before.ends_with('/'));
+    if !inside {
+        return Err(refuse("the path is not in that partition"));
+    }
+    Ok(format!("{partition}/{name}"))
+}
+
+/// The folder of a partition that a plan deletes as a whole. Never the table itself.
+pub(super) fn partition_folder(partition: &str) -> Result<&str> {
+    let refuse = |why: &str| Error::corrupt(format!("a plan deletes the partition '{partition}': {why}"));
+    check_partition(partition).map_err(&refuse)?;
+    if partition.is_empty() { Err(refuse("that is the whole table")) } else { Ok(partition) }
+}
+
+fn check_partition(partition: &str) -> Result<(), &'static str> {
+    if partition.is_empty() {
+        return Ok(());
+    }
+    let mut parts = partition.split('/');
+    if partition.split('/').next().is_some_and(|first| first == crate::timeline::META_FOLDER) {
+        return Err("that is not a partition");
+    }
+    if parts.any(|part| part.is_empty() || part == "." || part == "..") {
+        return Err("that is no partition path of this table");
+    }
+    Ok(())
+}
+
+/// A path as rollback plans have it: plain on a local disk, a URI elsewhere.
+pub(super) fn plain_path(storage: &Storage, path: &str) -> String {
+    storage.local_path(path).map_or_else(|| storage.absolute(path), |local| local.display().to_string())
+}
+
+/// The partition path of a file.
+pub(super) fn partition_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(partition, _)| partition)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_understood() {
+        for full in ["file:/t/a/b/f", "file:///t/a/b/f", "/t/a/b/f", "s3a://x/t/a/b/f", "a/b/f", "/elsewhere/a/b/f"] {
+            assert_eq!(data_file("a/b", full).unwrap(), "a/b/f");
+        }
+        assert_eq!(data_file("", "file:/t/.f_1.log.1_0-0-0").unwrap(), ".f_1.log.1_0-0-0");
+    }
+
+    #[test]
+    fn nothing_outside_is_deleted() {
+        for (partition, full) in [
+            ("a", "/t/b/f"),
+            ("a", "/t/xa/f"),
+            ("..", "/t/../f"),
+            ("a/../..", "/t/a/../../f"),
+            (".hoodie", "/t/.hoodie/hoodie.properties"),
+            (".hoodie/timeline", "/t/.hoodie/timeline/1.commit.requested"),
+            ("a", "/t/a/.hoodie_partition_metadata"),
+            ("", "/t/.."),
+            ("", "/t/.hoodie"),
+            ("", "/t/"),
+            ("/a", "//a/f"),
+        ] {
+            assert!(data_file(partition, full).is_err(), "{partition} {full}");
+        }
+        for partition in ["", "..", "a/..", ".hoodie", ".hoodie/timeline", "a//b", "/etc"] {
+            assert!(partition_folder(partition).is_err(), "{partition}");
+        }
+        assert_eq!(partition_folder("a=1/b=2").unwrap(), "a=1/b=2");
+    }
+}

@@ -1,0 +1,343 @@
+//! Finding what a failed write left, and carrying out rollback plans.
+
+use std::collections::BTreeMap;
+
+use super::super::planned_files::{data_file, partition_of, plain_path};
+use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
+use crate::error::{Error, Result};
+use crate::file_group::markers::{delete_markers, marked_files, marker_folder};
+use crate::format::avro::metadata::{
+    CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
+};
+use crate::format::instant::{Action, Instant, State};
+use crate::storage::{FileMeta, Storage};
+use crate::table::{HudiTable, run_parallel};
+use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
+
+/// Where markers of all writes are.
+const MARKER_FOLDERS: &str = ".hoodie/.temp";
+/// Where writers that share a table show that they live.
+const HEARTBEATS: &str = ".hoodie/.heartbeat";
+/// Hudi's writers renew a heartbeat every minute and are given up after two.
+const HEARTBEAT_LIVES_MS: i64 = 120_000;
+
+/// Rolls back every write that did not complete, newest first, after finishing rollbacks that were begun before.
+///
+/// This is the policy of a single writer: to be called before each write, with no other write under way.
+///
+/// # Errors
+/// `Conflict` when a restore is unfinished, or when a pending write belongs to a writer that is alive.
+pub fn rollback_failed_writes(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Vec<RollbackMetadata>> {
+    let storage = table.storage();
+    let writer = table.timeline_writer()?;
+    // Listed before the timeline: a write that begins in between is then on the timeline.
+    let markers = storage.list(MARKER_FOLDERS)?.folders;
+    let timeline = writer.load()?;
+    refuse_restore(storage, &timeline)?;
+    let mut done = Vec::new();
+    let unfinished: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Rollback).cloned().collect();
+    for rollback in &unfinished {
+        done.extend(finish(table, &writer, rollback, before_complete)?);
+    }
+    let timeline = if unfinished.is_empty() { timeline } else { writer.load()? };
+    for failed in failed_writes(&timeline) {
+        done.push(roll_back(table, &writer, &timeline, &failed, before_complete)?);
+    }
+    delete_stale_markers(storage, &timeline, &markers)?;
+    Ok(done)
+}
+
+/// Rolls back one pending write.
+///
+/// # Errors
+/// `InvalidOption` when there is no such write or it is a plan that is still to be carried out; `Unsupported` when it
+/// has completed.
+pub fn rollback(table: &HudiTable, instant: &str, before_complete: BeforeComplete<'_>) -> Result<RollbackMetadata> {
+    let writer = table.timeline_writer()?;
+    let timeline = writer.load()?;
+    let named = |e: Error| e.with("table", table.storage().uri()).with("instant", instant);
+    refuse_restore(table.storage(), &timeline)?;
+    if let Some(begun) = begun_rollback(table, &writer, &timeline, instant)? {
+        let finished = finish(table, &writer, &begun, before_complete)?;
+        return finished.ok_or_else(|| named(Error::conflict("the rollback was finished by another process")));
+    }
+    if let Some(failed) = failed_writes(&timeline).into_iter().find(|i| i.requested == instant) {
+        return roll_back(table, &writer, &timeline, &failed, before_complete);
+    }
+    let known = timeline.instants().iter().find(|i| i.requested == instant && i.action.is_write());
+    Err(named(match known {
+        Some(i) if i.is_completed() => Error::unsupported("rolling back a completed write is not supported"),
+        Some(i) => Error::invalid_option(format!("a planned {} is no failed write", i.action))
+            .remedy("Carry out the plan with the engine that made it"),
+        None => Error::invalid_option("there is no pending write with this time")
+            .remedy("Look at the timeline for the requested times of pending writes"),
+    }))
+}
+
+fn begun_rollback(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    timeline: &Timeline,
+    instant: &str,
+) -> Result<Option<Instant>> {
+    for rollback in timeline.pending().filter(|i| i.action == Action::Rollback) {
+        let plan: Option<RollbackPlan> = read_plan(table.storage(), writer, timeline, rollback)?;
+        if plan.and_then(|p| p.instant_to_rollback).is_some_and(|target| target.commit_time == instant) {
+            return Ok(Some(rollback.clone()));
+        }
+    }
+    Ok(None)
+}
+
+fn refuse_restore(storage: &Storage, timeline: &Timeline) -> Result<()> {
+    match timeline.pending().find(|i| i.action == Action::Restore) {
+        None => Ok(()),
+        Some(restore) => Err(Error::conflict("a restore of the table is not finished")
+            .with("table", storage.uri())
+            .with("instant", restore)
+            .remedy("Finish the restore with the engine that began it; until then nothing can be written")),
+    }
+}
+
+fn roll_back(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    timeline: &Timeline,
+    failed: &Instant,
+    before_complete: BeforeComplete<'_>,
+) -> Result<RollbackMetadata> {
+    let storage = table.storage();
+    refuse_living_writer(table, failed)?;
+    let found = find_files(storage, timeline, failed)?;
+    let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
+    let requested = writer.request(Action::Rollback, |_| encode(&plan))?;
+    tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
+    carry_out(table, writer, &requested, &plan, before_complete)
+}
+
+/// A heartbeat says that the pending write is another writer's that still works; its files must not go.
+fn refuse_living_writer(table: &HudiTable, failed: &Instant) -> Result<()> {
+    let beat = table.storage().head(&format!("{HEARTBEATS}/{}", failed.requested))?;
+    let age = beat.map(|file| table.clock().now_ms().saturating_sub(file.modified_ms));
+    match age {
+        Some(age) if age <= HEARTBEAT_LIVES_MS => {
+            Err(Error::conflict(format!("another writer works on the table; it was alive {} s ago", age.max(0) / 1000))
+                .with("table", table.storage().uri())
+                .with("instant", failed)
+                .remedy("Let one writer write at a time. If that writer is dead, try again in two minutes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
+    if let Some(marked) = marked_files(storage, &failed.requested)? {
+        return Ok(FoundFiles::Marked(marked));
+    }
+    // Data files are written only after the instant is inflight.
+    if failed.state == State::Requested {
+        return Ok(FoundFiles::Listed(Vec::new()));
+    }
+    // Without markers Hudi deletes nothing. The files would lie there for ever.
+    let files: Vec<FileMeta> = match touched_partitions(storage, timeline, failed)? {
+        Some(partitions) => {
+            let mut files = Vec::new();
+            for partition in partitions {
+                files.extend(storage.list(&partition)?.files);
+            }
+            files
+        }
+        None => all_files(storage)?,
+    };
+    let mut mine: Vec<String> =
+        files.into_iter().filter(|f| is_written_by(f, &failed.requested)).map(|f| f.path).collect();
+    mine.sort();
+    Ok(FoundFiles::Listed(mine))
+}
+
+/// The partitions that the write said it would touch; `None` when it said nothing.
+fn touched_partitions(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<Option<Vec<String>>> {
+    let Some(body) = crate::storage::optional(timeline.read(storage, failed))? else { return Ok(None) };
+    // What cannot be read says nothing; it goes with the rollback.
+    let Ok(profile) = decode::<CommitMetadata>(&body) else { return Ok(None) };
+    let partitions: Vec<String> = profile.partition_to_write_stats.into_keys().collect();
+    Ok((!partitions.is_empty()).then_some(partitions))
+}
+
+fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
+    let top = storage.list("")?;
+    let mut files = top.files;
+    for folder in top.folders.iter().filter(|f| f.as_str() != META_FOLDER) {
+        files.extend(storage.list_recursive(folder)?);
+    }
+    Ok(files)
+}
+
+/// Finishes a rollback that someone began. `None` when it had no plan yet.
+fn finish(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    rollback: &Instant,
+    before_complete: BeforeComplete<'_>,
+) -> Result<Option<RollbackMetadata>> {
+    let timeline = writer.load()?;
+    let Some(plan) = read_plan::<RollbackPlan>(table.storage(), writer, &timeline, rollback)? else { return Ok(None) };
+    carry_out(table, writer, rollback, &plan, before_complete).map(Some)
+}
+
+fn carry_out(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    rollback: &Instant,
+    plan: &RollbackPlan,
+    before_complete: BeforeComplete<'_>,
+) -> Result<RollbackMetadata> {
+    let storage = table.storage();
+    let named = |e: Error| e.with("table", storage.uri()).with("instant", rollback);
+    let (info, target) = target_of(plan).map_err(named)?;
+    let timeline = writer.load()?;
+    refuse_completed(&timeline, &target).map_err(named)?;
+    let files = files_of(plan).map_err(named)?;
+    let started = writer.start(rollback, Vec::new())?;
+    let begun = table.clock().now_ms();
+    delete_files(table, &files)?;
+    let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
+    writer.complete(&started, encode(&metadata)?, |timeline| {
+        refuse_completed(timeline, &target)?;
+        settle_metadata_table(table, before_complete)?;
+        remove_target(storage, writer, timeline, &target)
+    })?;
+    delete_markers(storage, &target.requested)?;
+    storage.delete(&format!("{HEARTBEATS}/{}", target.requested))?;
+    Ok(metadata)
+}
+
+fn target_of(plan: &RollbackPlan) -> Result<(InstantInfo, Instant)> {
+    let info = plan
+        .instant_to_rollback
+        .clone()
+        .ok_or_else(|| Error::corrupt("a rollback plan does not say what is rolled back"))?;
+    let action = Action::parse(&info.action).filter(|a| a.is_write());
+    let action =
+        action.ok_or_else(|| Error::unsupported(format!("rolling back an instant of action '{}'", info.action)))?;
+    if info.commit_time.is_empty() || !info.commit_time.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Error::corrupt(format!("a rollback plan names the instant '{}'", info.commit_time)));
+    }
+    let target = Instant { requested: info.commit_time.clone(), action, state: State::Inflight, completed: None };
+    Ok((info, target))
+}
+
+fn refuse_completed(timeline: &Timeline, target: &Instant) -> Result<()> {
+    let completed = timeline.instants().iter().any(|i| {
+        i.is_completed() && i.requested == target.requested && i.action.completed_as() == target.action.completed_as()
+    });
+    if !completed {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("an unfinished rollback would take back the completed write {}", target.requested))
+        .remedy("Finish this rollback with the engine that began it"))
+}
+
+/// The files that a plan deletes, relative to the table's base.
+fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for request in plan.rollback_requests.iter().flatten() {
+        if request.log_blocks_to_be_deleted.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
+            return Err(Error::unsupported("a rollback plan adds rollback blocks to log files")
+                .remedy("Finish this rollback with the engine that began it"));
+        }
+        for path in &request.files_to_be_deleted {
+            files.push(data_file(&request.partition_path, path)?);
+        }
+    }
+    Ok(files)
+}
+
+fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
+    let storage = table.storage();
+    run_parallel(files.to_vec(), table.threads()?, |path: String| {
+        // A file that is not there is what was wanted.
+        storage.delete(&path)?;
+        remove_unfinished(storage, &path)
+    })?;
+    Ok(())
+}
+
+/// On a local disk a file grows under `<name>#<n>` and is renamed at its end; a killed writer leaves that.
+fn remove_unfinished(storage: &Storage, path: &str) -> Result<()> {
+    for n in 1u32.. {
+        let Some(staged) = storage.local_path(&format!("{path}#{n}")) else { return Ok(()) };
+        match std::fs::remove_file(&staged) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => {
+                return Err(Error::storage("removing an unfinished file failed")
+                    .caused_by(e)
+                    .with("file", staged.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_target(storage: &Storage, writer: &TimelineWriter, timeline: &Timeline, target: &Instant) -> Result<()> {
+    let is_target =
+        |i: &Instant| i.requested == target.requested && i.action.completed_as() == target.action.completed_as();
+    // By the names that are there: a plan may say `replacecommit` for a clustering.
+    let mut actions: Vec<Action> = timeline.raw().iter().filter(|(i, _)| is_target(i)).map(|(i, _)| i.action).collect();
+    actions.dedup();
+    for action in actions {
+        let pending = Instant { action, ..target.clone() };
+        match action {
+            // The plan of a service stays: the next try carries it out.
+            Action::Compaction | Action::Clustering => {
+                storage.delete(&timeline.path(&pending))?;
+            }
+            _ => writer.remove_pending(&pending)?,
+        }
+    }
+    Ok(())
+}
+
+fn metadata(
+    storage: &Storage,
+    rollback: &Instant,
+    info: &InstantInfo,
+    files: &[String],
+    taken_ms: i64,
+) -> RollbackMetadata {
+    let mut partitions: BTreeMap<String, RollbackPartitionMetadata> = BTreeMap::new();
+    for path in files {
+        let partition = partition_of(path);
+        let entry = partitions.entry(partition.to_owned()).or_insert_with(|| RollbackPartitionMetadata {
+            partition_path: partition.to_owned(),
+            rollback_log_files: Some(BTreeMap::new()),
+            log_files_from_failed_commit: Some(BTreeMap::new()),
+            ..Default::default()
+        });
+        entry.success_delete_files.push(plain_path(storage, path));
+    }
+    RollbackMetadata {
+        start_rollback_time: rollback.requested.clone(),
+        time_taken_in_millis: taken_ms.max(0),
+        total_files_deleted: i32::try_from(files.len()).unwrap_or(i32::MAX),
+        commits_rollback: vec![info.commit_time.clone()],
+        partition_metadata: partitions,
+        instants_rollback: vec![info.clone()],
+        ..Default::default()
+    }
+}
+
+/// Markers of a write that is no longer pending tell nothing any more: its writer, or its rollback, died before it
+/// removed them.
+fn delete_stale_markers(storage: &Storage, timeline: &Timeline, folders: &[String]) -> Result<()> {
+    for folder in folders {
+        let instant = folder.rsplit('/').next().unwrap_or_default();
+        let is_instant = !instant.is_empty() && instant.bytes().all(|b| b.is_ascii_digit());
+        if is_instant && *folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
+            delete_markers(storage, instant)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Which writes failed, and what of them is deleted.
+
+use std::collections::BTreeMap;
+
+use crate::file_group::{BaseFile, LogFile};
+use crate::format::avro::metadata::{InstantInfo, RollbackPlan, RollbackRequest};
+use crate::format::instant::{Action, Instant, Layout};
+use crate::storage::FileMeta;
+use crate::timeline::Timeline;
+
+/// Pending writes that no one will finish, newest first. A planned compaction or clustering is not one: its plan is
+/// carried out some day. Only right where one writer at a time works on the table.
+pub fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
+    // The first layout keeps clustering plans under `replacecommit`; from the names alone they cannot be told apart.
+    let plans_hide = timeline.config().layout == Layout::V1;
+    let failed = timeline.pending().rev().filter(|i| match i.action {
+        Action::Commit | Action::DeltaCommit | Action::LogCompaction => true,
+        Action::ReplaceCommit => !plans_hide,
+        _ => false,
+    });
+    failed.cloned().collect()
+}
+
+/// Data files of a failed write, by path relative to the table's base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundFiles {
+    /// Its markers named them. They may or may not exist.
+    Marked(Vec<String>),
+    /// It left no markers; a listing found them by the instant in their names.
+    Listed(Vec<String>),
+}
+
+/// The plan that deletes these files. `full_path` spells a path as the plan is to have it.
+pub fn plan_rollback(failed: &Instant, found: &FoundFiles, full_path: &dyn Fn(&str) -> String) -> RollbackPlan {
+    let request = |path: &String| {
+        let meta = FileMeta { path: path.clone(), size: 0, modified_ms: 0 };
+        let (file_id, base_instant) = match found {
+            FoundFiles::Marked(_) => (file_id(&meta), failed.requested.clone()),
+            FoundFiles::Listed(_) => (String::new(), String::new()),
+        };
+        RollbackRequest {
+            partition_path: super::super::planned_files::partition_of(path).to_owned(),
+            file_id: Some(file_id),
+            latest_base_instant: Some(base_instant),
+            files_to_be_deleted: vec![full_path(path)],
+            log_blocks_to_be_deleted: Some(BTreeMap::new()),
+        }
+    };
+    let (FoundFiles::Marked(files) | FoundFiles::Listed(files)) = found;
+    RollbackPlan {
+        instant_to_rollback: Some(instant_info(failed)),
+        rollback_requests: Some(files.iter().map(request).collect()),
+        ..Default::default()
+    }
+}
+
+/// An instant as rollback records name it.
+fn instant_info(instant: &Instant) -> InstantInfo {
+    InstantInfo { commit_time: instant.requested.clone(), action: instant.action.name().to_owned() }
+}
+
+fn file_id(file: &FileMeta) -> String {
+    BaseFile::parse(file).map(|b| b.file_id).or_else(|| LogFile::parse(file).map(|l| l.file_id)).unwrap_or_default()
+}
+
+/// Whether a file was written by the instant: base files, log files, change-data logs.
+pub(super) fn is_written_by(file: &FileMeta, instant: &str) -> bool {
+    let path = file.path.strip_suffix(".cdc").unwrap_or(&file.path).to_owned();
+    let file = FileMeta { path, ..file.clone() };
+    BaseFile::parse(&file)
+        .map(|b| b.instant)
+        .or_else(|| LogFile::parse(&file).map(|l| l.instant))
+        .is_some_and(|i| i == instant)
+}

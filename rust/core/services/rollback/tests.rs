@@ -1,0 +1,263 @@
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::cell::Cell;
+
+use super::*;
+use crate::error::{ErrorKind, Result};
+use crate::file_group::markers::{MarkerType, create_marker, marked_files};
+use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
+use crate::format::instant::{Action, Instant, State};
+use crate::services::made_by_hand::Handmade;
+use crate::storage::Storage;
+use crate::table::HudiTable;
+use crate::timeline::Timeline;
+
+fn no_hook(_: &HudiTable) -> Result<()> {
+    panic!("there is no metadata table here")
+}
+
+/// One commit, then a write with two files that died. With or without markers.
+fn with_failed_write(marked: bool) -> (Handmade, String, Vec<String>) {
+    let made = Handmade::new(&[]);
+    made.commit("p1", "a", &["1", "2"]);
+    let kept = made.data_files();
+    let mut failed = made.begin(Action::Commit);
+    let instant = failed.instant.requested.clone();
+    for (partition, id) in [("p1", "a"), ("p2", "b")] {
+        let path = failed.file(partition, id, &["3"]);
+        if marked {
+            create_marker(made.storage(), &instant, &path, MarkerType::Create).unwrap();
+        }
+    }
+    (made, instant, kept)
+}
+
+fn body<T: crate::format::avro::metadata::TimelineRecord>(made: &Handmade, ending: &str) -> T {
+    let name = made.instants().into_iter().rfind(|n| n.ends_with(ending)).unwrap();
+    decode(&made.storage().read(&format!(".hoodie/timeline/{name}")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_failed_write_goes_by_its_markers() {
+    let (made, instant, kept) = with_failed_write(true);
+    // A marker whose file was never made.
+    create_marker(made.storage(), &instant, &format!("p9/c_0-1-1_{instant}.parquet"), MarkerType::Create).unwrap();
+    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let [one] = done.as_slice() else { panic!("{done:?}") };
+    assert_eq!((one.commits_rollback.as_slice(), one.total_files_deleted), (&[instant.clone()][..], 3));
+    assert_eq!(made.data_files(), kept);
+    assert!(made.instants().iter().all(|n| !n.starts_with(&instant)), "{:?}", made.instants());
+    assert_eq!(marked_files(made.storage(), &instant).unwrap(), None);
+    // The folder of a partition that the write made stays a partition, as with Hudi.
+    assert!(made.storage().exists("p2/.hoodie_partition_metadata").unwrap());
+    let plan: RollbackPlan = body(&made, ".rollback.requested");
+    let requests = plan.rollback_requests.unwrap();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[0].file_id.as_deref(), Some("a"));
+    assert_eq!(requests[0].latest_base_instant.as_deref(), Some(instant.as_str()));
+    let metadata: RollbackMetadata = body(&made, ".rollback");
+    assert_eq!(metadata, *one);
+    assert_eq!(metadata.partition_metadata.keys().collect::<Vec<_>>(), ["p1", "p2", "p9"]);
+    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+}
+
+#[test]
+fn without_markers_files_are_found_by_their_names() {
+    let (made, _, kept) = with_failed_write(false);
+    let log = |t: &str| format!("p1/.a_{t}.log.1_0-1-1");
+    let failed = made.table.timeline().unwrap().pending().next().unwrap().requested.clone();
+    made.storage().create(&log(&failed), "x").unwrap();
+    made.storage().create(&format!("{}.cdc", log(&failed)), "x").unwrap();
+    made.storage().create(&log("20200101000000000"), "x").unwrap();
+    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    assert_eq!(done.first().unwrap().total_files_deleted, 4);
+    assert_eq!(made.data_files(), kept);
+    assert!(made.storage().exists(&log("20200101000000000")).unwrap());
+}
+
+#[test]
+fn the_profile_of_the_write_narrows_the_search() {
+    let (made, instant, kept) = with_failed_write(false);
+    let profile =
+        CommitMetadata { partition_to_write_stats: [("p2".to_owned(), Vec::new())].into(), ..Default::default() };
+    made.storage().replace(&format!(".hoodie/timeline/{instant}.inflight"), encode(&profile).unwrap()).unwrap();
+    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    assert_eq!(done.first().unwrap().partition_metadata.keys().collect::<Vec<_>>(), ["p2"]);
+    assert_eq!(made.data_files().len(), kept.len() + 1, "p1 was not searched");
+}
+
+#[test]
+fn plans_of_services_are_left_alone() {
+    let made = Handmade::new(&[]);
+    made.commit("p1", "a", &["1"]);
+    let writer = made.table.timeline_writer().unwrap();
+    for action in [Action::Compaction, Action::Clustering, Action::Clean] {
+        writer.request(action, |_| Ok(b"plan".to_vec())).unwrap();
+    }
+    let before = made.instants();
+    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert_eq!(made.instants(), before);
+    let planned = made.table.timeline().unwrap();
+    let planned = planned.pending().find(|i| i.action == Action::Clustering).unwrap();
+    let e = rollback(&made.table, &planned.requested, &no_hook).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidOption);
+}
+
+#[test]
+fn newest_first_and_one_alone() {
+    let made = Handmade::new(&[]);
+    let times: Vec<String> =
+        [Action::Commit, Action::ReplaceCommit, Action::Commit].map(|a| made.begin(a).instant.requested).into();
+    let one = rollback(&made.table, &times[1], &no_hook).unwrap();
+    assert_eq!(one.instants_rollback.first().unwrap().action, "replacecommit");
+    let rest = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let order: Vec<&String> = rest.iter().flat_map(|m| &m.commits_rollback).collect();
+    assert_eq!(order, [&times[2], &times[0]]);
+    assert_eq!(rollback(&made.table, &times[0], &no_hook).unwrap_err().kind(), ErrorKind::InvalidOption);
+    let committed = made.commit("p1", "a", &["1"]);
+    assert_eq!(rollback(&made.table, &committed.requested, &no_hook).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn every_crash_is_picked_up() {
+    // What is there when the rollback died after so many of its steps.
+    type Step = fn(&Storage, &Timeline, &Instant, &Instant, &[String]);
+    let steps: [Step; 4] = [
+        |s, t, rollback, _, _| {
+            s.create(&t.path(&Instant { state: State::Inflight, ..rollback.clone() }), "").unwrap();
+        },
+        |s, _, _, _, files| {
+            s.delete(&files[0]).unwrap();
+        },
+        |s, t, _, failed, _| {
+            s.delete(&t.path(failed)).unwrap();
+        },
+        |s, t, _, failed, files| {
+            s.delete(&files[1]).unwrap();
+            s.delete(&t.path(&Instant { state: State::Requested, ..failed.clone() })).unwrap();
+        },
+    ];
+    for died_after in 0..=steps.len() {
+        let (made, instant, kept) = with_failed_write(true);
+        let (storage, timeline) = (made.storage(), made.table.timeline().unwrap());
+        let failed = timeline.pending().next().unwrap().clone();
+        let files = marked_files(storage, &instant).unwrap().unwrap();
+        let plan = plan_rollback(&failed, &FoundFiles::Marked(files.clone()), &|p| format!("/moved/away/{p}"));
+        let writer = made.table.timeline_writer().unwrap();
+        let rollback = writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
+        for step in steps.iter().take(died_after) {
+            step(storage, &timeline, &rollback, &failed, &files);
+        }
+        let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+        assert_eq!(done.len(), 1, "died after {died_after}");
+        assert_eq!(done[0].start_rollback_time, rollback.requested);
+        assert_eq!(made.data_files(), kept, "died after {died_after}");
+        assert_eq!(made.table.timeline().unwrap().pending().count(), 0, "{:?}", made.instants());
+        assert_eq!(marked_files(storage, &instant).unwrap(), None);
+    }
+}
+
+#[test]
+fn leftovers_of_a_rollback_are_cleared() {
+    let made = Handmade::new(&[]);
+    let committed = made.commit("p1", "a", &["1"]);
+    create_marker(made.storage(), &committed.requested, "p1/x.parquet", MarkerType::Create).unwrap();
+    // A rollback that was requested, but whose plan never reached the disk.
+    let writer = made.table.timeline_writer().unwrap();
+    writer.request(Action::Rollback, |_| Ok(Vec::new())).unwrap();
+    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert_eq!(marked_files(made.storage(), &committed.requested).unwrap(), None);
+    assert!(made.instants().iter().all(|n| !n.contains("rollback")));
+}
+
+#[test]
+fn a_failed_try_of_a_planned_compaction_keeps_the_plan() {
+    let made = Handmade::new(&[]);
+    made.commit("p1", "a", &["1"]);
+    let writer = made.table.timeline_writer().unwrap();
+    let planned = writer.request(Action::Compaction, |_| Ok(b"plan".to_vec())).unwrap();
+    let begun = writer.start(&planned, Vec::new()).unwrap();
+    let plan = plan_rollback(&begun, &FoundFiles::Marked(Vec::new()), &|p| p.to_owned());
+    writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
+    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap().len(), 1);
+    let left = made.table.timeline().unwrap();
+    assert_eq!(left.pending().collect::<Vec<_>>(), [&planned]);
+}
+
+#[test]
+fn what_must_not_go_stays() {
+    // An unfinished restore stops everything.
+    let (made, _, _) = with_failed_write(true);
+    let writer = made.table.timeline_writer().unwrap();
+    writer.request(Action::Restore, |_| Ok(b"plan".to_vec())).unwrap();
+    let before = made.data_files();
+    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(made.data_files(), before);
+    // So does a writer that is alive.
+    let (made, instant, _) = with_failed_write(true);
+    made.storage().create(&format!(".hoodie/.heartbeat/{instant}"), "").unwrap();
+    let before = made.data_files();
+    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(made.data_files(), before);
+    // A plan against a completed commit, one that leaves the table, one for log blocks.
+    type Spoil = fn(&mut RollbackPlan);
+    let spoil: [(&str, Spoil); 2] = [
+        ("..", |p| p.rollback_requests.iter_mut().flatten().for_each(|r| r.partition_path = "..".into())),
+        ("log", |p| {
+            p.rollback_requests
+                .iter_mut()
+                .flatten()
+                .for_each(|r| r.log_blocks_to_be_deleted = Some([("l".to_owned(), 1)].into()));
+        }),
+    ];
+    for (what, spoil) in spoil {
+        let (made, _, _) = with_failed_write(true);
+        let failed = made.table.timeline().unwrap().pending().next().unwrap().clone();
+        let mut plan = plan_rollback(&failed, &FoundFiles::Marked(made.data_files()), &|p| format!("/t/{p}"));
+        spoil(&mut plan);
+        let writer = made.table.timeline_writer().unwrap();
+        writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
+        let before = made.data_files();
+        assert!(rollback_failed_writes(&made.table, &no_hook).is_err(), "{what}");
+        assert_eq!(made.data_files(), before);
+    }
+    let made = Handmade::new(&[]);
+    let committed = made.commit("p1", "a", &["1"]);
+    let plan = plan_rollback(&committed, &FoundFiles::Marked(made.data_files()), &|p| format!("/t/{p}"));
+    let writer = made.table.timeline_writer().unwrap();
+    writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
+    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(made.data_files().len(), 1);
+}
+
+#[test]
+fn the_metadata_table_is_settled_before_the_end() {
+    let (made, _, _) = with_failed_write(true);
+    let now = "x";
+    crate::table::TableConfig::update(made.storage(), &[("hoodie.table.metadata.partitions", "files")], now).unwrap();
+    let asked = Cell::new(0);
+    rollback_failed_writes(&made.table, &|table| {
+        asked.set(asked.get() + 1);
+        assert_eq!(table.config().metadata_partitions(), ["files"]);
+        assert_eq!(table.timeline()?.pending().filter(|i| i.action == Action::Rollback).count(), 1);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
+fn half_written_files_on_a_disk_go_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(folder.path().to_str().unwrap(), &Default::default()).unwrap();
+    let made = Handmade::at(storage, &[]);
+    let write = made.begin(Action::Commit);
+    let path = format!("p1/a_0-1-1_{}.parquet", write.instant.requested);
+    create_marker(made.storage(), &write.instant.requested, &path, MarkerType::Create).unwrap();
+    std::fs::create_dir_all(folder.path().join("p1")).unwrap();
+    std::fs::write(folder.path().join(format!("{path}#1")), "half").unwrap();
+    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path().join("p1")).unwrap().count(), 0);
+    let named = &done[0].partition_metadata["p1"].success_delete_files[0];
+    assert_eq!(*named, folder.path().join(path).display().to_string(), "no scheme on a local disk");
+}

@@ -1,0 +1,226 @@
+//! Base files of the newest slices: readable, with the rows, keys and meta columns that they should have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+
+use super::files::{Listing, Written};
+use super::keys::{KeySource, duplicates};
+use super::{Report, is_about_content};
+use crate::error::Result;
+use crate::file_group::base::{BaseFileReader, ScanOptions};
+use crate::file_group::{BaseFile, group_files, is_partition_metadata};
+use crate::storage::FileReader;
+use crate::table::keygen::KeyGenConfig;
+use crate::table::{HudiTable, TableSchema, TableView, run_parallel, with_meta_columns};
+
+const COMMIT_TIME: &str = "_hoodie_commit_time";
+const RECORD_KEY: &str = "_hoodie_record_key";
+const PARTITION_PATH: &str = "_hoodie_partition_path";
+const FILE_NAME: &str = "_hoodie_file_name";
+/// Rows at the beginning of a file that are looked at.
+const SAMPLE_ROWS: usize = 8192;
+/// Keys of the sample that the bloom filter is asked for.
+const BLOOM_SAMPLE: usize = 512;
+const RESTORE: &str = "Restore the file from a copy, or roll the table back to before its commit";
+const REWRITE: &str = "Updates of such keys may become new rows. Have the file written anew: update its rows with \
+                       hoodie.index.type=SIMPLE, or cluster it";
+/// Operations that write rows without looking for their keys.
+const BLIND: [&str; 6] =
+    ["INSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "INSERT_PREPPED", "BULK_INSERT_PREPPED"];
+
+/// Checks every newest base file, then the keys of each partition.
+pub(super) fn check(
+    table: &HudiTable,
+    view: &TableView,
+    listing: &Listing,
+    written: &Written,
+    schema: Option<&TableSchema>,
+    report: &mut Report,
+) -> Result<()> {
+    let with_meta = table.config().populates_meta_fields();
+    let mut partitions: BTreeMap<&str, Vec<BaseFile>> = BTreeMap::new();
+    for (partition, files) in listing {
+        if files.iter().any(|f| is_partition_metadata(f.name())) {
+            let slices = view.latest_of(group_files(partition, files, view.timeline()));
+            let bases = slices.into_iter().filter_map(|s| s.base).filter(|b| b.path.ends_with(".parquet"));
+            partitions.insert(partition, bases.collect());
+        }
+    }
+    let work: Vec<(&str, &BaseFile)> =
+        partitions.iter().flat_map(|(p, files)| files.iter().map(move |f| (*p, f))).collect();
+    let found = run_parallel(work, table.threads()?, |(partition, file)| {
+        let rows = written.get(&file.path).and_then(|w| w.rows);
+        check_file(table, partition, file, rows, with_meta, schema)
+    })?;
+    let mut readable = true;
+    for one in found {
+        report.count("base files", 1);
+        report.count("rows", one.rows);
+        readable &= one.problems.is_empty();
+        for (message, remedy) in one.problems {
+            report.error(&one.path, message, remedy);
+        }
+    }
+    if !readable {
+        return Ok(());
+    }
+    if with_meta {
+        return check_keys(table, &partitions, written, None, report);
+    }
+    match table.key_config() {
+        // Generated keys are in the meta column only; without it the rows have none.
+        Ok(keys) if keys.record_key_fields.is_empty() => Ok(()),
+        Ok(keys) => check_keys(table, &partitions, written, Some(&keys), report),
+        Err(e) => {
+            report.warning("keys", format!("record keys were not checked: {e}"), "Open the table with these options");
+            Ok(())
+        }
+    }
+}
+
+struct Checked {
+    path: String,
+    rows: u64,
+    problems: Vec<(String, &'static str)>,
+}
+
+fn check_file(
+    table: &HudiTable,
+    partition: &str,
+    file: &BaseFile,
+    stated_rows: Option<i64>,
+    with_meta: bool,
+    schema: Option<&TableSchema>,
+) -> Result<Checked> {
+    let mut checked = Checked { path: file.path.clone(), rows: 0, problems: Vec::new() };
+    let opened = table.storage().reader(&file.path, file.size).and_then(BaseFileReader::open);
+    let reader = match opened {
+        Ok(reader) => reader,
+        Err(e) if is_about_content(&e) => {
+            checked.problems.push((format!("the base file cannot be read: {e}"), RESTORE));
+            return Ok(checked);
+        }
+        Err(e) => return Err(e),
+    };
+    checked.rows = reader.rows();
+    if stated_rows.is_some_and(|stated| i64::try_from(checked.rows).ok() != Some(stated)) {
+        let stated = stated_rows.unwrap_or_default();
+        checked.problems.push((format!("the file has {} rows, its commit says {stated}", checked.rows), RESTORE));
+    }
+    let sampled = check_sample(&reader, partition, file, with_meta, schema);
+    match sampled {
+        Ok(problems) => checked.problems.extend(problems),
+        Err(e) if is_about_content(&e) => {
+            checked.problems.push((format!("the rows of the file cannot be read: {e}"), RESTORE));
+        }
+        Err(e) => return Err(e),
+    }
+    Ok(checked)
+}
+
+fn check_sample(
+    reader: &BaseFileReader<FileReader>,
+    partition: &str,
+    file: &BaseFile,
+    with_meta: bool,
+    schema: Option<&TableSchema>,
+) -> Result<Vec<(String, &'static str)>> {
+    let mut problems = Vec::new();
+    let mut wanted = Vec::new();
+    if with_meta {
+        let missing: Vec<&str> = [COMMIT_TIME, RECORD_KEY, PARTITION_PATH, FILE_NAME]
+            .into_iter()
+            .filter(|name| reader.schema().field_with_name(name).is_err())
+            .collect();
+        if !missing.is_empty() {
+            problems.push((format!("the file lacks {}", missing.join(", ")), RESTORE));
+            return Ok(problems);
+        }
+    }
+    match schema {
+        Some(schema) if with_meta => wanted.extend(with_meta_columns(&schema.data).fields().iter().cloned()),
+        Some(schema) => wanted.extend(schema.data.fields().iter().cloned()),
+        None if with_meta => wanted.extend(
+            [COMMIT_TIME, RECORD_KEY, PARTITION_PATH, FILE_NAME].map(|n| Arc::new(Field::new(n, DataType::Utf8, true))),
+        ),
+        None => return Ok(problems),
+    }
+    let options = ScanOptions::new(Arc::new(Schema::new(wanted))).with_batch_size(SAMPLE_ROWS);
+    let Some(batch) = reader.scan(&options)?.next().transpose()? else { return Ok(problems) };
+    if with_meta {
+        check_meta_columns(&batch, partition, file, &mut problems);
+        check_bloom(reader, &batch, &mut problems)?;
+    }
+    Ok(problems)
+}
+
+fn check_meta_columns(
+    batch: &RecordBatch,
+    partition: &str,
+    file: &BaseFile,
+    problems: &mut Vec<(String, &'static str)>,
+) {
+    let mut each = |column: &str, is_wrong: &dyn Fn(Option<&str>) -> bool, wanted: String| {
+        let Some(values) = batch.column_by_name(column).and_then(|c| c.as_string_opt::<i32>()) else { return };
+        if let Some(row) = (0..values.len()).find(|row| is_wrong(values.is_valid(*row).then(|| values.value(*row)))) {
+            let value = if values.is_valid(row) { values.value(row) } else { "null" };
+            problems.push((format!("{column} of row {row} is '{value}', not {wanted}"), RESTORE));
+        }
+    };
+    each(PARTITION_PATH, &|v| v != Some(partition), format!("'{partition}'"));
+    each(FILE_NAME, &|v| v != Some(file.name()), format!("'{}'", file.name()));
+    let instant = file.instant.as_str();
+    each(COMMIT_TIME, &|v| v.is_none_or(|v| v > instant), format!("an instant up to '{instant}'"));
+    each(RECORD_KEY, &|v| v.is_none_or(str::is_empty), "a key".to_owned());
+}
+
+fn check_bloom(
+    reader: &BaseFileReader<FileReader>,
+    batch: &RecordBatch,
+    problems: &mut Vec<(String, &'static str)>,
+) -> Result<()> {
+    let Some(keys) = batch.column_by_name(RECORD_KEY).and_then(|c| c.as_string_opt::<i32>()) else { return Ok(()) };
+    let Some(filter) = reader.bloom_filter()? else { return Ok(()) };
+    if let Some(key) = keys.iter().flatten().take(BLOOM_SAMPLE).find(|key| !filter.might_contain(key)) {
+        problems.push((format!("the bloom filter does not know the key '{key}'"), REWRITE));
+    }
+    Ok(())
+}
+
+fn check_keys(
+    table: &HudiTable,
+    partitions: &BTreeMap<&str, Vec<BaseFile>>,
+    written: &Written,
+    virtual_keys: Option<&KeyGenConfig>,
+    report: &mut Report,
+) -> Result<()> {
+    // Where every write looked for its keys, two rows of one key are damage; inserts may have made them on purpose.
+    let blind = written.operations.iter().any(|o| o.as_deref().is_none_or(|o| BLIND.contains(&o)));
+    let knows_all = !blind && table.storage().list(&table.config().timeline().history_folder)?.files.is_empty();
+    let source = KeySource { storage: table.storage(), virtual_keys };
+    let work: Vec<(&str, &[BaseFile])> = partitions.iter().map(|(p, files)| (*p, files.as_slice())).collect();
+    let found =
+        run_parallel(work, table.threads()?, |(partition, files)| Ok((partition, duplicates(&source, files)?)))?;
+    for (partition, found) in found {
+        report.count("keys", found.keys);
+        for (file, message) in found.out_of_range {
+            report.error(file, message, REWRITE);
+        }
+        let Some(example) = found.example else { continue };
+        let message = format!("{} record keys are in more than one row, for example {example}", found.repeated);
+        if knows_all {
+            report.error(format!("partition '{partition}'"), message, "Delete the keys and write their rows again");
+        } else {
+            report.warning(
+                format!("partition '{partition}'"),
+                message,
+                "insert and bulk_insert store what they are given. An upsert updates all rows of a key; to keep one, \
+                 delete the key and write it again",
+            );
+        }
+    }
+    Ok(())
+}

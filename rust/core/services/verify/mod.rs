@@ -1,0 +1,133 @@
+//! Verifying: is what the table says about itself true?
+//!
+//! Read only. Instants and their states ([`timeline`]), files against commit metadata ([`files`]), base files and the
+//! keys in them ([`base_files`]). Whatever is found is a [`Problem`] with what to do about it; only a storage that
+//! cannot be read ends the check with an error.
+
+mod base_files;
+mod files;
+mod keys;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::table::{HudiTable, TableSchema, TableView};
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Readers see the right rows; something is left over or unusual.
+    Warning,
+    /// Readers see wrong rows, or cannot read.
+    Error,
+}
+
+impl Severity {
+    /// `warning` or `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about: a path relative to the table, an instant, a partition.
+    pub subject: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong, errors first, in the order of the checks.
+    pub problems: Vec<Problem>,
+    /// How many things of each kind were looked at.
+    pub checked: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Whether nothing at all was found.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn error(&mut self, subject: impl Into<String>, message: impl Into<String>, remedy: &str) {
+        self.add(Severity::Error, subject.into(), message.into(), remedy);
+    }
+
+    fn warning(&mut self, subject: impl Into<String>, message: impl Into<String>, remedy: &str) {
+        self.add(Severity::Warning, subject.into(), message.into(), remedy);
+    }
+
+    fn add(&mut self, severity: Severity, subject: String, message: String, remedy: &str) {
+        self.problems.push(Problem { severity, subject, message, remedy: remedy.to_owned() });
+    }
+
+    fn count(&mut self, what: &str, more: u64) {
+        *self.checked.entry(what.to_owned()).or_default() += more;
+    }
+}
+
+/// Checks a table.
+///
+/// # Errors
+/// Only when the storage cannot be listed or read.
+pub fn verify(table: &HudiTable) -> Result<Report> {
+    let mut report = Report::default();
+    if table.storage().exists(".hoodie/hoodie.properties.backup")? {
+        report.warning(
+            ".hoodie/hoodie.properties.backup",
+            "a change of the table's properties was interrupted",
+            "The next change of a property puts it in order",
+        );
+    }
+    let now = table.timeline()?;
+    timeline::check(table, &now, &mut report)?;
+    match TableView::new(table.storage().clone(), now) {
+        Ok(view) => check_view(table, &view, &mut report)?,
+        Err(e) if is_about_content(&e) => report.error(
+            "timeline",
+            format!("the files of the table cannot be told, for a replacecommit is unreadable: {e}"),
+            "Restore that instant's file from a copy",
+        ),
+        Err(e) => return Err(e),
+    }
+    report.problems.sort_by_key(|p| std::cmp::Reverse(p.severity));
+    Ok(report)
+}
+
+fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Result<()> {
+    let schema = match TableSchema::resolve(table.config(), view) {
+        Ok(schema) => schema,
+        Err(e) if is_about_content(&e) => {
+            report.error(
+                "schema",
+                format!("the table's schema cannot be told: {e}"),
+                "Restore the file named here from a copy",
+            );
+            None
+        }
+        Err(e) => return Err(e),
+    };
+    let listing = files::list(table.storage())?;
+    let written = files::check(table, view, &listing, report)?;
+    base_files::check(table, view, &listing, &written, schema.as_ref(), report)
+}
+
+/// Whether an error tells of a bad file, and not of a storage that fails.
+fn is_about_content(e: &crate::Error) -> bool {
+    !matches!(e.kind(), crate::ErrorKind::Storage | crate::ErrorKind::Conflict | crate::ErrorKind::Lock)
+}

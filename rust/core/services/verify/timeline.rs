@@ -1,0 +1,127 @@
+//! Instants: readable, in consistent states, none left over.
+
+use std::collections::BTreeMap;
+
+use super::{Report, is_about_content};
+use crate::error::Result;
+use crate::file_group::markers::marker_folder;
+use crate::format::instant::{Action, Instant, State};
+use crate::storage::FileMeta;
+use crate::table::HudiTable;
+use crate::table::commit_metadata::read_as_json;
+use crate::timeline::Timeline;
+
+pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
+    bodies(table, timeline, report)?;
+    states(timeline, report);
+    pending(timeline, report);
+    markers(table, timeline, report)
+}
+
+fn bodies(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
+    const RESTORE: &str = "Restore the file from a copy; nothing else has what it said";
+    for (instant, file) in timeline.raw() {
+        report.count("instant files", 1);
+        if instant.is_completed() && file.size == 0 {
+            report.error(&file.path, "a completed instant is an empty file", RESTORE);
+            continue;
+        }
+        match read_as_json(table.storage(), timeline, instant) {
+            Ok(_) => {}
+            // Archived or finished while we look.
+            Err(e) if e.kind() == crate::ErrorKind::NotFound => {}
+            Err(e) if is_about_content(&e) => {
+                let remedy = if instant.is_completed() { RESTORE } else { "Roll the instant back" };
+                report.error(&file.path, format!("the instant cannot be read: {e}"), remedy);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn states(timeline: &Timeline, report: &mut Report) {
+    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, FileMeta)>> = BTreeMap::new();
+    for entry in timeline.raw() {
+        files.entry((&entry.0.requested, entry.0.action.completed_as())).or_default().push(entry);
+    }
+    for ((requested, action), entries) in files {
+        let completed: Vec<&FileMeta> =
+            entries.iter().filter(|(i, _)| i.is_completed()).map(|(_, file)| file).collect();
+        if let [first, second, ..] = completed.as_slice() {
+            let message = format!("the {action} of {requested} completed twice: also {}", first.path);
+            let remedy = "Compare both files, and delete the one that is wrong";
+            match action {
+                // Two processes may have finished the same clean.
+                Action::Clean => report.warning(&second.path, message, remedy),
+                _ => report.error(&second.path, message, remedy),
+            }
+        }
+        let has = |state: State| entries.iter().any(|(i, _)| i.state == state);
+        let has_plan = action != Action::Savepoint;
+        let missing = match () {
+            () if !completed.is_empty() && !has(State::Inflight) => Some("inflight"),
+            () if has_plan && (!completed.is_empty() || has(State::Inflight)) && !has(State::Requested) => {
+                Some("requested")
+            }
+            () => None,
+        };
+        if let Some(state) = missing {
+            report.warning(
+                format!("{requested} {action}"),
+                format!("the instant has no {state} file"),
+                "An archiving that was interrupted leaves this; otherwise look at who deleted it",
+            );
+        }
+    }
+    for instant in timeline.instants() {
+        if instant.completed.as_ref().is_some_and(|c| c.as_str() < instant.requested.as_str()) {
+            report.warning(
+                instant.to_string(),
+                "the instant completed before it was requested",
+                "Check the clocks of the writers and that they share a time zone",
+            );
+        }
+    }
+}
+
+fn pending(timeline: &Timeline, report: &mut Report) {
+    for instant in timeline.pending() {
+        let subject = instant.to_string();
+        match instant.action {
+            Action::Commit | Action::DeltaCommit | Action::LogCompaction | Action::ReplaceCommit => report.warning(
+                subject,
+                "a write did not complete (or is under way)",
+                "The next write rolls it back; readers do not see it",
+            ),
+            Action::Rollback | Action::Clean => report.warning(
+                subject,
+                format!("a {} did not complete (or is under way)", instant.action),
+                "The next write finishes it",
+            ),
+            Action::Restore => report.error(
+                subject,
+                "a restore did not complete; nothing can be written",
+                "Finish it with the engine that began it",
+            ),
+            // Plans that wait for their turn.
+            Action::Compaction | Action::Clustering | Action::Indexing | Action::Savepoint => {
+                report.count("pending plans", 1);
+            }
+        }
+    }
+}
+
+fn markers(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
+    for folder in table.storage().list(".hoodie/.temp")?.folders {
+        let instant = folder.rsplit('/').next().unwrap_or_default();
+        if folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
+            report.warning(
+                &folder,
+                "markers of a write that is not pending were left behind",
+                "The next write removes them",
+            );
+        }
+    }
+    Ok(())
+}
