@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::runtime::{block_on, runtime};
+use super::windows::Windows;
 use crate::error::{Error, Result};
 
-/// Bytes fetched at once from a remote store when a reader goes on sequentially.
-const READ_AHEAD: u64 = 4 << 20;
 /// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
 const PART_SIZE: usize = 8 << 20;
 /// Parts under way at once.
@@ -27,7 +26,30 @@ pub struct FileReader {
 
 enum Source {
     Local(std::fs::File, u64),
-    Remote { store: Arc<dyn ObjectStore>, key: Path, size: u64 },
+    Remote(Arc<Remote>),
+}
+
+/// An object, with what was fetched of it.
+struct Remote {
+    store: Arc<dyn ObjectStore>,
+    key: Path,
+    windows: Windows,
+}
+
+impl Remote {
+    fn read(&self, start: u64, wanted: u64) -> object_store::Result<Bytes> {
+        self.windows.read(start, wanted, |range| {
+            let length = range.end - range.start;
+            let bytes = block_on(self.store.get_range(&self.key, range))?;
+            // A store cuts a range that goes beyond the end of the object.
+            if bytes.len() as u64 == length { Ok(bytes) } else { Err(self.shorter()) }
+        })
+    }
+
+    fn shorter(&self) -> object_store::Error {
+        let source = format!("it is shorter than the {} bytes of its listing", self.windows.size()).into();
+        object_store::Error::Generic { store: "object", source }
+    }
 }
 
 impl FileReader {
@@ -38,12 +60,21 @@ impl FileReader {
     }
 
     pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, size: u64) -> Self {
-        Self { source: Source::Remote { store, key, size } }
+        Self { source: Source::Remote(Arc::new(Remote { store, key, windows: Windows::new(size) })) }
     }
 }
 
 fn io(e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ParquetError {
-    ParquetError::External(Box::new(Error::storage("reading a data file failed").caused_by(e)))
+    let error = Error::storage("reading a data file failed").caused_by(e);
+    ParquetError::External(Box::new(error.remedy("Check that the storage can be reached, and read again")))
+}
+
+fn fetching(e: object_store::Error) -> ParquetError {
+    if !matches!(e, object_store::Error::NotFound { .. }) {
+        return io(e);
+    }
+    let error = Error::not_found("reading: there is no such file");
+    ParquetError::External(Box::new(error.remedy("It was listed a moment ago, so it was cleaned since: read again")))
 }
 
 fn past_the_end(start: u64, length: u64, size: u64) -> ParquetError {
@@ -53,7 +84,8 @@ fn past_the_end(start: u64, length: u64, size: u64) -> ParquetError {
 impl Length for FileReader {
     fn len(&self) -> u64 {
         match &self.source {
-            Source::Local(_, size) | Source::Remote { size, .. } => *size,
+            Source::Local(_, size) => *size,
+            Source::Remote(remote) => remote.windows.size(),
         }
     }
 }
@@ -68,54 +100,47 @@ impl ChunkReader for FileReader {
                 file.seek(SeekFrom::Start(start)).map_err(io)?;
                 Ok(Box::new(std::io::BufReader::with_capacity(1 << 16, file)))
             }
-            Source::Remote { store, key, size } => Ok(Box::new(RemoteRead {
-                store: store.clone(),
-                key: key.clone(),
-                position: start,
-                size: *size,
-                buffer: Bytes::new(),
-            })),
+            Source::Remote(remote) => {
+                Ok(Box::new(RemoteRead { remote: remote.clone(), position: start, wanted: 1, buffer: Bytes::new() }))
+            }
         }
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
         let size = self.len();
         let end = start.checked_add(length as u64).filter(|end| *end <= size);
-        let end = end.ok_or_else(|| past_the_end(start, length as u64, size))?;
-        match &self.source {
+        end.ok_or_else(|| past_the_end(start, length as u64, size))?;
+        let bytes = match &self.source {
             Source::Local(file, _) => {
                 let mut file = file.try_clone().map_err(io)?;
                 file.seek(SeekFrom::Start(start)).map_err(io)?;
                 let mut buffer = Vec::with_capacity(length);
                 file.take(length as u64).read_to_end(&mut buffer).map_err(io)?;
-                if buffer.len() != length {
-                    return Err(past_the_end(start, length as u64, size));
-                }
-                Ok(buffer.into())
+                buffer.into()
             }
-            Source::Remote { store, key, .. } => block_on(store.get_range(key, start..end)).map_err(io),
+            Source::Remote(remote) => remote.read(start, length as u64).map_err(fetching)?,
+        };
+        if bytes.len() < length {
+            return Err(past_the_end(start, length as u64, size));
         }
+        Ok(bytes.slice(..length))
     }
 }
 
 struct RemoteRead {
-    store: Arc<dyn ObjectStore>,
-    key: Path,
+    remote: Arc<Remote>,
     position: u64,
-    size: u64,
+    wanted: u64,
     buffer: Bytes,
 }
 
 impl Read for RemoteRead {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if self.buffer.is_empty() {
-            let end = (self.position + READ_AHEAD).min(self.size);
-            if self.position >= end {
-                return Ok(0);
-            }
-            self.buffer =
-                block_on(self.store.get_range(&self.key, self.position..end)).map_err(std::io::Error::other)?;
-            self.position = end;
+            self.buffer = self.remote.read(self.position, self.wanted).map_err(std::io::Error::other)?;
+            self.position += self.buffer.len() as u64;
+            // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.
+            self.wanted = (4 * self.buffer.len() as u64).min(PART_SIZE as u64);
         }
         let n = out.len().min(self.buffer.len());
         self.buffer.split_to(n).copy_to_slice(out.get_mut(..n).unwrap_or_default());
@@ -125,16 +150,40 @@ impl Read for RemoteRead {
 
 /// A new file under construction. It does not exist for others before [`FileWriter::finish`].
 pub struct FileWriter {
-    upload: Option<WriteMultipart>,
+    state: State,
+    store: Arc<dyn ObjectStore>,
+    key: Path,
     path: String,
     uri: Arc<str>,
     written: u64,
 }
 
+enum State {
+    /// All of it, small enough for one request.
+    Small(Vec<u8>),
+    Upload(WriteMultipart),
+    Finished,
+}
+
 impl FileWriter {
-    pub(super) fn new(upload: Box<dyn MultipartUpload>, path: &str, uri: Arc<str>) -> Self {
-        let upload = WriteMultipart::new_with_chunk_size(upload, PART_SIZE);
-        Self { upload: Some(upload), path: path.to_owned(), uri, written: 0 }
+    /// A writer that begins with an upload at once (`eager`), or when the file grows beyond one part.
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        key: Path,
+        eager: bool,
+        path: &str,
+        uri: Arc<str>,
+    ) -> object_store::Result<Self> {
+        let mut new = Self { state: State::Small(Vec::new()), store, key, path: path.to_owned(), uri, written: 0 };
+        if eager {
+            new.state = State::Upload(new.begin()?);
+        }
+        Ok(new)
+    }
+
+    fn begin(&self) -> object_store::Result<WriteMultipart> {
+        let upload = block_on(self.store.put_multipart(&self.key))?;
+        Ok(WriteMultipart::new_with_chunk_size(upload, PART_SIZE))
     }
 
     /// Bytes written so far.
@@ -144,22 +193,37 @@ impl FileWriter {
 
     /// Publishes the file; returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
-        if let Some(upload) = self.upload.take() {
-            block_on(upload.finish()).map_err(|e| {
-                Error::storage("finishing a file failed")
-                    .caused_by(e)
-                    .with("table", &self.uri)
-                    .with("file", &self.path)
-                    .remedy("Check that the storage is writable and has room; nothing was committed")
-            })?;
-        }
+        let finished = match std::mem::replace(&mut self.state, State::Finished) {
+            State::Small(content) => block_on(self.store.put(&self.key, content.into())).map(|_| ()),
+            State::Upload(upload) => block_on(upload.finish()).map(|_| ()),
+            State::Finished => Ok(()),
+        };
+        finished.map_err(|e| {
+            Error::storage("finishing a file failed")
+                .caused_by(e)
+                .with("table", &self.uri)
+                .with("file", &self.path)
+                .remedy("Check that the storage is writable and has room; nothing was committed")
+        })?;
         Ok(self.written)
     }
 }
 
 impl Write for FileWriter {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
-        let Some(upload) = self.upload.as_mut() else {
+        if let State::Small(content) = &mut self.state {
+            if content.len() + data.len() <= PART_SIZE {
+                content.extend_from_slice(data);
+                self.written += data.len() as u64;
+                return Ok(data.len());
+            }
+            let content = std::mem::take(content);
+            let mut upload = self.begin().map_err(std::io::Error::other)?;
+            let _inside = runtime()?.enter();
+            upload.write(&content);
+            self.state = State::Upload(upload);
+        }
+        let State::Upload(upload) = &mut self.state else {
             return Err(std::io::Error::other("the file is already finished"));
         };
         let runtime = runtime()?;
@@ -179,7 +243,7 @@ impl Write for FileWriter {
 impl Drop for FileWriter {
     fn drop(&mut self) {
         // An error on the way out: take the parts back; what cannot be taken back was never visible.
-        if let Some(upload) = self.upload.take() {
+        if let State::Upload(upload) = std::mem::replace(&mut self.state, State::Finished) {
             let _ = block_on(upload.abort());
         }
     }

@@ -91,16 +91,32 @@ impl Location {
                     .remedy("Use a local folder, s3://, gs:// or Azure (abfss://, az://)"));
             }
         };
-        let from_environment = std::env::vars()
-            .filter(|(k, _)| wanted.iter().any(|prefix| k.starts_with(prefix)))
-            .map(|(k, v)| (k.to_ascii_lowercase(), v));
-        let mut all: BTreeMap<String, String> = from_environment.collect();
-        all.extend(options.iter().map(|(k, v)| (k.to_ascii_lowercase(), v.clone())));
+        let from_environment = std::env::vars().filter(|(k, _)| wanted.iter().any(|prefix| k.starts_with(prefix)));
+        let given = options.iter().map(|(k, v)| (k.clone(), v.clone()));
+        // Later ones win, in whatever spelling: what the caller gives is stronger than the environment.
+        let all: Vec<(String, String)> =
+            from_environment.chain(given).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
+        check_plain_http(&all).map_err(|e| e.with("table", uri))?;
         let (store, prefix) = object_store::parse_url_opts(&url, all).map_err(|e| {
             Error::invalid_option("the storage cannot be set up").caused_by(e).with("table", uri).remedy(
                 "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
             )
         })?;
         Ok(Self { store: Arc::from(store), prefix, local: None, uri: spelled.to_owned() })
+    }
+}
+
+/// An endpoint without encryption has to be allowed; said here, because the HTTP client's own words are no help.
+fn check_plain_http(options: &[(String, String)]) -> Result<()> {
+    let last = |endings: &[&str]| options.iter().rfind(|(k, _)| endings.iter().any(|e| k.ends_with(e)));
+    let plain = last(&["endpoint", "endpoint_url"]).filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
+    let allowed = last(&["allow_http"]).is_some_and(|(_, v)| matches!(v.as_str(), "true" | "1" | "on" | "yes"));
+    match plain {
+        Some((key, endpoint)) if !allowed => {
+            let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
+            Err(Error::invalid_option(format!("the endpoint {endpoint} is not encrypted, which nobody allowed"))
+                .remedy(format!("Use https://, or add {allow}=true to storage_options")))
+        }
+        _ => Ok(()),
     }
 }

@@ -9,12 +9,13 @@
 mod file;
 mod location;
 mod runtime;
+mod windows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
@@ -122,6 +123,8 @@ impl Storage {
 
     fn error(&self, path: &str, doing: &str, e: object_store::Error) -> Error {
         let error = match &e {
+            e if no_such_bucket(e) => Error::storage("there is no such bucket")
+                .remedy("Create it, or check the location, and the endpoint and region in storage_options"),
             object_store::Error::NotFound { .. } => Error::not_found(format!("{doing}: there is no such file")),
             object_store::Error::AlreadyExists { .. } => Error::already_exists(format!("{doing}: it is already there")),
             object_store::Error::Precondition { .. } => {
@@ -131,8 +134,12 @@ impl Storage {
                 Error::storage(format!("{doing}: not allowed"))
                     .remedy("Check the permissions of the folder, or the credentials in storage_options")
             }
-            _ => Error::storage(format!("{doing} failed"))
+            _ if self.is_local() => Error::storage(format!("{doing} failed"))
                 .remedy("Check that the storage can be reached, is writable and has room"),
+            _ => Error::storage(format!("{doing} failed")).remedy(
+                "Check that the storage can be reached and written to, and the endpoint, the region and the credentials \
+                 in storage_options or in the environment",
+            ),
         };
         let error = error.with("table", &self.uri).with("file", path);
         match e {
@@ -173,7 +180,7 @@ impl Storage {
         let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
         let found = block_on(self.store.list_with_delimiter(key.as_ref()));
         let found = match found {
-            Err(object_store::Error::NotFound { .. }) => return Ok(Listing::default()),
+            Err(e) if nothing_there(&e) => return Ok(Listing::default()),
             other => other.map_err(|e| self.error(folder, "listing", e))?,
         };
         let mut files: Vec<FileMeta> = found.objects.into_iter().map(|o| self.file_meta(&o)).collect();
@@ -188,7 +195,7 @@ impl Storage {
         let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
         let found = block_on(self.store.list(key.as_ref()).try_collect::<Vec<_>>());
         let found = match found {
-            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
+            Err(e) if nothing_there(&e) => return Ok(Vec::new()),
             other => other.map_err(|e| self.error(folder, "listing", e))?,
         };
         let mut files: Vec<FileMeta> = found.iter().map(|o| self.file_meta(o)).collect();
@@ -201,7 +208,7 @@ impl Storage {
         let key = self.key(folder)?;
         let first = block_on(async { self.store.list(Some(&key)).try_next().await });
         match first {
-            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(e) if nothing_there(&e) => Ok(false),
             other => Ok(other.map_err(|e| self.error(folder, "listing", e))?.is_some()),
         }
     }
@@ -246,13 +253,13 @@ impl Storage {
 
     /// Deletes a folder with all that is in it.
     pub fn delete_folder(&self, folder: &str) -> Result<()> {
-        for file in self.list_recursive(folder)? {
-            let key = self.key(&file.path)?;
-            match block_on(self.store.delete(&key)) {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(self.error(&file.path, "deleting", e)),
-            }
-        }
+        let files = self.list_recursive(folder)?;
+        let keys = files.iter().map(|f| self.key(&f.path).map(Ok)).collect::<Result<Vec<_>>>()?;
+        // Many in one request where the storage can, several requests at once where it cannot.
+        let deleted = self.store.delete_stream(futures::stream::iter(keys).boxed());
+        let gone = |r: &object_store::Result<Path>| !matches!(r, Err(object_store::Error::NotFound { .. }));
+        block_on(deleted.filter(|r| std::future::ready(gone(r))).try_for_each(|_| std::future::ready(Ok(()))))
+            .map_err(|e| self.error(folder, "deleting", e))?;
         if let Some(local) = self.local_path(folder) {
             // What is left are empty folders and files that listings hide.
             match std::fs::remove_dir_all(&local) {
@@ -295,9 +302,9 @@ impl Storage {
     /// Starts a new file that becomes visible, whole, when it is finished.
     pub fn writer(&self, path: &str) -> Result<FileWriter> {
         let key = self.key(path)?;
-        let upload =
-            block_on(self.store.put_multipart(&key)).map_err(|e| self.error(path, "starting a new file", e))?;
-        Ok(FileWriter::new(upload, path, self.uri.clone()))
+        // On a disk the file is begun at once: a folder that cannot be written to is found out before the work.
+        FileWriter::new(self.store.clone(), key, self.is_local(), path, self.uri.clone())
+            .map_err(|e| self.error(path, "starting a new file", e))
     }
 
     fn remove_checksum(&self, path: &str) -> Result<()> {
@@ -311,6 +318,15 @@ impl Storage {
             _ => Ok(()),
         }
     }
+}
+
+/// A bucket that is missing is answered like an object that is, and is no empty table.
+fn no_such_bucket(e: &object_store::Error) -> bool {
+    matches!(e, object_store::Error::NotFound { source, .. } if source.to_string().contains("NoSuchBucket"))
+}
+
+fn nothing_there(e: &object_store::Error) -> bool {
+    matches!(e, object_store::Error::NotFound { .. }) && !no_such_bucket(e)
 }
 
 /// Turns "not found" into `None`.
