@@ -9,14 +9,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .case import PROJECT, Case
 from .duck import Digest
 from .processes import PeakMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass
@@ -93,6 +95,7 @@ def _work(command: list[str], outcome: Outcome, log: Path, expected: Digest, say
     if worker.wait() and outcome.problem is None:
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
         outcome.problem = f"failed: {' '.join(last)}"
+
 
 def _note(
     outcome: Outcome, event: dict[str, Any], memory: PeakMemory, expected: Digest, say: Callable[[str], None]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .case import Case
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .case import Case
 
 _FILES = "hudi-files.json"
 
@@ -50,8 +53,9 @@ def hudi_files(case: Case) -> dict[str, list[str]]:
 
 
 def _write_hudi(case: Case, place: Path) -> None:
-    import hoodoo  # noqa: PLC0415  # it may be what cannot be imported
     import pyarrow.parquet as pq  # noqa: PLC0415
+
+    import hoodoo  # noqa: PLC0415  # it may be what cannot be imported
 
     for part in case.data.base:
         hoodoo.write(pq.read_table(part), place, operation="bulk_insert", options=case.options)
