@@ -38,6 +38,13 @@ class NativeTable:
         as_of: str | None = None,
         read_optimized: bool = False,
     ) -> pa.RecordBatchReader: ...
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: tuple[Any, ...] | None = None,
+        as_of: str | None = None,
+        read_optimized: bool = False,
+    ) -> pa.Table: ...
     def changes(
         self,
         since: str,

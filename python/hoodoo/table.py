@@ -230,12 +230,7 @@ class Table:
             UnsupportedError: A snapshot of a merge-on-read table with log files.
             CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
         """
-        if query not in ("snapshot", "read_optimized"):
-            message = f"{query!r} is no query type. Use 'snapshot' or 'read_optimized'"
-            raise InvalidOptionError(message)
-        condition = native_filter(filters, self._native.scan_schema()) if filters else None
-        wanted = list(columns) if columns is not None else None
-        return self._native.scan(wanted, condition, None if as_of is None else str(as_of), query == "read_optimized")
+        return self._native.scan(*self._request(columns, filters, as_of, query))
 
     def to_arrow(
         self,
@@ -245,7 +240,7 @@ class Table:
         query: str = "snapshot",
     ) -> pa.Table:
         """Reads rows into memory. Takes the arguments of `scan`."""
-        return self.scan(columns, filters, as_of, query).read_all()
+        return self._native.read(*self._request(columns, filters, as_of, query))
 
     def to_pandas(
         self,
@@ -357,6 +352,16 @@ class Table:
         order = {"error": 0, "warning": 1}
         found = sorted((Problem(*row) for row in problems), key=lambda p: (order.get(p.severity, 2), p.subject))
         return Report(tuple(found), checked)
+
+    def _request(
+        self, columns: Sequence[str] | None, filters: Filters | None, as_of: str | None, query: str
+    ) -> tuple[list[str] | None, tuple[Any, ...] | None, str | None, bool]:
+        if query not in ("snapshot", "read_optimized"):
+            message = f"{query!r} is no query type. Use 'snapshot' or 'read_optimized'"
+            raise InvalidOptionError(message)
+        condition = native_filter(filters, self._native.scan_schema()) if filters else None
+        wanted = list(columns) if columns is not None else None
+        return wanted, condition, None if as_of is None else str(as_of), query == "read_optimized"
 
     def _write(self, operation: str, data: Rows, options: dict[str, str] | None = None) -> Commit:
         native = self._native.with_options(options) if options else self._native

@@ -120,7 +120,10 @@ def test_partition_values_that_need_care(hudi: Hudi, tmp_path: Path, value: str 
     hoodoo.write(batch(rows), uri, operation="insert", options=layout.options())
     ours = arrow_rows(_ours(uri, layout.options()).to_arrow(), meta=True)
     theirs = hudi.read(uri, meta=True)
-    assert ours == theirs
+    # Hudi takes the column from the path, where empty text and null are one; we read what was written.
+    assert sorted(r["part"] or "" for r in ours) == sorted(r["part"] or "" for r in theirs)
+    assert value in [r["part"] for r in ours]
+    assert [{**r, "part": None} for r in ours] == [{**r, "part": None} for r in theirs]
     other = str(tmp_path / "hudi")
     hudi.write(batch(rows), other, "insert", **layout.options())
     paths = sorted(r["_hoodie_partition_path"] for r in hudi.read(other, meta=True))

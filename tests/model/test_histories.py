@@ -29,6 +29,12 @@ def _write(uri: str, step: Step, options: dict[str, str], table: hoodoo.Table | 
     return getattr(table, step.operation)(step.table), True
 
 
+def _tells_of_copies(problem: hoodoo.Problem, model: NaiveTable) -> bool:
+    """Tells whether it is the warning of a key in several rows, in a table to which inserts brought copies of a key."""
+    copies = any(model.copies(row) > 1 for row in model.stored)
+    return copies and problem.severity == "warning" and "in more than one row" in problem.message
+
+
 def _run_by_hoodoo(uri: str, history: History) -> NaiveTable:
     """Runs the history by hoodoo and checks every commit; gives the model at its end."""
     model = NaiveTable(history.rules)
@@ -42,7 +48,7 @@ def _run_by_hoodoo(uri: str, history: History) -> NaiveTable:
         assert arrow_rows(hoodoo.Table(uri).to_arrow()) == model.rows
         seen.append((commit.instant, model.columns, model.rows))
     assert table is not None
-    assert not table.verify().problems
+    assert [p for p in table.verify().problems if not _tells_of_copies(p, model)] == []
     if history.options["hoodie.clean.automatic"] == "false":
         for instant, columns, rows in seen:
             then = arrow_rows(table.to_arrow(as_of=instant))

@@ -143,7 +143,7 @@ def test_a_narrower_column_does_not_narrow_the_table(table: Path) -> None:
 
 def test_a_new_column_that_must_not_be_null(table: Path) -> None:
     """Rows that are stored already have no value for it."""
-    rows = _batch(_good()).append_column(pa.field("must", pa.int32(), nullable=False), [[1]])
+    rows = _batch(_good()).append_column(pa.field("must", pa.int32(), nullable=False), pa.array([1], pa.int32()))
     _refused(table, _write(table, rows), hoodoo.SchemaError, "must")
 
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 use arrow::ffi_stream::RecordBatchStreamReader;
-use arrow_pyarrow::{IntoPyArrow, PyArrowType, ToPyArrow};
+use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table, ToPyArrow};
 use hoodoo::client;
 use hoodoo::format::instant::{Action, Instant, State};
 use hoodoo::services::verify::verify;
@@ -109,6 +109,27 @@ impl NativeTable {
         let request = ScanRequest { columns, predicate, as_of, read_optimized };
         let stream = py.detach(|| self.table.reload().and_then(|t| t.scan(&request))).map_err(to_py)?;
         reader(py, stream)
+    }
+
+    /// All rows of a scan. Unlike a stream, which crosses the border as C structures, it keeps the kind of an error.
+    #[pyo3(signature = (columns=None, filters=None, as_of=None, read_optimized=false))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        columns: Option<Vec<String>>,
+        filters: Option<Bound<'py, PyAny>>,
+        as_of: Option<String>,
+        read_optimized: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let predicate = filters.as_ref().map(predicate).transpose()?;
+        let request = ScanRequest { columns, predicate, as_of, read_optimized };
+        let rows = py.detach(|| {
+            let stream = self.table.reload()?.scan(&request)?;
+            let schema = stream.schema();
+            let batches = stream.collect::<Result<Vec<_>, _>>().map_err(hoodoo::Error::from)?;
+            Ok(Table::try_new(batches, schema)?)
+        });
+        rows.map_err(to_py)?.into_pyarrow(py)
     }
 
     #[pyo3(signature = (since, until=None, columns=None, filters=None))]

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::format::instant::Action;
 use crate::merge::MergeMode;
+use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{parse_mode, payload_mode};
 use crate::table::{HudiTable, TableType};
 
@@ -39,6 +40,7 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
     config.merge_mode().map_err(|e| e.with("table", uri))?;
     check_metadata_table(table)?;
     check_conflicts(table)?;
+    check_services(table)?;
     if let Some(restore) = table.timeline()?.pending().find(|i| i.action == Action::Restore) {
         return Err(Error::conflict("a restore of the table is not finished")
             .with("table", uri)
@@ -75,6 +77,20 @@ fn check_metadata_table(table: &HudiTable) -> Result<()> {
     Ok(())
 }
 
+/// Settings of what runs after the commit: by then it is too late to refuse them.
+fn check_services(table: &HudiTable) -> Result<()> {
+    let options = table.options();
+    for key in ["hoodie.clean.commits.retained", "hoodie.clean.trigger.max.commits"] {
+        if options.number(key, 1u32)? == 0 {
+            return Err(Error::invalid_option(format!("{key} is 0")).remedy("Set it to at least 1"));
+        }
+    }
+    for key in ["hoodie.table.services.enabled", "hoodie.clean.automatic"] {
+        options.flag(key, true)?;
+    }
+    Ok(())
+}
+
 fn check_conflicts(table: &HudiTable) -> Result<()> {
     let (config, options) = (table.config(), table.options());
     let mut conflicts = Vec::new();
@@ -91,6 +107,14 @@ fn check_conflicts(table: &HudiTable) -> Result<()> {
         if names.iter().filter(|n| !n.is_empty()).ne(stored.iter()) {
             conflicts
                 .push(format!("hoodie.table.partition.fields: given '{given}', the table has '{}'", stored.join(",")));
+        }
+    }
+    for option in ["hoodie.table.keygenerator.class", "hoodie.table.keygenerator.type"] {
+        let given = options.get(option).map(KeyGeneratorType::parse).transpose()?.flatten();
+        let stored = table.key_config()?.kind;
+        if given.is_some_and(|kind| kind != stored) {
+            let value = options.get(option).unwrap_or_default();
+            conflicts.push(format!("{option}: given '{value}', the table has '{}'", stored.name()));
         }
     }
     if let Some(conflict) = merge_conflict(table)? {

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::services::clean::clean;
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
-use crate::table::{HudiTable, Options, TableSpec};
+use crate::table::{HudiTable, Options, TableConfig, TableSpec};
 use crate::timeline::SystemClock;
 use crate::write::task::DistributedWrite;
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
@@ -53,9 +53,7 @@ pub fn open_or_create(
 
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
-    let table = table.reload()?;
-    check_writable(&table)?;
-    rollback_failed_writes(&table, &drop_metadata_table)?;
+    let table = ready_to_write(table)?;
     let outcome = match run_write(&table, request) {
         Ok(outcome) => outcome,
         Err(e) => {
@@ -70,6 +68,19 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
     Ok(outcome)
 }
 
+/// The table as it is now, free of what crashed writers left.
+fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
+    let table = table.reload()?;
+    check_writable(&table)?;
+    {
+        let writer = table.timeline_writer()?;
+        let _held = writer.lock().acquire();
+        TableConfig::finish_update(table.storage())?;
+    }
+    rollback_failed_writes(&table, &drop_metadata_table)?;
+    Ok(table)
+}
+
 /// Begins a write whose rows are merged in tasks of other processes.
 pub fn begin_distributed(
     table: &HudiTable,
@@ -77,9 +88,7 @@ pub fn begin_distributed(
     given: &Schema,
     buckets: u32,
 ) -> Result<DistributedWrite> {
-    let table = table.reload()?;
-    check_writable(&table)?;
-    rollback_failed_writes(&table, &drop_metadata_table)?;
+    let table = ready_to_write(table)?;
     DistributedWrite::begin(&table, operation, given, buckets)
 }
 

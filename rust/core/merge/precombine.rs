@@ -50,6 +50,19 @@ fn key_of<'a>(batches: &[KeyedRows<'a>], at: RowRef) -> &'a str {
 
 /// Merges the rows of one key, batch after batch, row after row. `combine` false keeps every row (`insert`).
 pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> Result<Precombined> {
+    let rows_of = |(b, batch): (usize, &KeyedRows<'_>)| {
+        (0..batch.keys.len()).map(move |row| RowRef { batch: b as u32, row: row as u32 })
+    };
+    precombine_in_order(batches, batches.iter().enumerate().flat_map(rows_of), mode, combine)
+}
+
+/// The same with the rows in another order than that of the batches.
+pub fn precombine_in_order(
+    batches: &[KeyedRows<'_>],
+    order: impl Iterator<Item = RowRef>,
+    mode: MergeMode,
+    combine: bool,
+) -> Result<Precombined> {
     let total: usize = batches.iter().map(|b| b.keys.len()).sum();
     if u32::try_from(total).is_err() {
         return Err(Error::invalid_option(format!("{total} rows for one partition in one write are too many"))
@@ -61,29 +74,26 @@ pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> 
         hashes: Vec::with_capacity(total),
     };
     let mut judges = Judges::new(batches, mode);
-    for (b, batch) in batches.iter().enumerate() {
-        for row in 0..batch.keys.len() {
-            let at = RowRef { batch: b as u32, row: row as u32 };
-            let key = batch.keys.value(row);
-            let hash = hash_key(key);
-            if combine {
-                let Precombined { rows, table, .. } = &out;
-                let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == key);
-                if let Some(i) = table.find(hash, same).copied() {
-                    if let Some(old) = out.rows.get_mut(i as usize) {
-                        if judges.new_wins(*old, at)? {
-                            *old = at;
-                        }
+    for at in order {
+        let key = key_of(batches, at);
+        let hash = hash_key(key);
+        if combine {
+            let Precombined { rows, table, .. } = &out;
+            let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == key);
+            if let Some(i) = table.find(hash, same).copied() {
+                if let Some(old) = out.rows.get_mut(i as usize) {
+                    if judges.new_wins(*old, at)? {
+                        *old = at;
                     }
-                    continue;
                 }
+                continue;
             }
-            let index = out.rows.len() as u32;
-            out.rows.push(at);
-            out.hashes.push(hash);
-            let hashes = &out.hashes;
-            out.table.insert_unique(hash, index, |i| hashes.get(*i as usize).copied().unwrap_or_default());
         }
+        let index = out.rows.len() as u32;
+        out.rows.push(at);
+        out.hashes.push(hash);
+        let hashes = &out.hashes;
+        out.table.insert_unique(hash, index, |i| hashes.get(*i as usize).copied().unwrap_or_default());
     }
     Ok(out)
 }

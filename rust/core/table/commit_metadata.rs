@@ -36,11 +36,16 @@ pub fn decode_write_metadata(bytes: &[u8], action: Action) -> Result<ReplaceComm
     })
 }
 
-/// The body of an instant as JSON with Hudi's field names; `null` when the file is empty.
+/// The body of an instant as JSON with Hudi's field names; `null` when the file of a pending instant is empty.
 pub fn read_as_json(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<serde_json::Value> {
     let bytes = timeline.read(storage, instant)?;
     if bytes.is_empty() {
-        return Ok(serde_json::Value::Null);
+        return match instant.state {
+            State::Completed => Err(Error::corrupt("the file of a completed instant is empty")
+                .with("table", storage.uri())
+                .with("instant", instant)),
+            _ => Ok(serde_json::Value::Null),
+        };
     }
     body_as_json(&bytes, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
 }

@@ -225,6 +225,11 @@ impl TableConfig {
         Ok(config)
     }
 
+    /// Ends an update of `hoodie.properties` that a crash interrupted. The caller holds the table lock.
+    pub fn finish_update(storage: &Storage) -> Result<()> {
+        if storage.exists(BACKUP)? { recover(storage) } else { Ok(()) }
+    }
+
     /// Changes properties under the protocol that every Hudi reader understands: a copy in the backup first. The
     /// caller holds the table lock.
     pub fn update(storage: &Storage, changes: &[(&str, &str)], now: &str) -> Result<Self> {
@@ -252,7 +257,7 @@ impl TableConfig {
     }
 }
 
-/// Puts a backup back in place that a crashed update left.
+/// Puts a backup back in place that a crashed update left. The caller holds the table lock.
 fn recover(storage: &Storage) -> Result<()> {
     let main = storage.read_if_exists(FILE)?;
     let Some(backup) = storage.read_if_exists(BACKUP)? else { return Ok(()) };

@@ -68,7 +68,8 @@ impl HudiTable {
 
     /// Streams the rows of a plan.
     pub fn run_scan(&self, plan: &ScanPlan) -> Result<BatchStream> {
-        let keys = self.key_config()?;
+        // Values in the files are exact; the path is asked only where the files lack the column.
+        let from_path = self.config().drops_partition_columns().then(|| self.key_config()).transpose()?;
         let parts = plan
             .files
             .iter()
@@ -79,8 +80,7 @@ impl HudiTable {
                     partition: partition.clone(),
                     schema: plan.schema.clone(),
                     predicate: plan.predicate.clone(),
-                    // Values in the files are exact; the path is asked only where the files lack the column.
-                    from_path: self.config().drops_partition_columns().then(|| keys.clone()),
+                    from_path: from_path.clone(),
                 };
                 let part: Box<dyn FnOnce() -> Result<_> + Send> = Box::new(move || read.open());
                 part
@@ -89,9 +89,15 @@ impl HudiTable {
         Ok(BatchStream::new(plan.schema.clone(), parts, self.threads()?))
     }
 
-    /// The table's key generator settings.
+    /// The table's key generator settings. Options fill in what the table does not say, but name no other generator.
     pub fn key_config(&self) -> Result<KeyGenConfig> {
-        KeyGenConfig::from_properties(&|key| self.setting(key), self.config().version())
+        let config = self.config();
+        let known = [KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE].iter().any(|key| config.get(key).is_some());
+        let setting = |key: &str| match key {
+            KEY_GENERATOR_CLASS | KEY_GENERATOR_TYPE if known => config.get(key).map(str::to_owned),
+            _ => self.setting(key),
+        };
+        KeyGenConfig::from_properties(&setting, config.version())
     }
 
     /// Streams some files of a snapshot that was planned elsewhere: (partition, path, size) of each.
@@ -113,8 +119,8 @@ impl HudiTable {
         let mut slices = view.all_latest_slices()?;
         if let Some(predicate) = &request.predicate {
             let schema = TableSchema::resolve(self.config(), view)?;
-            if let Some(schema) = schema {
-                let keys = self.key_config()?;
+            // A reader need not know how partitions are named: without the settings of the generator, none is left out.
+            if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
                 let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
                 let mut kept = HashSet::new();
                 for partition in partitions {
@@ -260,6 +266,9 @@ fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {
     }
     Ok(Arc::new(Schema::new(fields)))
 }
+
+const KEY_GENERATOR_CLASS: &str = "hoodie.table.keygenerator.class";
+const KEY_GENERATOR_TYPE: &str = "hoodie.table.keygenerator.type";
 
 /// One file of a scan.
 struct FileRead {

@@ -32,6 +32,22 @@ impl TableSchema {
     /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
     /// base file. `None` when the table has never had one.
     pub fn resolve(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
+        Ok(Self::stored(config, view)?.map(|schema| schema.with_path_columns(config)))
+    }
+
+    /// The schema with the partition columns that Hudi leaves out of its files and of their schema: as Hudi's readers
+    /// do, they come back as text, behind the others.
+    fn with_path_columns(self, config: &TableConfig) -> Self {
+        if !config.drops_partition_columns() {
+            return self;
+        }
+        let missing = config.partition_fields().into_iter().filter(|name| self.data.field_with_name(name).is_err());
+        let from_path = missing.map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect::<Vec<_>>();
+        let fields = self.data.fields().iter().cloned().chain(from_path);
+        Self { data: Arc::new(Schema::new(fields.collect::<Fields>())) }
+    }
+
+    fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
         for instant in view.timeline().completed_writes().rev() {
             let metadata = read_write_metadata(view.storage(), view.timeline(), instant)?;
             if metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op)) {

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 
 use super::context::{WriteContext, empty_stat, join};
 use super::incoming::Incoming;
-use super::merge_file::{file_columns, gather, meta_columns};
+use super::merge_file::{MadeColumns, file_columns, gather};
 use crate::error::Result;
 use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::MarkerType;
@@ -20,7 +20,7 @@ const CHUNK_ROWS: usize = 16_384;
 
 struct OpenFile {
     file_id: String,
-    name: String,
+    made: MadeColumns,
     path: String,
     writer: BaseFileWriter<FileWriter>,
     rows: usize,
@@ -56,8 +56,8 @@ impl<'a> FileCreator<'a> {
             };
             let new = gather(incoming, chunk, context)?;
             let positions: Vec<usize> = (file.rows..file.rows + chunk.len()).collect();
-            let meta = meta_columns(context, self.task, &self.partition, &new.keys, &positions);
-            let columns = file_columns(context, &new.data, meta, &file.name)?;
+            let mut columns = file_columns(context, &new, self.task, &positions)?;
+            file.made.put_into(&mut columns, chunk.len());
             file.writer.write(&RecordBatch::try_new(context.file_schema.clone(), columns)?)?;
             file.rows += chunk.len();
             if file.writer.bytes_written_estimate() >= context.config.max_file_size {
@@ -97,7 +97,14 @@ fn start(context: &WriteContext, partition: &str, token: &str) -> Result<OpenFil
     let name = BaseFile::file_name(&file_id, token, &context.instant);
     let path = join(partition, &name);
     let writer = context.start_file(&path, MarkerType::Create)?;
-    Ok(OpenFile { file_id, name, path, writer, rows: 0, started: Stopwatch::now() })
+    Ok(OpenFile {
+        file_id,
+        made: MadeColumns::new(context, partition, &name),
+        path,
+        writer,
+        rows: 0,
+        started: Stopwatch::now(),
+    })
 }
 
 fn finish(context: &WriteContext, partition: &str, file: OpenFile) -> Result<WriteStat> {

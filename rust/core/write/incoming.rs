@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use super::config::Operation;
 use super::context::ordering_values;
 use crate::error::{Error, Result};
-use crate::merge::{KeyedRows, OrderingValues};
+use crate::merge::{KeyedRows, OrderingValues, RowRef};
 use crate::table::conform_batch;
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 
@@ -26,6 +26,10 @@ pub struct IncomingBatch {
     pub keys: StringArray,
     /// Which rows are deletes.
     pub deleted: Option<BooleanArray>,
+    /// Number of the given batch that the rows are from.
+    source: u32,
+    /// Their row numbers in it; none: all its rows.
+    source_rows: Option<UInt32Array>,
 }
 
 /// All rows of a write.
@@ -60,6 +64,21 @@ impl Incoming {
         Ok(out)
     }
 
+    /// The rows of batches in the order in which they were given, whatever their partitions; `batch` of a row counts
+    /// within the list.
+    pub fn in_given_order(&self, batches: &[u32]) -> Vec<RowRef> {
+        let mut rows: Vec<(u32, u32, RowRef)> = Vec::with_capacity(self.rows());
+        for (b, number) in batches.iter().enumerate() {
+            let Some(batch) = self.batches.get(*number as usize) else { continue };
+            for row in 0..batch.keys.len() {
+                let place = batch.source_rows.as_ref().map_or(row as u32, |rows| rows.value(row));
+                rows.push((batch.source, place, RowRef { batch: b as u32, row: row as u32 }));
+            }
+        }
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, _, row)| row).collect()
+    }
+
     /// Gives generated keys to rows of a table without key columns.
     pub fn generate_keys(&mut self, instant: &str) -> Result<()> {
         let mut keys = AutoKeys::new(instant, 0);
@@ -80,6 +99,7 @@ pub struct Preparer {
     anywhere: bool,
     incoming: Incoming,
     known: HashMap<String, u32>,
+    batches_given: u32,
 }
 
 impl Preparer {
@@ -96,7 +116,8 @@ impl Preparer {
             Operation::Delete => Some(KeyGenerator::new(keys.clone(), given)?),
             _ => Some(KeyGenerator::new(keys.clone(), &schema)?),
         };
-        Ok(Self { operation, schema, keys, generator, anywhere, incoming: Incoming::default(), known: HashMap::new() })
+        let (incoming, known) = (Incoming::default(), HashMap::new());
+        Ok(Self { operation, schema, keys, generator, anywhere, incoming, known, batches_given: 0 })
     }
 
     /// Whether rows have to be looked for in all partitions.
@@ -121,6 +142,7 @@ impl Preparer {
         let deleted = if by_key { Some(BooleanArray::from(vec![true; keys.len()])) } else { delete_marks(&data)? };
         let data = if by_key { no_columns(data.num_rows())? } else { data };
         let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
+        self.batches_given += 1;
         self.scatter(&partitions.ids, &ids, data, keys, deleted)
     }
 
@@ -148,8 +170,10 @@ impl Preparer {
         keys: StringArray,
         deleted: Option<BooleanArray>,
     ) -> Result<()> {
+        let source = self.batches_given;
         if let [only] = ids {
-            self.incoming.batches.push(IncomingBatch { partition: *only, data, keys, deleted });
+            let partition = *only;
+            self.incoming.batches.push(IncomingBatch { partition, data, keys, deleted, source, source_rows: None });
             return Ok(());
         }
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); ids.len()];
@@ -168,6 +192,8 @@ impl Preparer {
                 data: part,
                 keys: keys.as_string::<i32>().clone(),
                 deleted: deleted.map(|d| d.as_boolean().clone()),
+                source,
+                source_rows: Some(rows),
             });
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! A new base file of an existing file group: the old one with incoming rows merged in, and new rows behind.
 //!
 //! The base file streams through; where the key lookup said that nothing meets an incoming row, batches pass as they
-//! are. Only `_hoodie_file_name` is made anew for every row.
+//! are. `_hoodie_file_name` is made anew for every row; it and the partition path, which is the same in all rows of a
+//! file, are not even read.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use arrow::array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, new_null_array,
 };
 use arrow::compute::interleave;
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 
 use super::context::{WriteContext, empty_stat, join};
 use super::incoming::Incoming;
@@ -22,6 +24,7 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::{Judge, MergeMode, RowRef, Side, Step};
 use crate::storage::FileWriter;
+use crate::table::META_COLUMNS;
 
 /// Rows of the old file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
@@ -56,14 +59,13 @@ pub fn merge_file(
     let path = join(&slice.partition, &name);
     let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
     let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;
-    let scan = ScanOptions::new(context.file_schema.clone()).with_batch_size(BATCH_ROWS);
+    let scan = ScanOptions::new(read_schema(context)).with_batch_size(BATCH_ROWS);
     let batches = reader.scan(&scan).map_err(named)?;
     let mut output = Output {
         context,
-        partition: &slice.partition,
-        file_name: &name,
         task,
         written: 0,
+        made: MadeColumns::new(context, &slice.partition, &name),
         writer: context.start_file(&path, MarkerType::Merge)?,
         counts: Counts::default(),
     };
@@ -112,9 +114,8 @@ struct Counts {
 
 struct Output<'a> {
     context: &'a WriteContext,
-    partition: &'a str,
-    file_name: &'a str,
     task: usize,
+    made: MadeColumns,
     /// Rows in the new file so far.
     written: usize,
     writer: BaseFileWriter<FileWriter>,
@@ -125,7 +126,10 @@ impl Output<'_> {
     /// Writes a batch of the old file with the rows that meet it.
     fn merge(&mut self, old: &RecordBatch, offset: usize, met: &[MatchedRow], rows: &MergeRows<'_>) -> Result<()> {
         if met.is_empty() {
-            return self.write(old.columns().to_vec(), old.num_rows());
+            let none: ArrayRef = Arc::new(StringArray::new_null(0));
+            let stored = |f: &arrow::datatypes::FieldRef| old.column_by_name(f.name()).cloned();
+            let columns = self.context.file_schema.fields().iter().map(|f| stored(f).unwrap_or_else(|| none.clone()));
+            return self.write(columns.collect(), old.num_rows());
         }
         let refs: Vec<RowRef> = met.iter().map(|m| m.row).collect();
         let new = gather(rows.incoming, &refs, self.context)?;
@@ -151,10 +155,14 @@ impl Output<'_> {
             }
         }
         picks.extend((next..old.num_rows()).map(|r| (0, r)));
-        let meta = self.meta_columns(&new.keys, &positions);
-        let columns = self.columns(&new.data, meta)?;
+        let columns = self.columns(&new, &positions)?;
         let mut out = Vec::with_capacity(columns.len());
-        for ((field, old), new) in self.context.file_schema.fields().iter().zip(old.columns()).zip(&columns) {
+        for (field, new) in self.context.file_schema.fields().iter().zip(&columns) {
+            let Some(old) = old.column_by_name(field.name()) else {
+                // Made anew for all rows.
+                out.push(new.clone());
+                continue;
+            };
             let kept = self.context.kept_partition_columns.contains(field.name());
             out.push(if kept {
                 // The row stays in its partition, so the column has to say so.
@@ -208,31 +216,34 @@ impl Output<'_> {
     fn append(&mut self, rows: &[RowRef], incoming: &Incoming) -> Result<()> {
         let new = gather(incoming, rows, self.context)?;
         let positions: Vec<usize> = (self.written..self.written + rows.len()).collect();
-        let columns = self.columns(&new.data, self.meta_columns(&new.keys, &positions))?;
+        let columns = self.columns(&new, &positions)?;
         self.counts.inserted += rows.len() as u64;
         self.write(columns, rows.len())
     }
 
-    fn meta_columns(&self, keys: &StringArray, positions: &[usize]) -> [ArrayRef; 4] {
-        meta_columns(self.context, self.task, self.partition, keys, positions)
+    fn columns(&self, new: &Gathered, positions: &[usize]) -> Result<Vec<ArrayRef>> {
+        file_columns(self.context, new, self.task, positions)
     }
 
-    fn columns(&self, data: &RecordBatch, meta: [ArrayRef; 4]) -> Result<Vec<ArrayRef>> {
-        file_columns(self.context, data, meta, self.file_name)
-    }
-
-    /// Writes columns of the file, its own name put into each row.
+    /// Writes columns of the file, those that are made anew put in.
     fn write(&mut self, mut columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
-        set_file_name(self.context, &mut columns, self.file_name, rows);
+        self.made.put_into(&mut columns, rows);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.context.file_schema.clone(), columns, &options)?;
         self.writer.write(&batch)?;
         self.written += rows;
         Ok(())
     }
+}
+
+/// The columns of an old base file that are read: all but those that are made anew.
+fn read_schema(context: &WriteContext) -> SchemaRef {
+    let made = |i: usize| if context.populate_meta { MADE.contains(&i) } else { i < META_COLUMNS.len() };
+    let fields = context.file_schema.fields().iter().enumerate().filter(|(i, _)| !made(*i)).map(|(_, f)| f.clone());
+    Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,7 +290,7 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
         false => context.data_schema.clone(),
         true => {
             let fields = context.data_schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
-            Arc::new(arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()))
+            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
         }
     };
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -291,15 +302,15 @@ fn strings(array: ArrayRef) -> Result<StringArray> {
     found.ok_or_else(|| Error::schema("record keys are not strings"))
 }
 
-/// The first four meta columns of rows that this write makes; `positions` are their row numbers in the new file.
-pub(super) fn meta_columns(
+/// The columns of a base file for rows that this write makes, those of [`MadeColumns`] left empty; `positions` are the
+/// row numbers in the new file.
+pub(super) fn file_columns(
     context: &WriteContext,
+    new: &Gathered,
     task: usize,
-    partition: &str,
-    keys: &StringArray,
     positions: &[usize],
-) -> [ArrayRef; 4] {
-    let rows = keys.len();
+) -> Result<Vec<ArrayRef>> {
+    let rows = new.keys.len();
     let instant = &context.instant;
     let mut numbers = StringBuilder::with_capacity(rows, rows * (instant.len() + 10));
     for position in positions {
@@ -307,40 +318,57 @@ pub(super) fn meta_columns(
         let _ = write!(numbers, "{instant}_{task}_{position}");
         numbers.append_value("");
     }
-    [
-        Arc::new(repeated(instant, rows)),
-        Arc::new(numbers.finish()),
-        Arc::new(keys.clone()),
-        Arc::new(repeated(partition, rows)),
-    ]
-}
-
-/// The columns of a base file for rows that this write makes.
-pub(super) fn file_columns(
-    context: &WriteContext,
-    data: &RecordBatch,
-    meta: [ArrayRef; 4],
-    file_name: &str,
-) -> Result<Vec<ArrayRef>> {
-    let rows = data.num_rows();
-    let mut columns: Vec<ArrayRef> = meta.into();
-    columns.push(Arc::new(StringArray::new_null(rows)));
+    let none: ArrayRef = Arc::new(StringArray::new_null(0));
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.file_schema.fields().len());
+    columns.push(Arc::new(repeated(instant, rows)));
+    columns.push(Arc::new(numbers.finish()));
+    columns.push(Arc::new(new.keys.clone()));
+    columns.push(none.clone());
+    columns.push(none);
     for field in context.file_schema.fields().iter().skip(columns.len()) {
-        let column = data.column_by_name(field.name());
+        let column = new.data.column_by_name(field.name());
         columns.push(column.cloned().ok_or_else(|| Error::schema(format!("column '{}' is missing", field.name())))?);
     }
-    set_file_name(context, &mut columns, file_name, rows);
     Ok(columns)
 }
 
-/// Puts the file's name into the last meta column, or empties all of them where a table keeps none.
-fn set_file_name(context: &WriteContext, columns: &mut [ArrayRef], file_name: &str, rows: usize) {
-    if !context.populate_meta {
-        for column in columns.iter_mut().take(5) {
-            *column = Arc::new(StringArray::new_null(rows));
+/// Positions of the partition path and the file name among the meta columns.
+const MADE: [usize; 2] = [3, 4];
+
+/// The meta columns that have one value in all rows of a file; where a table keeps no meta columns, all of them.
+pub(super) struct MadeColumns {
+    populate: bool,
+    values: [String; 2],
+    /// The longest that were needed so far; shorter ones are cut from them.
+    made: [StringArray; 2],
+}
+
+impl MadeColumns {
+    pub(super) fn new(context: &WriteContext, partition: &str, file_name: &str) -> Self {
+        let none = || StringArray::new_null(0);
+        Self {
+            populate: context.populate_meta,
+            values: [partition.to_owned(), file_name.to_owned()],
+            made: [none(), none()],
         }
-    } else if let Some(column) = columns.get_mut(4) {
-        *column = Arc::new(repeated(file_name, rows));
+    }
+
+    /// Puts them into the columns of a base file.
+    pub(super) fn put_into(&mut self, columns: &mut [ArrayRef], rows: usize) {
+        if !self.populate {
+            for column in columns.iter_mut().take(META_COLUMNS.len()) {
+                *column = Arc::new(StringArray::new_null(rows));
+            }
+            return;
+        }
+        for ((position, value), made) in MADE.iter().zip(&self.values).zip(&mut self.made) {
+            if made.len() < rows {
+                *made = repeated(value, rows);
+            }
+            if let Some(column) = columns.get_mut(*position) {
+                *column = Arc::new(made.slice(0, rows));
+            }
+        }
     }
 }
 

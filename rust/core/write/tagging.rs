@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::merge::{Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, precombine};
+use crate::merge::{Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, precombine, precombine_in_order};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys, run_parallel};
 
@@ -132,7 +132,11 @@ fn make_groups<'a>(
     };
     run_parallel(waiting, tagging.threads, |(batches, slices)| {
         let keyed = incoming.keyed_rows(&batches, &tagging.context.ordering_fields)?;
-        let records = precombine(&keyed, mode, combine)?;
+        // Rows of one key may be for different partitions: which is the later one, only the order given tells.
+        let records = match whole_table {
+            true => precombine_in_order(&keyed, incoming.in_given_order(&batches).into_iter(), mode, combine)?,
+            false => precombine(&keyed, mode, combine)?,
+        };
         Ok(Group { batches, keyed, records, slices })
     })
 }

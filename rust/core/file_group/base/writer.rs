@@ -9,7 +9,7 @@ use arrow::row::{RowConverter, SortField};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
-use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::reader::ChunkReader;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
@@ -27,7 +27,7 @@ const PARALLEL_ROWS: usize = 65_536;
 /// Most rows of a batch that are encoded before the size of the row group is looked at again.
 const SLICE_ROWS: usize = 32_768;
 /// First rows of a file that are looked at for repetition.
-const SAMPLE_ROWS: usize = 8192;
+const SAMPLE_ROWS: usize = 4096;
 /// Bytes of a value that statistics keep: key-like strings stay exact, long texts do not fill the footer.
 const STATISTICS_BYTES: usize = 256;
 
@@ -336,6 +336,9 @@ fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
         // Never twice the same value, so a dictionary would only cost hashing.
         .set_column_dictionary_enabled(column(RECORD_KEY_COLUMN), false)
         .set_column_dictionary_enabled(column("_hoodie_commit_seqno"), false)
+        // Nobody looks for rows by these, and comparing long equal texts is not cheap.
+        .set_column_statistics_enabled(column("_hoodie_commit_seqno"), EnabledStatistics::None)
+        .set_column_statistics_enabled(column("_hoodie_file_name"), EnabledStatistics::None)
 }
 
 /// Column writers with their own properties, whose chunks may go into any file of the same columns.
@@ -356,17 +359,19 @@ fn repeats(batches: &[RecordBatch], column: usize) -> Result<bool> {
         return Ok(true);
     }
     let converter = RowConverter::new(vec![SortField::new(first.data_type().clone())])?;
-    let mut seen = hashbrown::HashSet::<Box<[u8]>, ahash::RandomState>::default();
+    let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
+    let mut seen = hashbrown::HashSet::<u64, ahash::RandomState>::default();
     let mut rows = 0;
     for array in batches.iter().filter_map(|b| b.columns().get(column)) {
         let array = array.slice(0, array.len().min(SAMPLE_ROWS - rows));
         rows += array.len();
-        seen.extend(converter.convert_columns(&[array])?.iter().map(|row| row.as_ref().into()));
+        seen.extend(converter.convert_columns(&[array])?.iter().map(|row| hasher.hash_one(row.as_ref())));
         if rows >= SAMPLE_ROWS {
             break;
         }
     }
-    Ok(rows < 1024 || seen.len() * 10 <= rows * 9)
+    // Below that a dictionary saves less room than its hashing costs time.
+    Ok(rows < 1024 || seen.len() * 2 <= rows)
 }
 
 /// The sink, so that it can be handed back at the end.
