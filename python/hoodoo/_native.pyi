@@ -1,16 +1,16 @@
 """The native half of the package. Not public: use the classes of `hoodoo`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 __version__: str
 DEBUG_BUILD: bool
 
-InstantRow = tuple[str, str | None, str, str]
-SliceRow = tuple[str, str, str, str | None, int | None, list[str], list[int]]
-ProblemRow = tuple[str, str, str, str]
+InstantRow: TypeAlias = tuple[str, str | None, str, str]
+SliceRow: TypeAlias = tuple[str, str, str, str | None, int | None, list[str], list[int]]
+ProblemRow: TypeAlias = tuple[str, str, str, str]
 
 class NativeTable:
     @staticmethod
@@ -73,12 +73,10 @@ class NativeWrite:
     def commit(self, stats: list[str]) -> dict[str, Any]: ...
     def abort(self) -> None: ...
 
-FileRow = tuple[str, str, int]
+FileRow: TypeAlias = tuple[str, str, int]
 
 def route_rows(table: NativeTable, plan: str, rows: pa.RecordBatchReader) -> pa.RecordBatchReader: ...
-def apply_routes(
-    table: NativeTable, plan: str, rows: pa.RecordBatchReader, task: int, token: str
-) -> list[str]: ...
+def apply_routes(table: NativeTable, plan: str, rows: pa.RecordBatchReader, task: int, token: str) -> list[str]: ...
 def write_rows(table: NativeTable, plan: str, rows: pa.RecordBatchReader, task: int, token: str) -> list[str]: ...
 def plan_files(
     table: NativeTable,

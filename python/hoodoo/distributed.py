@@ -195,7 +195,8 @@ class SnapshotRead:
         pinned = as_of if as_of is not None else max(instants, default=None)
         self.files = _native.plan_files(table, condition, pinned, query == "read_optimized")
         columns = None if columns is None else list(columns)
-        self.schema = table.scan([] if columns is None and not table.scan_schema().names else columns, None, pinned, True).schema
+        no_columns = columns is None and not table.scan_schema().names
+        self.schema = table.scan([] if no_columns else columns, None, pinned, True).schema
         self.task = ReadTask(
             table.uri,
             tuple(sorted(given.items())),

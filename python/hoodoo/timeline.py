@@ -78,7 +78,8 @@ class Timeline:
         rows = [Instant(*row) for row in self._native.instants()]
         if history:
             active = {(i.requested, i.action) for i in rows}
-            rows += [i for i in (Instant(*row) for row in self._native.history()) if (i.requested, i.action) not in active]
+            archived = (Instant(*row) for row in self._native.history())
+            rows += [i for i in archived if (i.requested, i.action) not in active]
             rows.sort(key=lambda i: (i.requested, i.action))
         return [
             i

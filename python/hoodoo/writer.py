@@ -57,7 +57,8 @@ def write(
         table = _native.NativeTable.open(str(uri), given, storage)
     else:
         table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
-    partitions = [p.strip() for p in given.get("hoodie.datasource.write.partitions.to.delete", "").split(",") if p.strip()]
+    named = given.get("hoodie.datasource.write.partitions.to.delete", "").split(",")
+    partitions = [p.strip() for p in named if p.strip()]
     if chosen == "delete_partition" and partitions:
         return Commit.from_native(table.write(chosen, None, partitions))
     return Commit.from_native(table.write(chosen, reader))

@@ -55,4 +55,3 @@ class HoodooAlone(Peer):
 
         rows = hoodoo.Table(table, options=case.options).scan(columns=list(case.data.columns))
         return digest(case.data, "rows", rows=rows)
-

@@ -58,7 +58,8 @@ class PolarsJoin(Peer):
             ordering = pl.col(f"{data.ordering}_new") >= pl.col(data.ordering)
             newer = pl.col("given").is_not_null() & (pl.col("there").is_null() | ordering)
             chosen = [
-                column if column in data.keys
+                column
+                if column in data.keys
                 else pl.when(newer).then(pl.col(f"{column}_new")).otherwise(pl.col(column)).alias(column)
                 for column in data.columns
             ]

@@ -194,4 +194,3 @@ class HudiWithMetadata(Hudi):
     def table(self, case: Case) -> Path:
         """Takes the table with a metadata table."""
         return folder(case, "hudi-metadata")
-

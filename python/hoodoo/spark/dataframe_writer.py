@@ -89,7 +89,8 @@ def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mappin
         routed_schema = _with_columns(df, types)
         routed = df.mapInArrow(functools.partial(_route, task), routed_schema)
         _, partition, route = ROUTE_COLUMNS
-        together = routed.repartition(partition, route).sortWithinPartitions(partition, route, *_sort_by(operation, options))
+        order = (partition, route, *_sort_by(operation, options))
+        together = routed.repartition(partition, route).sortWithinPartitions(*order)
         written = together.mapInArrow(functools.partial(_apply, task), _STATS)
     return [row.stat for row in written.collect()]
 
