@@ -1,15 +1,18 @@
 """Makes the rows and the changes, once; they stay in `.cache/bench`."""
 
+# ruff: noqa: S608  # the SQL is put together from names that this package spells itself
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .case import LATE, NEW_SHARE, DataSet, data_set
 from .duck import connect
 from .tpch import TpchUnavailableError, lineitem
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILES = 2
 """Files in each partition of the table."""

@@ -9,14 +9,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .case import PROJECT, Case
 from .duck import Digest
 from .processes import PeakMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass

@@ -15,21 +15,26 @@ _FAMILY_AGE = 0.2
 _PARENT, _FIRST_TIME, _LAST_TIME, _RESIDENT = 1, 11, 15, 1
 
 
+def _read(pid: int, name: str) -> str:
+    """Reads a file of a process; nothing when the process is gone."""
+    try:
+        return (_PROC / str(pid) / name).read_text()
+    except OSError:
+        return ""
+
+
 def _stat(pid: int) -> list[str]:
     # The program's name may hold spaces and brackets; the fields follow its last bracket.
-    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return _read(pid, "stat").rpartition(")")[2].split()
 
 
 def family(root: int) -> list[int]:
     """Lists a process and its descendants."""
     children: dict[int, list[int]] = {}
-    for entry in (path.name for path in _PROC.iterdir()):
-        if not entry.isdigit():
-            continue
-        try:
-            children.setdefault(int(_stat(int(entry))[_PARENT]), []).append(int(entry))
-        except OSError:
-            continue
+    for entry in _PROC.iterdir():
+        stat = _stat(int(entry.name)) if entry.name.isdigit() else []
+        if stat:
+            children.setdefault(int(stat[_PARENT]), []).append(int(entry.name))
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
@@ -40,24 +45,13 @@ def family(root: int) -> list[int]:
 
 def cpu_seconds(root: int) -> float:
     """Gives the CPU time that a process and its descendants used, ended children that were waited for too."""
-    ticks = 0
-    for pid in family(root):
-        try:
-            ticks += sum(int(field) for field in _stat(pid)[_FIRST_TIME:_LAST_TIME])
-        except OSError:
-            continue
-    return ticks / _TICK
+    return sum(int(field) for pid in family(root) for field in _stat(pid)[_FIRST_TIME:_LAST_TIME]) / _TICK
 
 
 def resident(pids: list[int]) -> int:
     """Gives the resident memory of processes together, in bytes; pages that they share count in each."""
-    total = 0
-    for pid in pids:
-        try:
-            total += int((_PROC / str(pid) / "statm").read_text().split()[_RESIDENT]) * _PAGE
-        except (OSError, IndexError):
-            continue
-    return total
+    statms = (_read(pid, "statm").split() for pid in pids)
+    return sum(int(statm[_RESIDENT]) for statm in statms if statm) * _PAGE
 
 
 class PeakMemory(threading.Thread):

@@ -6,14 +6,17 @@ import datetime as dt
 import json
 import os
 import platform
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from .case import Case
-from .harness import Outcome
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from .case import Case
+    from .harness import Outcome
 
 _MEBIBYTE = 1 << 20
 

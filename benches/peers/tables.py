@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .case import Case
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .case import Case
 
 _FILES = "hudi-files.json"
 

@@ -10,9 +10,12 @@ import shutil
 import subprocess
 import sys
 import venv
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .case import PROJECT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ENVIRONMENT = PROJECT / ".cache" / "tpch" / "env"
 PACKAGES = ("duckdb==1.5.5", "duckdb-extension-tpch==1.5.5")

@@ -1,5 +1,3 @@
-"""The native half of the package. Not public: use the classes of `hoodoo`."""
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

@@ -41,8 +41,9 @@ def record_batch_reader(data: Rows, schema: pa.Schema | None = None) -> pa.Recor
         return _table(pa.Table.from_pydict, data, _typed(schema, data))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_iterable(data, schema)
-    what = type(data).__name__
-    message = f"{what} holds no rows. Give Arrow data, a DataFrame, a dictionary of columns or a list of rows"
+    message = (
+        f"{type(data).__name__} holds no rows. Give Arrow data, a DataFrame, a dictionary of columns or a list of rows"
+    )
     raise InvalidOptionError(message)
 
 

@@ -8,9 +8,8 @@ that began a write commits it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +17,9 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.filters import Filters, native_filter
 from hoodoo.table import text_options, warn_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["ROUTE_COLUMNS", "DistributedWrite", "ReadTask", "SnapshotRead", "WriteTask", "prepare_write"]
 
@@ -195,8 +197,9 @@ class SnapshotRead:
         pinned = as_of if as_of is not None else max(instants, default=None)
         self.files = _native.plan_files(table, condition, pinned, query == "read_optimized")
         columns = None if columns is None else list(columns)
-        no_columns = columns is None and not table.scan_schema().names
-        self.schema = table.scan([] if no_columns else columns, None, pinned, True).schema
+        self.schema = table.scan(
+            [] if columns is None and not table.scan_schema().names else columns, None, pinned, True
+        ).schema
         self.task = ReadTask(
             table.uri,
             tuple(sorted(given.items())),

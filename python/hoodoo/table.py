@@ -369,8 +369,11 @@ class Table:
         return Commit.from_native(native.write(operation, reader))
 
     def _keys(self, data: Rows) -> Rows:
-        several = isinstance(data, list | tuple | set) and data
-        if not several or isinstance(next(iter(data)), Mapping | pa.RecordBatch):
+        if (
+            not isinstance(data, list | tuple | set)
+            or not data
+            or isinstance(next(iter(data)), Mapping | pa.RecordBatch)
+        ):
             return data
         fields = [f for f in self.options.get("hoodie.table.recordkey.fields", "").split(",") if f]
         if len(fields) != 1:

@@ -78,8 +78,9 @@ class Timeline:
         rows = [Instant(*row) for row in self._native.instants()]
         if history:
             active = {(i.requested, i.action) for i in rows}
-            archived = (Instant(*row) for row in self._native.history())
-            rows += [i for i in archived if (i.requested, i.action) not in active]
+            rows += [
+                i for i in (Instant(*row) for row in self._native.history()) if (i.requested, i.action) not in active
+            ]
             rows.sort(key=lambda i: (i.requested, i.action))
         return [
             i

@@ -133,7 +133,14 @@ def test_meta_columns_equal_hudis(hudi: Hudi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("operation", "deleted"),
-    [("upsert", True), ("upsert", False), ("upsert", None), ("insert", True), ("bulk_insert", True)],
+    [
+        ("upsert", True),
+        ("upsert", False),
+        ("upsert", None),
+        ("insert", True),
+        ("bulk_insert", True),
+        ("insert_overwrite", True),
+    ],
 )
 def test_rows_marked_as_deleted(hudi: Hudi, tmp_path: Path, operation: str, deleted: bool | None) -> None:
     """`_hoodie_is_deleted` deletes in an upsert, by ordering value; only true counts.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..case import Case
-from ..duck import Digest, connect, digest
-from ..tables import folder, hudi_files, prepare_hudi
+from benches.peers.duck import Digest, connect, digest
+from benches.peers.tables import folder, hudi_files, prepare_hudi
+
 from .peer import Peer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benches.peers.case import Case
 
 _INSTANT = "20260101000000000"
 

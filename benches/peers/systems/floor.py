@@ -7,9 +7,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from ..case import PROJECT, Case
-from ..duck import Digest, digest
-from ..tables import folder, hudi_files, prepare_hudi
+from benches.peers.case import PROJECT, Case
+from benches.peers.duck import Digest, digest
+from benches.peers.tables import folder, hudi_files, prepare_hudi
+
 from .peer import Peer
 
 
@@ -45,7 +46,8 @@ class Floor(Peer):
     def upsert(self, case: Case, table: Path) -> None:
         """Copies."""
         files = [str(table / file) for found in hudi_files(case).values() for file in found]
-        command = [self._program, "--threads", str(case.cores), "--codec", "zstd", "--out", table / "floor", *files]
+        out = str(table / "floor")
+        command = [str(self._program), "--threads", str(case.cores), "--codec", "zstd", "--out", out, *files]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         rows = json.loads(done.stdout)["rows"]
         if rows != case.data.rows:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..case import Case
-from ..duck import Digest, digest
-from ..tables import folder, prepare_hudi
+from benches.peers.duck import Digest, digest
+from benches.peers.tables import folder, prepare_hudi
+
 from .peer import Peer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benches.peers.case import Case
 
 
 class HoodooAlone(Peer):

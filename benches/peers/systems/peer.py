@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import abc
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..case import Case
-from ..duck import Digest
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benches.peers.case import Case
+    from benches.peers.duck import Digest
 
 
 class Peer(abc.ABC):
@@ -45,5 +48,5 @@ class Peer(abc.ABC):
     def digest(self, case: Case, table: Path) -> Digest:
         """Reads the rows of a changed table, with the system's own reader where it has one."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most have nothing to end
         """Ends what `start` began."""

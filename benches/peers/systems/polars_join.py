@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..case import Case
-from ..duck import Digest, digest
-from ..tables import folder, hudi_files, prepare_hudi
+from benches.peers.duck import Digest, digest
+from benches.peers.tables import folder, hudi_files, prepare_hudi
+
 from .peer import Peer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benches.peers.case import Case
 
 
 class PolarsJoin(Peer):
@@ -19,16 +24,16 @@ class PolarsJoin(Peer):
     def missing(self) -> str | None:
         """Imports it."""
         try:
-            import polars  # noqa: F401, PLC0415
+            import polars as pl  # noqa: F401, PLC0415
         except ImportError as error:
             return str(error)
         return None
 
     def versions(self) -> dict[str, str]:
         """Gives polars's."""
-        import polars  # noqa: PLC0415
+        import polars as pl  # noqa: PLC0415
 
-        return {"polars": polars.__version__}
+        return {"polars": pl.__version__}
 
     def start(self, case: Case) -> None:
         """Polars counts its threads when it is first used."""

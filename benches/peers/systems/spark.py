@@ -6,13 +6,16 @@ import os
 import shutil
 import sys
 import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..case import PROJECT, Case
-from ..duck import Digest, digest
-from ..tables import folder, prepare_hudi, prepared
+from benches.peers.case import PROJECT, Case
+from benches.peers.duck import Digest, digest
+from benches.peers.tables import folder, prepare_hudi, prepared
+
 from .peer import Peer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SETTINGS = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",

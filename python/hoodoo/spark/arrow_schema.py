@@ -37,8 +37,9 @@ def _spark_type(data_type: pa.DataType) -> pa.DataType:
         field = data_type.value_field
         return pa.list_(field.with_type(_spark_type(field.type)))
     if pa.types.is_map(data_type):
-        item = data_type.item_field.with_type(_spark_type(data_type.item_type))
-        return pa.map_(_spark_type(data_type.key_type), item)
+        return pa.map_(
+            _spark_type(data_type.key_type), data_type.item_field.with_type(_spark_type(data_type.item_type))
+        )
     if pa.types.is_struct(data_type):
         return pa.struct([field.with_type(_spark_type(field.type)) for field in data_type])
     return data_type

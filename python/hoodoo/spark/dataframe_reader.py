@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from hoodoo.distributed import ReadTask, SnapshotRead
-from hoodoo.filters import Filters
 from hoodoo.spark.arrow_schema import spark_of, spark_types
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from hoodoo.filters import Filters
 
 __all__ = ["read"]
 

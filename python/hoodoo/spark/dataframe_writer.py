@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hoodoo.commit import Commit
 from hoodoo.distributed import ROUTE_COLUMNS, DistributedWrite, WriteTask, prepare_write
 from hoodoo.spark.arrow_schema import arrow_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from pyspark.sql import DataFrame
+
+    from hoodoo.commit import Commit
 
 __all__ = ["write"]
 
@@ -89,8 +91,9 @@ def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mappin
         routed_schema = _with_columns(df, types)
         routed = df.mapInArrow(functools.partial(_route, task), routed_schema)
         _, partition, route = ROUTE_COLUMNS
-        order = (partition, route, *_sort_by(operation, options))
-        together = routed.repartition(partition, route).sortWithinPartitions(*order)
+        together = routed.repartition(partition, route).sortWithinPartitions(
+            partition, route, *_sort_by(operation, options)
+        )
         written = together.mapInArrow(functools.partial(_apply, task), _STATS)
     return [row.stat for row in written.collect()]
 

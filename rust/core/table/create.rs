@@ -186,7 +186,8 @@ fn set_keys(p: &mut Properties, keys: &KeyGenConfig, options: &Options) {
         _ => "MultiPartKeysValueExtractor",
     };
     p.set("hoodie.table.partition_extractor_class", format!("org.apache.hudi.hive.{extractor}"));
-    for (key, value) in options.given() {
+    // As Hudi does: tables with a custom generator leave these to the writers.
+    for (key, value) in options.given().iter().filter(|_| !typed) {
         let timebased = key.strip_prefix("hoodie.keygen.timebased.");
         let old = key.strip_prefix("hoodie.deltastreamer.keygen.timebased.");
         if let Some(rest) = timebased.or(old) {

@@ -139,7 +139,12 @@ impl Preparer {
         } else {
             generator.record_keys(&data)?
         };
-        let deleted = if by_key { Some(BooleanArray::from(vec![true; keys.len()])) } else { delete_marks(&data)? };
+        let deleted = match self.operation {
+            Operation::Delete => Some(BooleanArray::from(vec![true; keys.len()])),
+            // Hudi stores rows as they are here, marked ones too.
+            Operation::BulkInsert => None,
+            _ => delete_marks(&data)?,
+        };
         let data = if by_key { no_columns(data.num_rows())? } else { data };
         let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
         self.batches_given += 1;

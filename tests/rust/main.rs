@@ -1,0 +1,7 @@
+//! Tests of the library as a whole: one behaviour per file.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod failing_store;
+mod small_table;
+
+mod crash_at_every_call;
