@@ -58,7 +58,7 @@ class DataSet:
             relation: What stands behind FROM.
         """
         typed = ", ".join(f"CAST({column} AS {kind})" for column, kind in self.columns.items())
-        return f"SELECT count(*), coalesce(sum(CAST(hash({typed}) AS HUGEINT)), 0)::VARCHAR FROM {relation}"
+        return f"SELECT count(*), coalesce(sum(CAST(hash({typed}) AS HUGEINT)), 0)::VARCHAR FROM {relation}"  # noqa: S608
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class DuckDbJoin(Peer):
             target = table / "duckdb" / partition
             target.mkdir(parents=True)
             db.execute(
-                f"COPY (SELECT {self._columns(case, partition)} "
+                f"COPY (SELECT {self._columns(case, partition)} "  # noqa: S608
                 f"FROM (SELECT *, true AS there FROM read_parquet({old!r}, hive_partitioning = false)) AS o "
                 f"FULL OUTER JOIN (SELECT *, file_row_number AS row, true AS given "
                 f"FROM read_parquet('{data.updates}', file_row_number = true) "
