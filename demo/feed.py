@@ -12,11 +12,14 @@ import zipfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 # Without the date a flight number comes again every day; with it the key is unique in the data (`read_flights` checks).
 KEY = ["carrier", "flight", "origin", "dest", "year", "month", "day"]
@@ -123,7 +126,7 @@ def nulled(flights: pa.Table, columns: list[str]) -> pa.Table:
     return flights
 
 
-def with_event_time(flights: pa.Table, times: np.ndarray) -> pa.Table:
+def with_event_time(flights: pa.Table, times: Array) -> pa.Table:
     """Adds the ordering column.
 
     Args:
@@ -136,7 +139,7 @@ def with_event_time(flights: pa.Table, times: np.ndarray) -> pa.Table:
     return flights.append_column(pa.field(ORDERING, pa.int64()), pa.array(times, pa.int64()))
 
 
-def minutes(flights: pa.Table, name: str) -> np.ndarray:
+def minutes(flights: pa.Table, name: str) -> Array:
     """Reads a column of minutes as milliseconds; what is not known counts as none.
 
     Args:
@@ -146,25 +149,28 @@ def minutes(flights: pa.Table, name: str) -> np.ndarray:
     Returns:
         Milliseconds.
     """
-    return pc.fill_null(flights[name], 0).to_numpy().astype(np.int64) * MINUTE
+    times: Array = pc.fill_null(flights[name], 0).to_numpy().astype(np.int64) * MINUTE
+    return times
 
 
-def departure_times(flights: pa.Table) -> np.ndarray:
+def departure_times(flights: pa.Table) -> Array:
     """Tells when each flight left: its scheduled time and its delay, in milliseconds since 1970."""
-    return (
+    times: Array = (
         pc.cast(flights["time_hour"], pa.int64()).to_numpy() // 1000
         + minutes(flights, "minute")
         + minutes(flights, "dep_delay")
     )
+    return times
 
 
-def delivered(happened: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def delivered(happened: Array, random: np.random.Generator) -> Array:
     """Draws when the feed delivers events: most at once, some days or weeks late."""
     late = random.random(len(happened)) < LATE_SHARE
-    return happened + np.where(late, random.integers(1, LATEST_DAYS * DAY, len(happened)), 0)
+    times: Array = happened + np.where(late, random.integers(1, LATEST_DAYS * DAY, len(happened)), 0)
+    return times
 
 
-def count_overtaken(flight: np.ndarray, happened: np.ndarray, batch: np.ndarray) -> int:
+def count_overtaken(flight: Array, happened: Array, batch: Array) -> int:
     """Counts the events that come in a later batch than a newer event of the same flight.
 
     Args:
@@ -219,7 +225,7 @@ def make_feed(flights: pa.Table, batches: int = 24, seed: int = 2013) -> Feed:
     )
     flight, landed, happened = (np.concatenate([column, column[again]]) for column in (flight, landed, happened))
 
-    def batch_of(moment: np.ndarray) -> np.ndarray:
+    def batch_of(moment: Array) -> Array:
         return np.clip((moment - YEAR_BEGIN) * batches // (YEAR_DAYS * DAY), 0, batches - 1)
 
     batch = batch_of(arrival)

@@ -130,11 +130,11 @@ class Hudi:
 
     def read_as_of(self, path: Path | str, instant: str) -> list[Row]:
         """Reads the table as it was at an instant."""
-        return self.read(path, **{"as.of.instant": instant})
+        return self.read(path, as__of__instant=instant)
 
     def read_changes(self, path: Path | str, since: str, until: str | None = None) -> list[Row]:
         """Reads incrementally: rows of the commits completed after `since` and not after `until`."""
-        options = {
+        options: dict[str, Any] = {
             "hoodie.datasource.query.type": "incremental",
             "hoodie.datasource.read.begin.instanttime": since,
         }

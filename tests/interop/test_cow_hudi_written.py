@@ -11,7 +11,7 @@ import pytest
 import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
-from tests.rows import arrow_rows
+from tests.rows import Row, arrow_rows
 
 _ARCHIVING = {
     "hoodie.clean.commits.retained": "2",
@@ -78,8 +78,12 @@ def _slashes(hudi: Hudi, uri: str) -> None:
     hudi.write(batch(rows), uri, "insert", **SIMPLE.options(), **extra)
 
 
+def _in_layout(layout: Layout) -> Callable[[Hudi, str], None]:
+    return lambda hudi, uri: _updates(hudi, uri, 2, **layout.options())
+
+
 ZOO: dict[str, Callable[[Hudi, str], None]] = {
-    **{f"layout_{x.name}": (lambda h, u, x=x: _updates(h, u, 2, **x.options())) for x in LAYOUTS},
+    **{f"layout_{x.name}": _in_layout(x) for x in LAYOUTS},
     "version_8": lambda h, u: _updates(h, u, 3, **SIMPLE.options(8)),
     "version_6": lambda h, u: _updates(h, u, 3, **SIMPLE.options(6)),
     "archived": lambda h, u: _updates(h, u, 14, **SIMPLE.options(), **_ARCHIVING),
@@ -126,11 +130,11 @@ def test_time_travel_and_changes(hudi: Hudi, tmp_path: Path, version: int) -> No
     table = hoodoo.Table(uri)
     commits = [i for i in table.timeline.instants(state="completed") if i.action in ("commit", "replacecommit")]
     assert len(commits) == 5
-    points = [i.requested for i in commits] + [i.completed for i in commits if version > 6]
+    points = [i.requested for i in commits] + [str(i.completed) for i in commits if version > 6]
     for point in ["19990101000000000", *points]:
         assert arrow_rows(table.to_arrow(as_of=point)) == hudi.read_as_of(uri, point), point
     # Version 6 has no completion times in its names: a range is one of requested times there.
-    stamps = ["000", *((i.requested if version == 6 else i.completed) for i in commits)]
+    stamps = ["000", *((i.requested if version == 6 else str(i.completed)) for i in commits)]
     for first, since in enumerate(stamps):
         assert arrow_rows(table.changes(since)) == hudi.read_changes(uri, since), since
         for until in stamps[first + 1 :]:
@@ -161,7 +165,9 @@ def test_base_files_of_a_merge_on_read_table(hudi: Hudi, tmp_path: Path, version
         ([("part", "=", "nowhere")], lambda _: False),
     ],
 )
-def test_filters(hudi: Hudi, tmp_path: Path, filters: list[tuple[str, str, object]], keep: Callable) -> None:
+def test_filters(
+    hudi: Hudi, tmp_path: Path, filters: list[tuple[str, str, object]], keep: Callable[[Row], bool]
+) -> None:
     uri = str(tmp_path / "table")
     _updates(hudi, uri, 2, **SIMPLE.options())
     expected = [r for r in hudi.read(uri) if keep(r)]
@@ -178,7 +184,7 @@ def test_metadata_table_is_dropped_only_when_told(hudi: Hudi, tmp_path: Path) ->
     assert (tmp_path / "table/.hoodie/metadata").exists()
     hoodoo.Table(uri, options=SIMPLE.options()).upsert(batch([row(0, 9, "ours")]))
     assert not (tmp_path / "table/.hoodie/metadata").exists()
-    read = hudi.read(uri, **{"hoodie.metadata.enable": "true"})
+    read = hudi.read(uri, hoodie__metadata__enable="true")
     assert [r["val"] for r in read if r["id"] == "key-000"] == ["ours"]
     hudi.write(batch([row(1, 9, "theirs")]), uri, "upsert", **{**plain, "hoodie.metadata.enable": "true"})
-    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri, **{"hoodie.metadata.enable": "true"})
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri, hoodie__metadata__enable="true")

@@ -77,13 +77,13 @@ def test_table_settings_equal_hudis(hudi: Hudi, tmp_path: Path, layout: Layout, 
     options = layout.options(version)
     hoodoo.write(batch(_FIRST), str(tmp_path / "ours"), operation="insert", options=options)
     hudi.write(batch(_FIRST), tmp_path / "theirs", "insert", **options)
-    settings = {}
+    settings: dict[str, dict[str, str]] = {}
     for side in ("ours", "theirs"):
         lines = (tmp_path / side / ".hoodie/hoodie.properties").read_text().splitlines()
         settings[side] = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     # The zone is our choice: LOCAL on one machine means UTC on another.
-    for side in settings.values():
-        side.pop("hoodie.table.timeline.timezone", None)
+    for found in settings.values():
+        found.pop("hoodie.table.timeline.timezone", None)
     assert settings["ours"] == settings["theirs"]
     names = ("_hoodie_record_key", "_hoodie_partition_path", "id")
     keys = [

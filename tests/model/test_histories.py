@@ -43,7 +43,7 @@ def _run_by_hoodoo(uri: str, history: History) -> NaiveTable:
     for step in history.steps:
         commit, used = _write(uri, step, history.options, table)
         run(model, step)
-        table = table if used else hoodoo.Table(uri, options=history.options)
+        table = table if used and table else hoodoo.Table(uri, options=history.options)
         assert arrow_rows(table.to_arrow()) == model.rows
         assert arrow_rows(hoodoo.Table(uri).to_arrow()) == model.rows
         seen.append((commit.instant, model.columns, model.rows))

@@ -102,7 +102,7 @@ def rust_edges(room: str, source: str, depth: int = 99, exports: dict[str, str] 
     code = without_comments_and_strings(source)
     names = [*first_names(code), *super_names(code, depth)]
     exports = EXPORTS if exports is None else exports
-    reached = {name if name in RUST_EDGES else exports.get(name) for name in names} & set(RUST_EDGES)
+    reached = {name if name in RUST_EDGES else exports.get(name, "") for name in names} & set(RUST_EDGES)
     return {(room, name) for name in reached if name not in {room, "error"}}
 
 

@@ -144,7 +144,8 @@ impl Storage {
                  in storage_options or in the environment",
             ),
         };
-        let error = error.with("table", &self.uri).with("file", path);
+        let error = error.with("table", &self.uri);
+        let error = if path.is_empty() { error } else { error.with("file", path) };
         match e {
             object_store::Error::NotFound { .. } | object_store::Error::AlreadyExists { .. } => error,
             other => error.caused_by(other),
@@ -368,7 +369,13 @@ impl Storage {
 
 /// A bucket that is missing is answered like an object that is, and is no empty table.
 fn no_such_bucket(e: &object_store::Error) -> bool {
-    matches!(e, object_store::Error::NotFound { source, .. } if source.to_string().contains("NoSuchBucket"))
+    let text = match e {
+        object_store::Error::NotFound { source, .. } | object_store::Error::Generic { source, .. } => {
+            source.to_string()
+        }
+        _ => return false,
+    };
+    text.contains("<Code>NoSuchBucket</Code>")
 }
 
 fn nothing_there(e: &object_store::Error) -> bool {
