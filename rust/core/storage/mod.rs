@@ -235,6 +235,7 @@ impl Storage {
     /// Deletes a file. Returns whether it was there.
     pub fn delete(&self, path: &str) -> Result<bool> {
         self.remove_checksum(path)?;
+        self.remove_unfinished(path);
         let key = self.key(path)?;
         // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
         match block_on(self.store.delete(&key)) {
@@ -298,6 +299,21 @@ impl Storage {
         let upload =
             block_on(self.store.put_multipart(&key)).map_err(|e| self.error(path, "starting a new file", e))?;
         Ok(FileWriter::new(upload, path, self.uri.clone()))
+    }
+
+    /// On local files, removes what a process that died while it wrote this file left: `<file>#1`, and so on.
+    fn remove_unfinished(&self, path: &str) {
+        let Some(local) = self.local_path(path) else { return };
+        let mut number = 1_u32;
+        loop {
+            let mut staged = local.clone().into_os_string();
+            staged.push(format!("#{number}"));
+            // Listings hide such files: one that cannot be removed takes room and does no other harm.
+            if std::fs::remove_file(staged).is_err() {
+                return;
+            }
+            number = number.saturating_add(1);
+        }
     }
 
     fn remove_checksum(&self, path: &str) -> Result<()> {
