@@ -7,7 +7,6 @@ that began a write commits it.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTE_COLUMNS", "DistributedWrite", "ReadTask", "SnapshotRead", "WriteTask", "prepare_write"]
 
-ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route")
-"""Columns that routing adds. Rows have to meet by the last two before they are applied."""
-
-
-@functools.lru_cache(maxsize=16)
-def _open(uri: str, options: tuple[tuple[str, str], ...], storage: tuple[tuple[str, str], ...]) -> _native.NativeTable:
-    return _native.NativeTable.open(uri, dict(options), dict(storage))
+ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row")
+"""Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition
+path and route, sorted by the number, before they are applied."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,8 @@ class _TableTask:
     storage: tuple[tuple[str, str], ...]
 
     def table(self) -> _native.NativeTable:
-        return _open(self.uri, self.options, self.storage)
+        # Opened anew for each task: a worker lives on, and there may be another table at the same place by then.
+        return _native.NativeTable.open(self.uri, dict(self.options), dict(self.storage))
 
 
 def _reader(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
@@ -68,14 +64,19 @@ class WriteTask(_TableTask):
 
     plan: str
 
-    def route(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Adds record key, partition path and route to each row (`ROUTE_COLUMNS`)."""
+    def route(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        """Adds record key, partition path, route and number to each row (`ROUTE_COLUMNS`).
+
+        Args:
+            batches: Rows.
+            task: Number of the task. Of equal keys, those of higher tasks count as later ones.
+        """
         rows = _reader(batches)
         if rows is not None:
-            yield from _native.route_rows(self.table(), self.plan, rows)
+            yield from _native.route_rows(self.table(), self.plan, rows, task)
 
     def apply(self, batches: Iterable[pa.RecordBatch], task: int, token: str) -> list[str]:
-        """Merges rows that come sorted by partition path and route.
+        """Merges rows that come sorted by partition path, route and number.
 
         Args:
             batches: Routed rows; all rows of a route that occurs are there.

@@ -75,8 +75,8 @@ class Hudi:
     def __init__(self) -> None:
         """Starts the session; raises `HudiUnavailableError` when that is impossible."""
         try:
-            import pyspark  # noqa: PLC0415  # the tests must start without it
-            from pyspark.sql import SparkSession  # noqa: PLC0415
+            import pyspark  # the tests must start without it
+            from pyspark.sql import SparkSession
         except ImportError as error:
             raise HudiUnavailableError(f"pyspark is not installed: {error}") from error
         if not pyspark.__version__.startswith("3.5."):

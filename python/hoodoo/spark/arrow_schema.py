@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,9 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["arrow_of", "spark_of", "spark_types"]
 
+# Spark 4.3 wants to be told the zone of timestamps; before that it is always UTC.
+_ASKS_FOR_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
+
 
 def arrow_of(schema: StructType) -> pa.Schema:
     """The Arrow schema in which Spark hands rows of these columns to Python."""
+    if _ASKS_FOR_ZONE:
+        return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
 
 
@@ -25,7 +31,7 @@ def spark_types(schema: pa.Schema) -> pa.Schema:
 
 def spark_of(schema: pa.Schema) -> StructType:
     """The Spark schema of an Arrow schema of `spark_types`."""
-    return from_arrow_schema(schema)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def _spark_type(data_type: pa.DataType) -> pa.DataType:

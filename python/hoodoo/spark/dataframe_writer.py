@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from hoodoo.distributed import ROUTE_COLUMNS, DistributedWrite, WriteTask, prepare_write
 from hoodoo.spark.arrow_schema import arrow_of
@@ -84,38 +85,39 @@ def write(
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:
     task = begun.task
-    if operation in _APPEND_ONLY and _is_unsorted(options):
+    if operation in _APPEND_ONLY and _takes_rows_as_they_come(options):
         written = df.mapInArrow(functools.partial(_append, task), _STATS)
     else:
-        types = ", ".join(f"{column} string" for column in ROUTE_COLUMNS)
-        routed_schema = _with_columns(df, types)
-        routed = df.mapInArrow(functools.partial(_route, task), routed_schema)
-        _, partition, route = ROUTE_COLUMNS
-        together = routed.repartition(partition, route).sortWithinPartitions(
-            partition, route, *_sort_by(operation, options)
-        )
+        routed = df.mapInArrow(functools.partial(_route, task), _routed_schema(df))
+        _, partition, route, row = ROUTE_COLUMNS
+        order = (partition, route, *_sort_by(operation, options), row)
+        together = routed.repartition(partition, route).sortWithinPartitions(*order)
         written = together.mapInArrow(functools.partial(_apply, task), _STATS)
     return [row.stat for row in written.collect()]
 
 
-def _is_unsorted(options: Mapping[str, str]) -> bool:
+def _takes_rows_as_they_come(options: Mapping[str, str]) -> bool:
+    combines = options.get("hoodie.combine.before.insert", "false").lower() == "true"
+    return not combines and not _is_sorted(options)
+
+
+def _is_sorted(options: Mapping[str, str]) -> bool:
     mode = options.get("hoodie.bulkinsert.sort.mode", "NONE").upper()
-    return mode in ("NONE", "PARTITION_PATH_REPARTITION") and _SORT_COLUMNS not in options
+    return _SORT_COLUMNS in options or mode not in ("NONE", "PARTITION_PATH_REPARTITION")
 
 
 def _sort_by(operation: str, options: Mapping[str, str]) -> list[str]:
-    if operation not in _APPEND_ONLY:
+    if operation not in _APPEND_ONLY or not _is_sorted(options):
         return []
     columns = [column.strip() for column in options.get(_SORT_COLUMNS, "").split(",") if column.strip()]
     return columns or [ROUTE_COLUMNS[0]]
 
 
-def _with_columns(df: DataFrame, added: str) -> Any:
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
-
-    names = [definition.split()[0] for definition in added.split(", ")]
-    kept = [field for field in df.schema.fields if field.name not in names]
-    return StructType([*kept, *(StructField(name, StringType()) for name in names)])
+def _routed_schema(df: DataFrame) -> StructType:
+    kept = [field for field in df.schema.fields if field.name not in ROUTE_COLUMNS]
+    *texts, row = ROUTE_COLUMNS
+    added = [*(StructField(name, StringType()) for name in texts), StructField(row, LongType())]
+    return StructType([*kept, *added])
 
 
 def _attempt() -> tuple[int, str]:
@@ -128,7 +130,7 @@ def _attempt() -> tuple[int, str]:
 
 
 def _route(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return task.route(batches)
+    return task.route(batches, _attempt()[0])
 
 
 def _apply(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -111,10 +111,16 @@ impl RecordBatchReader for Routed {
 
 /// Adds key, partition and route to rows, as they come.
 #[pyfunction]
-pub fn route_rows<'py>(py: Python<'py>, table: &NativeTable, plan: &str, rows: Batches) -> PyResult<Bound<'py, PyAny>> {
+pub fn route_rows<'py>(
+    py: Python<'py>,
+    table: &NativeTable,
+    plan: &str,
+    rows: Batches,
+    task: usize,
+) -> PyResult<Bound<'py, PyAny>> {
     let plan = parse_plan(plan)?;
     let given = rows.0.schema();
-    let router = py.detach(|| Router::new(&table.table, &plan, &given)).map_err(to_py)?;
+    let router = py.detach(|| Router::new(&table.table, &plan, &given, task)).map_err(to_py)?;
     let reader: Box<dyn RecordBatchReader + Send> =
         Box::new(Routed { router, rows: rows.0, schema: Router::schema(&given) });
     reader.into_pyarrow(py)

@@ -124,8 +124,11 @@ impl PendingCommit {
             remove_unreported_files(storage, &self.instant.requested, &stats)?;
             drop_metadata_table(&self.table)
         })?;
-        // The commit stands; markers that cannot be removed now are removed by whoever cleans up next.
-        if let Err(e) = delete_markers(storage, &self.instant.requested) {
+        // The commit stands; what cannot be removed now is removed by whoever cleans up next. A doubled task attempt may
+        // have published a file while the commit was made.
+        let requested = &self.instant.requested;
+        let late = remove_unreported_files(storage, requested, &stats);
+        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
             tracing::warn!("markers of {} are left behind: {e}", self.instant.requested);
         }
         Ok(CommitOutcome {

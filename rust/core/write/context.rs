@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
-use crate::file_group::markers::{MarkerType, create_marker, marker_folder};
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marker_folder};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::{record_name, record_namespace, table_schema_to_avro};
 use crate::merge::{MergeMode, OrderingValues};
@@ -40,6 +40,8 @@ pub struct WriteContext {
     pub config: WriteConfig,
     /// Threads for the columns of one file.
     pub file_threads: usize,
+    /// Set in a task that may outlive the write: the table whose timeline tells whether the write is still under way.
+    pub watched: Option<HudiTable>,
 }
 
 impl WriteContext {
@@ -71,6 +73,7 @@ impl WriteContext {
             data_schema,
             config,
             file_threads: 1,
+            watched: None,
         })
     }
 
@@ -92,12 +95,29 @@ impl WriteContext {
         let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
         // A task that outlived its write must not leave a file behind: the markers go when the write is over.
         if !self.storage.has_files(&marker_folder(&self.instant))? {
-            return Err(Error::conflict("the write was committed or rolled back while a task was still at work")
-                .with("instant", &self.instant)
-                .with("file", path));
+            return Err(self.is_over(path));
         }
         let bytes = sink.finish()?;
+        // The write may have ended just now. The driver removes files of which it hears nothing before and after it
+        // commits; one that was published later still is removed here.
+        if !self.is_under_way()? {
+            self.storage.delete(path)?;
+            delete_markers(&self.storage, &self.instant)?;
+            return Err(self.is_over(path));
+        }
         Ok((stats.rows, bytes))
+    }
+
+    /// Whether the write is still on the timeline; true where nobody watches.
+    pub fn is_under_way(&self) -> Result<bool> {
+        let Some(table) = &self.watched else { return Ok(true) };
+        Ok(table.timeline()?.pending().any(|i| i.requested == self.instant))
+    }
+
+    fn is_over(&self, path: &str) -> Error {
+        Error::conflict("the write was committed or rolled back while a task was still at work")
+            .with("instant", &self.instant)
+            .with("file", path)
     }
 
     /// Makes the partition metadata file when the partition is new.

@@ -80,8 +80,7 @@ impl Incoming {
     }
 
     /// Gives generated keys to rows of a table without key columns.
-    pub fn generate_keys(&mut self, instant: &str) -> Result<()> {
-        let mut keys = AutoKeys::new(instant, 0);
+    pub fn generate_keys(&mut self, keys: &mut AutoKeys) -> Result<()> {
         for batch in &mut self.batches {
             batch.keys = keys.next(batch.keys.len())?;
         }

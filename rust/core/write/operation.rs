@@ -20,7 +20,7 @@ use crate::format::avro::metadata::{RequestedReplaceMetadata, WriteStat, decode}
 use crate::format::instant::{Action, Instant, State};
 use crate::merge::{RowRef, precombine};
 use crate::table::commit_metadata::read_write_metadata;
-use crate::table::keygen::KeyGenConfig;
+use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, SchemaChange, TableSchema, TableView, run_parallel};
 
 /// Rows of a write stay in memory until the write is done; `hoodie.memory.budget` bounds them.
@@ -81,7 +81,7 @@ impl Write<'_> {
         context.instant = pending.instant().to_owned();
         pending.start(self.profile(&incoming, &units))?;
         if self.keys.generates_keys() {
-            incoming.generate_keys(pending.instant())?;
+            incoming.generate_keys(&mut AutoKeys::new(pending.instant(), 0))?;
         }
         let stats = self.execute(&incoming, &mut context, units)?;
         let replaced = self.replaced(&incoming)?;

@@ -9,13 +9,14 @@
 //! | [`DistributedWrite::commit`] | driver |
 //!
 //! A route is the id of a file group, or `+n`: bucket n of the partition's new rows. Equal keys have equal routes, so
-//! the rows of a key meet in one task. A bloom filter may send a new key to a file group that does not hold it; there
-//! it is found to be new and is added, which is as good a place as any.
+//! the rows of a key meet in one task; sorted by the row number that routing gives them, they meet in the order in
+//! which they came, however the shuffle delivers them. A bloom filter may send a new key to a file group that does not
+//! hold it; there it is found to be new and is added, which is as good a place as any.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, StringBuilder, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringBuilder, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use super::context::WriteContext;
 use super::create_file::FileCreator;
 use super::incoming::{Incoming, Preparer};
 use super::merge_file::{MergeRows, merge_file};
-use super::operation::{encoding_of_keys, group_of, pending_file_groups, record_size, replaced_groups};
+use super::operation::{encoding_of_keys, group_of, pending_file_groups, record_size, replaced_groups, rows_to_insert};
 use super::tagging::{Tagging, tag};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -36,11 +37,14 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::{avro_to_arrow_schema, table_schema_to_avro};
 use crate::format::bloom::BloomFilter;
 use crate::merge::{RowRef, hash_key};
-use crate::table::keygen::{KeyGenConfig, KeyGenerator};
+use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 use crate::table::{HudiTable, KeyQuery, SchemaChange, TableSchema, TableView, conform_batch, key_arrays, lookup_keys};
 
 /// Columns that a [`Router`] adds.
-pub const ROUTE_COLUMNS: [&str; 3] = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route"];
+pub const ROUTE_COLUMNS: [&str; 4] = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"];
+
+/// Rows of one task that have numbers of their own.
+const ROWS_OF_TASK: i64 = 1 << 40;
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -161,6 +165,28 @@ impl TaskSetup {
         matches!(self.operation, Operation::Upsert | Operation::Delete) && !self.keys.generates_keys()
     }
 
+    /// `insert` merges keys that the small file they go to holds already, if asked.
+    fn merges_inserts(&self) -> bool {
+        self.operation == Operation::Insert && !self.config.allow_duplicates_on_insert && !self.keys.generates_keys()
+    }
+
+    /// Whether equal keys among new rows become one.
+    fn combines_inserts(&self) -> bool {
+        (self.config.combine_before_insert || self.merges_inserts()) && !self.keys.generates_keys()
+    }
+
+    /// The context of one task's files. Fails when the write is over.
+    fn context(&self, table: &HudiTable, plan: &TaskPlan) -> Result<WriteContext> {
+        let mut context = WriteContext::new(table, self.config.clone(), &plan.instant, self.schema.clone())?;
+        context.watched = Some(table.clone());
+        if !context.is_under_way()? {
+            return Err(Error::conflict("the write was committed or rolled back before this task began")
+                .with("table", table.storage().uri())
+                .with("instant", &plan.instant));
+        }
+        Ok(context)
+    }
+
     fn fills_small_files(&self) -> bool {
         matches!(self.operation, Operation::Insert | Operation::Upsert)
     }
@@ -203,11 +229,13 @@ pub struct Router {
     key_schema: SchemaRef,
     partitions: HashMap<String, RoutePartition>,
     busy: HashSet<(String, String)>,
+    /// Number of the next row.
+    next_row: i64,
 }
 
 impl Router {
-    /// A router for one task.
-    pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema) -> Result<Self> {
+    /// A router for the task of this number.
+    pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
         let setup = TaskSetup::new(table, plan)?;
         let names = setup.keys.record_key_fields.iter().chain(setup.keys.partition_fields.iter().map(|f| &f.name));
         let wanted: HashSet<&str> = names.map(|n| n.split('.').next().unwrap_or_default()).collect();
@@ -226,12 +254,15 @@ impl Router {
             key_schema,
             partitions: HashMap::new(),
             busy,
+            next_row: i64::try_from(task).unwrap_or_default().saturating_mul(ROWS_OF_TASK),
         })
     }
 
     /// The columns of routed batches.
     pub fn schema(given: &Schema) -> SchemaRef {
-        let added = ROUTE_COLUMNS.iter().map(|name| Arc::new(Field::new(*name, DataType::Utf8, true)));
+        let [key, partition, route, row] = ROUTE_COLUMNS;
+        let added = [key, partition, route].map(|name| Arc::new(Field::new(name, DataType::Utf8, true)));
+        let added = added.into_iter().chain([Arc::new(Field::new(row, DataType::Int64, true))]);
         let own = given.fields().iter().filter(|f| !ROUTE_COLUMNS.contains(&f.name().as_str())).cloned();
         Arc::new(Schema::new(own.chain(added).collect::<Vec<FieldRef>>()))
     }
@@ -266,9 +297,13 @@ impl Router {
                 columns.push(take(column, &rows, None)?);
             }
         }
+        let numbers = rows.values().iter().map(|row| self.next_row.saturating_add(i64::from(*row)));
+        let numbers = Int64Array::from_iter_values(numbers);
+        self.next_row = self.next_row.saturating_add(i64::try_from(keys.len()).unwrap_or_default());
         columns.push(take(&keys, &rows, None)?);
         columns.push(take(&paths, &rows, None)?);
         columns.push(Arc::new(routes.finish()));
+        columns.push(Arc::new(numbers));
         Ok(RecordBatch::try_new(Self::schema(&batch.schema()), columns)?)
     }
 
@@ -396,9 +431,19 @@ pub fn apply_routes(
     token: &str,
 ) -> Result<Vec<WriteStat>> {
     let setup = TaskSetup::new(table, plan)?;
-    let context = WriteContext::new(table, setup.config.clone(), &plan.instant, setup.schema.clone())?;
-    let mut apply =
-        Apply { table, plan, setup: &setup, context: &context, task, token, stats: Vec::new(), creator: None };
+    let context = setup.context(table, plan)?;
+    let generated = generated_keys(plan, task);
+    let mut apply = Apply {
+        table,
+        plan,
+        setup: &setup,
+        context: &context,
+        task,
+        token,
+        stats: Vec::new(),
+        generated,
+        creator: None,
+    };
     let mut current: Option<((String, String), Vec<RecordBatch>)> = None;
     for batch in batches {
         for (group, rows) in runs(&batch?)? {
@@ -416,6 +461,10 @@ pub fn apply_routes(
         apply.group(&known, list)?;
     }
     apply.finish()
+}
+
+fn generated_keys(plan: &TaskPlan, task: usize) -> AutoKeys {
+    AutoKeys::new(plan.instant.as_str(), u32::try_from(task).unwrap_or(u32::MAX))
 }
 
 /// Cuts a batch where partition or route change.
@@ -448,6 +497,8 @@ struct Apply<'a> {
     task: usize,
     token: &'a str,
     stats: Vec<WriteStat>,
+    /// Keys for rows of a table without key columns: unique in the write by task and row.
+    generated: AutoKeys,
     /// The partition whose new rows are being written; buckets of a partition share files.
     creator: Option<(String, FileCreator<'a>)>,
 }
@@ -462,17 +513,12 @@ impl<'a> Apply<'a> {
         }
         let mut incoming = preparer.finish();
         if self.setup.keys.generates_keys() {
-            self.generate_keys(&mut incoming, route)?;
+            incoming.generate_keys(&mut self.generated)?;
         }
         match route.strip_prefix('+') {
             Some(_) => self.create(partition, &incoming),
             None => self.merge(partition, route, &incoming),
         }
-    }
-
-    fn generate_keys(&self, incoming: &mut Incoming, route: &str) -> Result<()> {
-        // Unique in the write: the task, the route within it, the row within that.
-        incoming.generate_keys(&format!("{}_{}_{route}", self.plan.instant, self.task))
     }
 
     fn create(&mut self, partition: &str, incoming: &Incoming) -> Result<()> {
@@ -528,12 +574,8 @@ impl<'a> Apply<'a> {
         incoming: &Incoming,
         slices: &[FileSlice],
     ) -> Result<(Vec<super::tagging::MatchedRow>, Vec<RowRef>)> {
-        if !self.setup.looks_up() {
-            let rows = super::operation::rows_to_insert(
-                incoming,
-                self.context,
-                self.setup.config.combine_before_insert && !self.setup.keys.generates_keys(),
-            )?;
+        if !self.setup.looks_up() && (slices.is_empty() || !self.setup.merges_inserts()) {
+            let rows = rows_to_insert(incoming, self.context, self.setup.combines_inserts())?;
             return Ok((Vec::new(), rows.into_values().flatten().collect()));
         }
         let tagging = Tagging {
@@ -571,17 +613,18 @@ pub fn write_rows(
     token: &str,
 ) -> Result<Vec<WriteStat>> {
     let setup = TaskSetup::new(table, plan)?;
-    let context = WriteContext::new(table, setup.config.clone(), &plan.instant, setup.schema.clone())?;
+    let context = setup.context(table, plan)?;
     let mut creators: BTreeMap<String, FileCreator<'_>> = BTreeMap::new();
-    for (number, batch) in batches.enumerate() {
+    let mut generated = generated_keys(plan, task);
+    for batch in batches {
         let batch = batch?;
         let mut preparer = Preparer::new(setup.operation, setup.schema.clone(), setup.keys.clone(), &batch.schema())?;
         preparer.add(&batch).map_err(|e| e.with("table", table.storage().uri()))?;
         let mut incoming = preparer.finish();
         if setup.keys.generates_keys() {
-            incoming.generate_keys(&format!("{}_{task}_{number}", plan.instant))?;
+            incoming.generate_keys(&mut generated)?;
         }
-        for (partition, rows) in super::operation::rows_to_insert(&incoming, &context, false)? {
+        for (partition, rows) in rows_to_insert(&incoming, &context, false)? {
             let path = incoming.partition(partition).to_owned();
             let creator = creators.entry(path).or_insert_with_key(|path| FileCreator::new(&context, path, task, token));
             creator.append(&incoming, &rows)?;

@@ -1,0 +1,228 @@
+"""Tasks that fail, are tried again or run twice: no row twice, no file of a failed attempt, nothing left over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+import hoodoo.spark
+from hoodoo.distributed import WriteTask, prepare_write
+from hoodoo.spark import dataframe_writer
+from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
+from tests.rows import arrow_rows
+from tests.spark.same_table import leftovers
+
+Frame = Callable[..., Any]
+Break = Callable[[], None]
+EVENT = SIMPLE.options()
+
+
+def _rows(numbers: range, ts: int, text: str) -> pa.Table:
+    return batch([row(n, ts, f"{text} {n}") for n in numbers])
+
+
+@pytest.fixture
+def table(frame: Frame, tmp_path: Path) -> Path:
+    path = tmp_path / "table"
+    hoodoo.spark.write(frame(_rows(range(300), 10, "old")), str(path), options=EVENT)
+    return path
+
+
+def _check(path: Path, expected: pa.Table) -> None:
+    table = hoodoo.Table(str(path))
+    assert arrow_rows(table.to_arrow()) == arrow_rows(expected)
+    twice = len(expected) > len(set(expected["id"].to_pylist()))
+    assert table.verify().ok
+    assert twice or not table.verify().problems
+    assert not leftovers(path)
+    assert all(instant.state == "COMPLETED" for instant in table.timeline.instants())
+
+
+def _merged() -> pa.Table:
+    return pa.concat_tables([_rows(range(100), 10, "old"), _rows(range(100, 400), 11, "new")])
+
+
+# What an attempt does that breaks. Nested, so that they reach the workers by value.
+def _raises() -> Break:
+    def raises() -> None:
+        raise RuntimeError("broken on purpose")
+
+    return raises
+
+
+def _dies() -> Break:
+    def dies() -> None:
+        import os
+
+        os._exit(17)
+
+    return dies
+
+
+def _upstream(break_it: Break, *, always: bool = False) -> Any:
+    """A stage before ours, whose first attempts break after some batches."""
+
+    def copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        for number, rows in enumerate(batches):
+            if number == 1 and (always or context.attemptNumber() == 0):
+                break_it()
+            yield rows
+
+    return copy
+
+
+def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False) -> Any:
+    """Stands in for `_apply` or `_append`: first attempts break before, within or after the work."""
+
+    def run(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        from hoodoo.spark import dataframe_writer as writer
+
+        breaks = always or TaskContext.get().attemptNumber() == 0
+
+        def cut(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number, one in enumerate(rows):
+                yield one
+                if breaks and number == 1:
+                    break_it()
+
+        if breaks and when == "before":
+            break_it()
+        stats = list(getattr(writer, name)(task, cut(batches) if when == "within" else batches))
+        if breaks and when == "after":
+            break_it()
+        yield from stats
+
+    return run
+
+
+@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+def test_the_stage_before_ours_is_tried_again(operation: str, break_it: Callable[[], Break], table: Path, frame: Frame):
+    rows = frame(_rows(range(100, 200), 11, "new"), _rows(range(200, 400), 11, "new"))
+    hoodoo.spark.write(rows.mapInArrow(_upstream(break_it()), rows.schema), str(table), operation, EVENT)
+    old = _rows(range(300), 10, "old")
+    both = pa.concat_tables([old, _rows(range(100, 400), 11, "new")])
+    _check(table, _merged() if operation == "upsert" else both)
+
+
+@pytest.mark.parametrize("when", ["before", "within", "after"])
+@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
+@pytest.mark.parametrize(("name", "operation"), [("_apply", "upsert"), ("_append", "bulk_insert")])
+def test_a_writing_task_is_tried_again(
+    name: str,
+    operation: str,
+    break_it: Callable[[], Break],
+    when: str,
+    table: Path,
+    frame: Frame,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    commit = hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
+    both = pa.concat_tables([_rows(range(300), 10, "old"), _rows(range(100, 400), 11, "new")])
+    _check(table, _merged() if operation == "upsert" else both)
+    assert {str(p.relative_to(table)) for p in table.rglob(f"*_{commit.instant}.parquet")} == set(commit.files)
+
+
+@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
+def test_a_job_that_fails_for_good(
+    operation: str, break_it: Callable[[], Break], table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    from pyspark.errors import PySparkException
+
+    name = "_append" if operation == "bulk_insert" else "_apply"
+    with monkeypatch.context() as patch:
+        patch.setattr(dataframe_writer, name, _writer_task(name, break_it(), "after", always=True))
+        with pytest.raises(Exception, match=r"(?s)broken on purpose|crashed|exited|EOF") as caught:
+            hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
+    assert isinstance(caught.value, PySparkException) or "Py4JJavaError" in type(caught.value).__name__
+    _check(table, _rows(range(300), 10, "old"))
+    hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), options=EVENT)
+    _check(table, _merged())
+
+
+def _routed(task: WriteTask, rows: pa.Table) -> list[pa.RecordBatch]:
+    batches = list(task.route(rows.to_batches(), 0))
+    order = [(name, "ascending") for name in ("_hoodie_partition_path", "_hoodie_route", "_hoodie_row")]
+    routed: list[pa.RecordBatch] = pa.Table.from_batches(batches).sort_by(order).to_batches()
+    return routed
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+@pytest.mark.parametrize("aborted", [False, True], ids=["committed", "aborted"])
+def test_an_attempt_that_outlives_the_write(aborted: bool, operation: str, table: Path):
+    """Spark lets the slower of two copies run on for a while after the job is done."""
+    new = _rows(range(300, 400), 11, "new")
+    prepared = prepare_write(SCHEMA, str(table), operation, EVENT, None)
+    begun = prepared.begin(SCHEMA, 2)
+    routed = _routed(begun.task, new)
+    first = begun.task.apply(routed, 0, "0-1-1")
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        # The copy is at work, with nothing written yet, when the write ends.
+        yield from routed
+        if aborted:
+            begun.abort()
+        else:
+            begun.commit(first)
+
+    with pytest.raises(hoodoo.ConflictError):
+        begun.task.apply(slow(), 0, "0-1-2")
+    with pytest.raises(hoodoo.ConflictError):
+        begun.task.apply(routed, 0, "0-1-3")
+    with pytest.raises(hoodoo.ConflictError):
+        begun.task.append(new.to_batches(), 0, "0-1-4")
+    old = _rows(range(300), 10, "old")
+    _check(table, old if aborted else pa.concat_tables([old, new]))
+
+
+def test_two_attempts_that_both_finish(table: Path):
+    prepared = prepare_write(SCHEMA, str(table), "upsert", EVENT, None)
+    begun = prepared.begin(SCHEMA, 2)
+    routed = _routed(begun.task, _rows(range(100, 400), 11, "new"))
+    begun.task.apply(routed, 0, "0-1-1")
+    second = begun.task.apply(routed, 0, "0-1-2")
+    begun.commit(second)
+    _check(table, _merged())
+
+
+@pytest.mark.cluster
+def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.MonkeyPatch, spark: Any):
+    """The first attempt of one task hangs after it wrote its files; its copy overtakes it."""
+    if spark.conf.get("spark.speculation", "false") != "true":
+        pytest.skip("needs a cluster with speculation: HOODOO_TEST_SPARK=cluster")
+    seen = table.parent / "slow-attempts"
+
+    def slow(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        from pyspark import TaskContext
+
+        from hoodoo.spark import dataframe_writer as writer
+
+        context = TaskContext.get()
+        stats = list(writer._apply(task, batches))
+        if context.attemptNumber() == 0 and context.partitionId() == 0:
+            seen.write_text("wrote, and hangs")
+            time.sleep(120)
+        yield from stats
+
+    monkeypatch.setattr(dataframe_writer, "_apply", slow)
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), options=EVENT)
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+    assert seen.exists()
+    _check(table, _merged())
