@@ -211,7 +211,7 @@ impl HudiTable {
         view: &TableView,
         since: &str,
         until: Option<&str>,
-    ) -> Result<Vec<(String, Vec<(String, String)>)>> {
+    ) -> Result<Vec<Written>> {
         let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
         let by_requested = self.config().version() < 8;
         let mut out = Vec::new();
