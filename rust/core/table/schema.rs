@@ -145,12 +145,29 @@ fn held_incoming(incoming: &Schema) -> Result<Schema> {
             return Err(Error::schema(format!("the data have two columns '{}'", field.name()))
                 .remedy("Give each column one name; case does not distinguish them"));
         }
+        refuse_times(field.data_type(), field.name())?;
         fields.push(Arc::new(field.as_ref().clone().with_data_type(micros(field.data_type()))));
     }
     if fields.is_empty() {
         return Err(Error::schema("the data have no columns"));
     }
     held_schema(&Schema::new(fields))
+}
+
+/// Avro has times of day, and Spark has not: Hudi there could not read the table.
+fn refuse_times(data_type: &DataType, path: &str) -> Result<()> {
+    let inner = |field: &Field| refuse_times(field.data_type(), &format!("{path}.{}", field.name()));
+    match data_type {
+        DataType::Time32(_) | DataType::Time64(_) => {
+            Err(Error::unsupported(format!("column '{path}' is {data_type}, which Hudi on Spark cannot read"))
+                .with("column", path)
+                .remedy("Write the time as text, or as a number of microseconds"))
+        }
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => inner(item),
+        DataType::Map(entries, _) => inner(entries),
+        DataType::Struct(fields) => fields.iter().try_for_each(|field| inner(field)),
+        _ => Ok(()),
+    }
 }
 
 /// Nanosecond timestamps are pandas' habit; they are held in microseconds when nothing is lost.
@@ -170,7 +187,9 @@ fn unify_field(table: &Field, incoming: &Field, path: &str) -> Result<Field> {
 
 /// The type that holds both: the table's, or the batch's where it is wider.
 fn unify(table: &DataType, incoming: &DataType, path: &str) -> Result<DataType> {
-    use DataType::{Binary, Date32, Decimal128, Float32, Float64, Int32, Int64, List, Map, Struct, Timestamp, Utf8};
+    use DataType::{
+        Binary, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int32, Int64, List, Map, Struct, Timestamp, Utf8,
+    };
     let misfit = || {
         Error::schema(format!("column '{path}' is {table} in the table and {incoming} in the data"))
             .with("column", path)
@@ -184,6 +203,8 @@ fn unify(table: &DataType, incoming: &DataType, path: &str) -> Result<DataType> 
         (Int32 | Int64, Float32) | (Float32, Int32 | Int64) => Float32,
         (Int32 | Int64 | Float32, Float64) | (Float64, Int32 | Int64 | Float32) => Float64,
         (Int32 | Int64 | Float32 | Float64 | Date32 | Binary, Utf8) => Utf8,
+        // Hudi on Spark, which has no fixed binary, makes such columns binary when it is told to reconcile schemas.
+        (Binary, FixedSizeBinary(_)) => Binary,
         (Utf8, Int32 | Int64 | Float32 | Float64 | Date32 | Binary) => Utf8,
         (Decimal128(p1, s1), Decimal128(p2, s2)) => {
             let scale = *s1.max(s2);
@@ -248,7 +269,9 @@ fn conform_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let held_type = held.field(0).data_type();
     let column = cast_exactly(column, held_type, field.name())?;
     let column = match (held_type, field.data_type()) {
-        (DataType::Timestamp(..), DataType::Timestamp(..)) => cast_exactly(&column, field.data_type(), field.name())?,
+        (DataType::Timestamp(..), DataType::Timestamp(..)) | (DataType::FixedSizeBinary(_), DataType::Binary) => {
+            cast_exactly(&column, field.data_type(), field.name())?
+        }
         _ => column,
     };
     evolve(&column, field.data_type(), field.name())
