@@ -74,8 +74,8 @@ class Table:
     Args:
         uri: A folder, or a URI such as `s3://bucket/path`.
         options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
-        storage_options: Settings of the storage, such as `aws_access_key_id`, `aws_endpoint`. What is not given comes from
-            the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
+        storage_options: Settings of the storage, such as `aws_access_key_id`, `aws_endpoint`. What is not given comes
+            from the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
 
     Raises:
         TableNotFoundError: There is no table.
