@@ -134,10 +134,10 @@ fn merge_conflict(table: &HudiTable) -> Result<Option<String>> {
         (given != stored).then(|| format!("{what}: '{value}' contradicts the table's merge mode"))
     };
     let options = table.options();
-    if let Some(mode) = options.get("hoodie.record.merge.mode") {
-        if let Some(conflict) = differs(parse_mode(mode)?, "hoodie.record.merge.mode", mode) {
-            return Ok(Some(conflict));
-        }
+    if let Some(mode) = options.get("hoodie.record.merge.mode")
+        && let Some(conflict) = differs(parse_mode(mode)?, "hoodie.record.merge.mode", mode)
+    {
+        return Ok(Some(conflict));
     }
     match options.get("hoodie.datasource.write.payload.class") {
         Some(class) => Ok(differs(payload_mode(class)?, "hoodie.datasource.write.payload.class", class)),

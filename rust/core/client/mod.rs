@@ -16,7 +16,7 @@ use crate::services::clean::clean;
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec};
-use crate::timeline::SystemClock;
+use crate::timeline::{META_FOLDER, SystemClock};
 use crate::write::task::DistributedWrite;
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
 
@@ -76,6 +76,9 @@ fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
         let writer = table.timeline_writer()?;
         let _held = writer.lock().acquire();
         TableConfig::finish_update(table.storage())?;
+        for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
+            table.storage().remove_unfinished(folder)?;
+        }
     }
     rollback_failed_writes(&table, &drop_metadata_table)?;
     Ok(table)

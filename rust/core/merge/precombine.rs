@@ -81,10 +81,10 @@ pub fn precombine_in_order(
             let Precombined { rows, table, .. } = &out;
             let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == key);
             if let Some(i) = table.find(hash, same).copied() {
-                if let Some(old) = out.rows.get_mut(i as usize) {
-                    if judges.new_wins(*old, at)? {
-                        *old = at;
-                    }
+                if let Some(old) = out.rows.get_mut(i as usize)
+                    && judges.new_wins(*old, at)?
+                {
+                    *old = at;
                 }
                 continue;
             }

@@ -5,6 +5,9 @@
 //!
 //! On local disks Hadoop keeps a checksum `.<name>.crc` beside each file it wrote, and refuses to read a file whose
 //! checksum is stale. So whoever replaces or deletes a file here also removes that side file.
+//!
+//! A file is written under its name with `#1` (or a higher number) behind it and gets its name when it is whole. A
+//! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod file;
 mod location;
@@ -243,6 +246,7 @@ impl Storage {
     /// Deletes a file. Returns whether it was there.
     pub fn delete(&self, path: &str) -> Result<bool> {
         self.remove_checksum(path)?;
+        self.remove_unfinished_of(path)?;
         let key = self.key(path)?;
         // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
         match block_on(self.store.delete(&key)) {
@@ -308,12 +312,54 @@ impl Storage {
             .map_err(|e| self.error(path, "starting a new file", e))
     }
 
+    fn remove_unfinished_of(&self, path: &str) -> Result<()> {
+        let Some(local) = self.local_path(path) else { return Ok(()) };
+        for number in 1.. {
+            let mut unfinished = local.clone().into_os_string();
+            unfinished.push(format!("#{number}"));
+            match std::fs::remove_file(PathBuf::from(unfinished)) {
+                Ok(()) => {}
+                // Numbers are given out without gaps.
+                Err(e) if is_absence(&e) => break,
+                Err(e) => {
+                    return Err(Error::storage("removing an unfinished file failed").caused_by(e).with("file", path));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what killed processes left of files that they were writing into a folder of a local disk. Nobody may be
+    /// writing there.
+    pub fn remove_unfinished(&self, folder: &str) -> Result<()> {
+        let Some(local) = self.local_path(folder) else { return Ok(()) };
+        let failed = |e: std::io::Error| {
+            Error::storage("removing unfinished files failed").caused_by(e).with("folder", local.display())
+        };
+        let entries = match std::fs::read_dir(&local) {
+            Err(e) if is_absence(&e) => return Ok(()),
+            other => other.map_err(failed)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|n| n.rsplit_once('#')).map(|(_, number)| number);
+            if number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+                match std::fs::remove_file(entry.path()) {
+                    Err(e) if !is_absence(&e) => return Err(failed(e)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn remove_checksum(&self, path: &str) -> Result<()> {
         let Some(local) = self.local_path(path) else { return Ok(()) };
         let (Some(folder), Some(name)) = (local.parent(), local.file_name()) else { return Ok(()) };
         let crc = folder.join(format!(".{}.crc", name.to_string_lossy()));
         match std::fs::remove_file(&crc) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound && e.kind() != std::io::ErrorKind::NotADirectory => {
+            Err(e) if !is_absence(&e) => {
                 Err(Error::storage("removing a stale checksum file failed").caused_by(e).with("file", crc.display()))
             }
             _ => Ok(()),
@@ -334,6 +380,10 @@ fn no_such_bucket(e: &object_store::Error) -> bool {
 
 fn nothing_there(e: &object_store::Error) -> bool {
     matches!(e, object_store::Error::NotFound { .. }) && !no_such_bucket(e)
+}
+
+fn is_absence(e: &std::io::Error) -> bool {
+    matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// Turns "not found" into `None`.

@@ -71,10 +71,11 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(&'static st
 
 /// The mode of an existing table.
 pub fn persisted_mode(properties: &Properties, version: u32) -> Result<MergeMode> {
-    if let Some(partial) = properties.get_non_empty("hoodie.table.partial.update.mode") {
-        if version >= 9 && !partial.eq_ignore_ascii_case("NONE") {
-            return Err(not_built(&format!("partial update mode {partial}")));
-        }
+    if let Some(partial) = properties.get_non_empty("hoodie.table.partial.update.mode")
+        && version >= 9
+        && !partial.eq_ignore_ascii_case("NONE")
+    {
+        return Err(not_built(&format!("partial update mode {partial}")));
     }
     let payload = properties
         .get_non_empty("hoodie.compaction.payload.class")

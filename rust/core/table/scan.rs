@@ -206,12 +206,7 @@ impl HudiTable {
     }
 
     /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote.
-    fn instants_completed_in(
-        &self,
-        view: &TableView,
-        since: &str,
-        until: Option<&str>,
-    ) -> Result<Vec<(String, Vec<(String, String)>)>> {
+    fn instants_completed_in(&self, view: &TableView, since: &str, until: Option<&str>) -> Result<Vec<Written>> {
         let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
         let by_requested = self.config().version() < 8;
         let mut out = Vec::new();
@@ -240,6 +235,7 @@ impl HudiTable {
     }
 }
 
+/// Requested time of a write, and the file groups (partition, id) that it wrote.
 type Written = (String, Vec<(String, String)>);
 
 /// The file groups of a write; a rewrite that changed no row (compaction, clustering) is no change.

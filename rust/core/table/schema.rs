@@ -60,7 +60,7 @@ impl TableSchema {
         if let Some(json) = config.get("hoodie.table.create.schema") {
             return Self::from_avro(json).map(Some);
         }
-        for base in view.all_latest_slices()?.into_iter().filter_map(|s| s.base) {
+        if let Some(base) = view.all_latest_slices()?.into_iter().find_map(|s| s.base) {
             let file = view.storage().reader(&base.path, base.size)?;
             let reader = BaseFileReader::open(file).map_err(|e| e.with("file", &base.path))?;
             return Ok(Some(Self { data: without_meta_columns(reader.schema()) }));

@@ -283,10 +283,10 @@ impl Write<'_> {
 
     fn execute(&self, incoming: &Incoming, context: &mut WriteContext, units: Units) -> Result<Vec<WriteStat>> {
         enum Unit {
-            Merge(FileUpdates, Vec<RowRef>),
+            Merge(Box<FileUpdates>, Vec<RowRef>),
             Create(u32, Vec<RowRef>),
         }
-        let merges = units.merges.into_iter().map(|(update, inserts)| Unit::Merge(update, inserts));
+        let merges = units.merges.into_iter().map(|(update, inserts)| Unit::Merge(Box::new(update), inserts));
         let creates = units.creates.into_iter().map(|(partition, rows)| Unit::Create(partition, rows));
         let all: Vec<(usize, Unit)> = merges.chain(creates).enumerate().collect();
         let threads = self.table.threads()?;

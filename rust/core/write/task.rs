@@ -362,10 +362,10 @@ impl Router {
             return Ok(None);
         }
         let virtual_keys = self.virtual_keys();
-        if virtual_keys.is_none() {
-            if let (Some(range), Some(bloom)) = (reader.key_range(), reader.bloom_filter().map_err(named)?) {
-                return Ok(Some(Filter::Bloom(range, Box::new(bloom.clone()))));
-            }
+        if virtual_keys.is_none()
+            && let (Some(range), Some(bloom)) = (reader.key_range(), reader.bloom_filter().map_err(named)?)
+        {
+            return Ok(Some(Filter::Bloom(range, Box::new(bloom.clone()))));
         }
         let mut hashes = HashSet::new();
         for keys in key_arrays(storage, base, virtual_keys.as_ref())? {

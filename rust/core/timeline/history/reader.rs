@@ -125,10 +125,10 @@ impl<'a> HistoryReader<'a> {
         let folder = &self.config.history_folder;
         let version = optional(self.storage.read(&format!("{folder}/_version_")))?;
         let current = version.and_then(|b| std::str::from_utf8(&b).ok().and_then(|s| s.trim().parse::<u64>().ok()));
-        if let Some(n) = current {
-            if let Some(manifest) = self.read_manifest(n)? {
-                return Ok(manifest);
-            }
+        if let Some(n) = current
+            && let Some(manifest) = self.read_manifest(n)?
+        {
+            return Ok(manifest);
         }
         // The version file is rewritten by delete and create; in the gap the newest manifest counts.
         let listed = self.storage.list(folder)?.files;

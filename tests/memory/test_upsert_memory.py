@@ -1,0 +1,80 @@
+"""The memory of an upsert does not grow with the table: ten times the file groups, the same peak."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_FEW, _MANY = 8, 80
+_ROWS_OF_A_FILE = 20_000
+_ALLOWED = 1.3
+
+_MAKE = """
+import sys
+import pyarrow as pa
+import hoodoo
+uri, files, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = {options!r}
+for first in range(0, files, 8):
+    n = range(first * rows, (first + 8) * rows)
+    data = pa.table({{
+        "id": [f"key-{{i:09d}}" for i in n], "ts": pa.array([1] * len(n), pa.int64()),
+        "part": [f"p{{i // rows:03d}}" for i in n], "text": [f"{{i * 2654435761 % 4294967296:08x}}" * 5 for i in n],
+        "x": pa.array([i * 7919 % 104729 / 3 for i in n], pa.float64()),
+    }})
+    hoodoo.write(data, uri, operation="bulk_insert", options=options)
+"""
+
+# The same number of rows whatever the table; they fall on all its files.
+_UPSERT = """
+import resource, sys
+import pyarrow as pa
+import hoodoo
+uri, files, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = {options!r}
+step = files * rows // 8_000
+n = range(0, files * rows, step)
+data = pa.table({{
+    "id": [f"key-{{i:09d}}" for i in n], "ts": pa.array([2] * len(n), pa.int64()),
+    "part": [f"p{{i // rows:03d}}" for i in n], "text": ["changed"] * len(n),
+    "x": pa.array([0.0] * len(n), pa.float64()),
+}})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+commit = hoodoo.write(data, uri, operation="upsert", options=options)
+assert (commit.updated, commit.inserted, len(commit.files)) == (len(n), 0, files), commit
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+_OPTIONS = {
+    "hoodie.table.name": "wide",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.table.ordering.fields": "ts",
+    "hoodie.metadata.enable": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.threads": "2",
+}
+
+
+def _run(script: str, uri: Path, files: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script.format(options=_OPTIONS), str(uri), str(files), str(_ROWS_OF_A_FILE)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs getrusage")
+def test_ten_times_the_file_groups_take_the_same_memory(tmp_path: Path) -> None:
+    peaks = {}
+    for files in (_FEW, _MANY):
+        _run(_MAKE, tmp_path / str(files), files)
+        started, peak = (int(kib) for kib in _run(_UPSERT, tmp_path / str(files), files).split())
+        peaks[files] = peak
+        print(f"{files} file groups: {started >> 10} MiB before the upsert, {peak >> 10} MiB at its peak")
+    assert peaks[_MANY] <= _ALLOWED * peaks[_FEW], peaks
