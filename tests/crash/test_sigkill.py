@@ -49,7 +49,8 @@ for line in sys.stdin:
         time.sleep(float(seconds))
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    print("killed" if os.WIFSIGNALED(status) else f"exit {{os.WEXITSTATUS(status)}}", time.monotonic() - begun, flush=True)
+    end = "killed" if os.WIFSIGNALED(status) else f"exit {{os.WEXITSTATUS(status)}}"
+    print(end, time.monotonic() - begun, flush=True)
 """
 OPTIONS = _OPTIONS
 
