@@ -74,14 +74,16 @@ class Table:
     Args:
         uri: A folder, or a URI such as `s3://bucket/path`.
         options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
-        storage_options: Settings of the storage, such as `aws_access_key_id`, `aws_endpoint`.
+        storage_options: Settings of the storage, such as `aws_access_key_id`, `aws_endpoint`. What is not given comes
+            from the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
 
     Raises:
         TableNotFoundError: There is no table.
         CorruptFileError: `hoodie.properties` is damaged.
         UnsupportedError: A table or an option that hoodoo cannot handle.
+        StorageError: The storage cannot be reached, or refuses.
 
-    Example:
+    Examples:
         >>> import hoodoo, pyarrow as pa
         >>> schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "fare": pa.float64()})
         >>> t = hoodoo.Table.create("memory://docs-table/trips", schema, name="trips", record_key="id", ordering=["ts"])

@@ -64,7 +64,7 @@ class Timeline:
         Raises:
             InvalidOptionError: A state that does not exist.
 
-        Example:
+        Examples:
             >>> import hoodoo, pyarrow as pa
             >>> t = hoodoo.Table.create("memory://docs-timeline/t", pa.schema({"id": pa.int64()}), name="t",
             ...                         record_key="id")

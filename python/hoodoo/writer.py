@@ -42,7 +42,7 @@ def write(
         SchemaError: Data that do not fit the table.
         UnsupportedError: A table or an option that hoodoo cannot handle.
 
-    Example:
+    Examples:
         >>> import hoodoo
         >>> options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
         >>> hoodoo.write({"id": [1, 2]}, "memory://docs-write/t", options=options).inserted

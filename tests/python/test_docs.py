@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+
+import hoodoo
+from hoodoo import _native
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,3 +42,37 @@ def test_docs_quick_start(tmp_path: Path):
 def test_every_example_is_python(page: Path):
     for block in python_blocks(page):
         compile(block, str(page), "exec")
+
+
+MODULES = [
+    info.name for info in pkgutil.walk_packages(hoodoo.__path__, "hoodoo.") if not info.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("hoodoo.spark")])
+def test_examples_in_docstrings(name: str):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def _section(page: str, title: str) -> list[str]:
+    """Gives the lines of a section that tell of one option each."""
+    text = page.split(f"## {title}\n")[1].split("\n## ", maxsplit=1)[0]
+    return [line for line in text.splitlines() if line.startswith(("| `", "- `"))]
+
+
+def test_the_page_of_options_has_them_all():
+    page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+    titles = {"yes": "Honoured", "refused": "Refused", "no effect": "Without effect"}
+    documented = {
+        title: {match[0] for line in _section(page, title) if (match := re.findall(r"`(hoodie[^`]+)`", line))}
+        for title in titles.values()
+    }
+    # Known, though nothing depends on them yet.
+    silent = {"hoodie.memory.budget", "hoodie.write.complex.keygen.validation.enable"}
+    for key, spellings, support in _native.option_keys():
+        title = titles["no effect" if key in silent else support]
+        assert key in documented[title], f"{key} is not under '{title}' in docs/options.md"
+        documented[title].remove(key)
+        for spelling in spellings:
+            assert f"`{spelling}`" in page, spelling
+    assert documented == {title: set() for title in titles.values()}

@@ -165,6 +165,8 @@ def test_settings_from_the_environment(s3: S3Server, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "right")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    # Machines of Amazon's have this one; it is no endpoint of a store.
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
     _create(uri, {}).insert(_rows(("a", "p1", 1, "a1")))
     assert _values(Table(uri).to_arrow()) == {"a": "a1"}
     # What the caller gives is stronger, in whichever of its spellings.

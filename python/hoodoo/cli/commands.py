@@ -41,7 +41,7 @@ def pairs(assignments: list[str] | None) -> dict[str, str]:
     Raises:
         typer.BadParameter: If one of them has no `=`.
 
-    Example:
+    Examples:
         >>> pairs(["region=eu-west-1", "endpoint=http://localhost:5000/?a=b"])
         {'region': 'eu-west-1', 'endpoint': 'http://localhost:5000/?a=b'}
     """

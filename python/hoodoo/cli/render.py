@@ -67,7 +67,7 @@ def summarize(action: str, metadata: Mapping[str, Any]) -> Figures:
     Returns:
         The figures that this kind of action has.
 
-    Example:
+    Examples:
         >>> stats = {"city=sf": [{"path": "city=sf/a.parquet", "numInserts": 2, "numUpdateWrites": 3, "numDeletes": 1}]}
         >>> figures = summarize("commit", {"operationType": "UPSERT", "partitionToWriteStats": stats})
         >>> (figures.operation, figures.files, figures.inserted, figures.updated, figures.deleted)
@@ -102,7 +102,7 @@ def parse_instant(name: str) -> datetime | None:
     Returns:
         The time in the table's own zone, or None if the name is no time (as that of a bootstrap instant).
 
-    Example:
+    Examples:
         >>> parse_instant("20260102030405678").isoformat()
         '2026-01-02T03:04:05.678000'
     """
@@ -139,7 +139,7 @@ def human_size(size: float) -> str:
     Returns:
         Text with a binary unit.
 
-    Example:
+    Examples:
         >>> human_size(512), human_size(1536), human_size(3 * 1024**3)
         ('512 B', '1.5 KiB', '3.0 GiB')
     """

@@ -108,9 +108,12 @@ impl Location {
 
 /// An endpoint without encryption has to be allowed; said here, because the HTTP client's own words are no help.
 fn check_plain_http(options: &[(String, String)]) -> Result<()> {
-    let last = |endings: &[&str]| options.iter().rfind(|(k, _)| endings.iter().any(|e| k.ends_with(e)));
-    let plain = last(&["endpoint", "endpoint_url"]).filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
-    let allowed = last(&["allow_http"]).is_some_and(|(_, v)| matches!(v.as_str(), "true" | "1" | "on" | "yes"));
+    // By full name: machines and containers have variables of other endpoints, which are plain http by design.
+    let last = |names: &[&str]| options.iter().rfind(|(k, _)| names.contains(&k.as_str()));
+    let plain = last(&["aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"])
+        .filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
+    let allowed = last(&["aws_allow_http", "allow_http"])
+        .is_some_and(|(_, v)| matches!(v.to_ascii_lowercase().as_str(), "true" | "1" | "on" | "yes" | "y"));
     match plain {
         Some((key, endpoint)) if !allowed => {
             let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
