@@ -21,8 +21,8 @@ from hoodoo.table import text_options, warn_unknown
 __all__ = ["ROUTE_COLUMNS", "DistributedWrite", "ReadTask", "SnapshotRead", "WriteTask", "prepare_write"]
 
 ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row")
-"""Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition path
-and route, sorted by the number, before they are applied."""
+"""Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition
+path and route, sorted by the number, before they are applied."""
 
 
 @dataclass(frozen=True)

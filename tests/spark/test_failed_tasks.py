@@ -1,4 +1,4 @@
-"""Tasks that fail, are tried again or run twice: no row twice, no file of the attempt that failed, nothing left over."""
+"""Tasks that fail, are tried again or run twice: no row twice, no file of a failed attempt, nothing left over."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import hoodoo
 import hoodoo.spark
@@ -57,7 +58,7 @@ def _raises() -> Break:
 
 def _dies() -> Break:
     def dies() -> None:
-        import os
+        import os  # noqa: PLC0415
 
         os._exit(17)
 
@@ -68,7 +69,7 @@ def _upstream(break_it: Break, *, always: bool = False) -> Any:
     """A stage before ours, whose first attempts break after some batches."""
 
     def copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+        from pyspark import TaskContext  # noqa: PLC0415
 
         context = TaskContext.get()
         for number, rows in enumerate(batches):
@@ -83,9 +84,9 @@ def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False)
     """Stands in for `_apply` or `_append`: first attempts break before, within or after the work."""
 
     def run(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+        from pyspark import TaskContext  # noqa: PLC0415
 
-        from hoodoo.spark import dataframe_writer as writer
+        from hoodoo.spark import dataframe_writer as writer  # noqa: PLC0415
 
         breaks = always or TaskContext.get().attemptNumber() == 0
 
@@ -118,7 +119,7 @@ def test_the_stage_before_ours_is_tried_again(operation: str, break_it: Callable
 @pytest.mark.parametrize("when", ["before", "within", "after"])
 @pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
 @pytest.mark.parametrize(("name", "operation"), [("_apply", "upsert"), ("_append", "bulk_insert")])
-def test_a_writing_task_is_tried_again(
+def test_a_writing_task_is_tried_again(  # noqa: PLR0917
     name: str,
     operation: str,
     break_it: Callable[[], Break],
@@ -139,12 +140,10 @@ def test_a_writing_task_is_tried_again(
 def test_a_job_that_fails_for_good(
     operation: str, break_it: Callable[[], Break], table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
-    from pyspark.errors import PySparkException
-
     name = "_append" if operation == "bulk_insert" else "_apply"
     with monkeypatch.context() as patch:
         patch.setattr(dataframe_writer, name, _writer_task(name, break_it(), "after", always=True))
-        with pytest.raises(Exception, match="(?s)broken on purpose|crashed|exited|EOF") as caught:
+        with pytest.raises(Exception, match=r"(?s)broken on purpose|crashed|exited|EOF") as caught:
             hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
     assert isinstance(caught.value, PySparkException) or "Py4JJavaError" in type(caught.value).__name__
     _check(table, _rows(range(300), 10, "old"))
@@ -204,11 +203,11 @@ def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.Monke
     seen = table.parent / "slow-attempts"
 
     def slow(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import time
+        import time  # noqa: PLC0415
 
-        from pyspark import TaskContext
+        from pyspark import TaskContext  # noqa: PLC0415
 
-        from hoodoo.spark import dataframe_writer as writer
+        from hoodoo.spark import dataframe_writer as writer  # noqa: PLC0415
 
         context = TaskContext.get()
         stats = list(writer._apply(task, batches))

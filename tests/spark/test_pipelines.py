@@ -90,11 +90,11 @@ def test_micro_batches_of_a_stream(spark: Any, tmp_path: Path):
     schema = spark.read.parquet(str(source)).schema
     run()
     assert len(commits) == 3
-    pq.write_table(_rows(range(0, 70), 4, "v4"), source / "4.parquet")
+    pq.write_table(_rows(range(70), 4, "v4"), source / "4.parquet")
     run()
     assert len(commits) == 4
     expected = {r["id"]: r for ts in (1, 2, 3) for r in _rows(range(ts * 20, ts * 20 + 50), ts, f"v{ts}").to_pylist()}
-    expected |= {r["id"]: r for r in _rows(range(0, 70), 4, "v4").to_pylist()}
+    expected |= {r["id"]: r for r in _rows(range(70), 4, "v4").to_pylist()}
     table = hoodoo.Table(uri)
     assert arrow_rows(table.to_arrow()) == plain_rows(expected.values())
     assert not table.verify().problems
