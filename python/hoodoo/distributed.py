@@ -71,9 +71,11 @@ class WriteTask(_TableTask):
             batches: Rows.
             task: Number of the task. Of equal keys, those of higher tasks count as later ones.
         """
-        rows = _reader(batches)
-        if rows is not None:
-            yield from _native.route_rows(self.table(), self.plan, rows, task)
+        router = None
+        for batch in batches:
+            if router is None:
+                router = _native.NativeRouter.open(self.table(), self.plan, batch.schema, task)
+            yield router.route(batch)
 
     def apply(self, batches: Iterable[pa.RecordBatch], task: int, token: str) -> list[str]:
         """Merges rows that come sorted by partition path, route and number.

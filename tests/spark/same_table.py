@@ -71,7 +71,7 @@ def leftovers(table: Path) -> list[str]:
             stats = handle.timeline.metadata(instant.requested)["partitionToWriteStats"] or {}
             known.update(stat["path"] for written in stats.values() for stat in written)
     files = {os.path.relpath(path, table) for path in table.rglob("*.parquet")}
-    temporary = [str(path) for path in table.rglob("*") if "#" in path.name or path.name.endswith(".tmp")]
+    temporary = [str(path) for path in table.rglob("*.parquet#*")]
     markers = table / ".hoodie" / ".temp"
     folders = [str(path) for path in markers.iterdir()] if markers.exists() else []
     return sorted(files - known) + temporary + folders

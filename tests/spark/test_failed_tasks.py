@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import hoodoo
 import hoodoo.spark
@@ -139,8 +140,6 @@ def test_a_writing_task_is_tried_again(
 def test_a_job_that_fails_for_good(
     operation: str, break_it: Callable[[], Break], table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
-    from pyspark.errors import PySparkException
-
     name = "_append" if operation == "bulk_insert" else "_apply"
     with monkeypatch.context() as patch:
         patch.setattr(dataframe_writer, name, _writer_task(name, break_it(), "after", always=True))

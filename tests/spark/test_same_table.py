@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +94,6 @@ def test_generated_keys(operation: str, version: int, frame: Frame, tmp_path: Pa
 
 
 def test_nested_types(frame: Frame, tmp_path: Path):
-    import datetime as dt
-    from decimal import Decimal
-
     utc = dt.timezone.utc
     point = pa.struct([("x", pa.float64()), ("tags", pa.list_(pa.string()))])
     schema = pa.schema(
@@ -228,8 +227,6 @@ def test_rows_that_were_read_from_a_table(spark: Any, frame: Frame, tmp_path: Pa
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_zone_of_the_session(zone: str, spark: Any, frame: Frame, tmp_path: Path, settings: Callable[[str, str], None]):
-    import datetime as dt
-
     settings("spark.sql.session.timeZone", zone)
     start = dt.datetime(2024, 3, 10, 9, 30, tzinfo=dt.timezone.utc)
     moments = pa.array([start + dt.timedelta(minutes=20 * n) for n in range(9)], pa.timestamp("us", tz="UTC"))

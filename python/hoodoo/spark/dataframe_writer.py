@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from hoodoo import exceptions
 from hoodoo.distributed import ROUTE_COLUMNS, DistributedWrite, WriteTask, prepare_write
+from hoodoo.exceptions import HudiError
 from hoodoo.spark.arrow_schema import arrow_of
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
+_ERROR_IN_TRACEBACK = re.compile(r"^\s*hoodoo\.exceptions\.(\w+): (.*)$", re.MULTILINE)
 _APPEND_ONLY = ("bulk_insert",)
 _STATS = "stat string"
 _STAT_SCHEMA = pa.schema([("stat", pa.string())])
@@ -53,10 +57,10 @@ def write(
 
     Raises:
         InvalidOptionError: Options that contradict each other or the table.
-        SchemaError: Columns that do not fit the table.
+        SchemaError: Columns that do not fit the table, or a null key.
         UnsupportedError: A table or an option that hoodoo cannot handle.
-        pyspark.errors.PySparkException: A task failed, for instance on a null key; the message has the cause, and
-            nothing was committed.
+        pyspark.errors.PySparkException: A task failed for a reason that is not hoodoo's. As with all errors, nothing
+            was committed.
 
     Example:
         ```python
@@ -77,10 +81,22 @@ def write(
     begun = prepared.begin(schema, buckets)
     try:
         stats = _run(df, begun, prepared.operation, prepared.options)
-    except BaseException:
+    except BaseException as error:
         begun.abort()
+        cause = _cause_in_task(error)
+        if cause is not None:
+            raise cause from error
         raise
     return begun.commit(stats)
+
+
+def _cause_in_task(error: BaseException) -> HudiError | None:
+    """The error of hoodoo that made a task fail; of a task's error Spark keeps nothing but the traceback's text."""
+    for name, message in _ERROR_IN_TRACEBACK.findall(str(error)):
+        kind = getattr(exceptions, name, None)
+        if isinstance(kind, type) and issubclass(kind, HudiError):
+            return kind(message)
+    return None
 
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:

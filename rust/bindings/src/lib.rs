@@ -19,7 +19,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     m.add_class::<table::NativeTable>()?;
     m.add_class::<spark::NativeWrite>()?;
-    m.add_function(wrap_pyfunction!(spark::route_rows, m)?)?;
+    m.add_class::<spark::NativeRouter>()?;
     m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;
     m.add_function(wrap_pyfunction!(spark::write_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::plan_files, m)?)?;

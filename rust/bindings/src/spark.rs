@@ -2,11 +2,10 @@
 
 use std::sync::Mutex;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use arrow::ffi_stream::RecordBatchStreamReader;
-use arrow_pyarrow::{IntoPyArrow, PyArrowType};
+use arrow_pyarrow::PyArrowType;
 use hoodoo::client;
 use hoodoo::format::avro::metadata::WriteStat;
 use hoodoo::table::HudiTable;
@@ -89,41 +88,36 @@ fn parse_plan(text: &str) -> PyResult<TaskPlan> {
 
 type Batches = PyArrowType<RecordBatchStreamReader>;
 
-struct Routed {
-    router: Router,
-    rows: RecordBatchStreamReader,
-    schema: SchemaRef,
+/// Adds key, partition, route and number to the rows of one task.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeRouter {
+    router: Mutex<Router>,
 }
 
-impl Iterator for Routed {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(self.rows.next()?.and_then(|batch| Ok(self.router.route(&batch)?)))
+#[pymethods]
+impl NativeRouter {
+    /// A router for rows of these columns in the task of this number.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        table: &NativeTable,
+        plan: &str,
+        schema: PyArrowType<Schema>,
+        task: usize,
+    ) -> PyResult<Self> {
+        let plan = parse_plan(plan)?;
+        let router = py.detach(|| Router::new(&table.table, &plan, &schema.0, task)).map_err(to_py)?;
+        Ok(Self { router: Mutex::new(router) })
     }
-}
 
-impl RecordBatchReader for Routed {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+    /// Routes a batch. By batches and not as a stream, for an error would lose its kind on the way through one.
+    fn route(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
+        let routed = py.detach(|| {
+            let mut router = self.router.lock().map_err(|_| gone())?;
+            router.route(&batch.0)
+        });
+        Ok(PyArrowType(routed.map_err(to_py)?))
     }
-}
-
-/// Adds key, partition and route to rows, as they come.
-#[pyfunction]
-pub fn route_rows<'py>(
-    py: Python<'py>,
-    table: &NativeTable,
-    plan: &str,
-    rows: Batches,
-    task: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    let plan = parse_plan(plan)?;
-    let given = rows.0.schema();
-    let router = py.detach(|| Router::new(&table.table, &plan, &given, task)).map_err(to_py)?;
-    let reader: Box<dyn RecordBatchReader + Send> =
-        Box::new(Routed { router, rows: rows.0, schema: Router::schema(&given) });
-    reader.into_pyarrow(py)
 }
 
 fn stat_texts(stats: Result<Vec<WriteStat>>) -> PyResult<Vec<String>> {
