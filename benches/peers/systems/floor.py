@@ -25,7 +25,10 @@ class Floor(Peer):
         self._program = target / "release" / "examples" / "parquet_floor"
 
     def missing(self) -> str | None:
-        """Builds it."""
+        """Builds it, unless it is newer than its source and the packages it is made of."""
+        made_of = (PROJECT / "examples" / "parquet_floor.rs", PROJECT / "Cargo.lock")
+        if self._program.exists() and all(f.stat().st_mtime < self._program.stat().st_mtime for f in made_of):
+            return None
         command = ["cargo", "build", "--release", "--locked", "--example", "parquet_floor"]
         done = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
         return None if done.returncode == 0 else f"cargo cannot build it: {done.stderr.strip().splitlines()[-1:]}"
