@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hoodoo import _native
@@ -12,6 +11,7 @@ from hoodoo.table import text_options, warn_unknown
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
 __all__ = ["write"]
 
@@ -57,7 +57,9 @@ def write(
         table = _native.NativeTable.open(str(uri), given, storage)
     else:
         table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
-    partitions = [p.strip() for p in given.get("hoodie.datasource.write.partitions.to.delete", "").split(",") if p.strip()]
+    partitions = [
+        p.strip() for p in given.get("hoodie.datasource.write.partitions.to.delete", "").split(",") if p.strip()
+    ]
     if chosen == "delete_partition" and partitions:
         return Commit.from_native(table.write(chosen, None, partitions))
     return Commit.from_native(table.write(chosen, reader))
