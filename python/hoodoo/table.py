@@ -371,11 +371,9 @@ class Table:
         return Commit.from_native(native.write(operation, reader))
 
     def _keys(self, data: Rows) -> Rows:
-        if (
-            not isinstance(data, list | tuple | set)
-            or not data
-            or isinstance(next(iter(data)), Mapping | pa.RecordBatch)
-        ):
+        if not isinstance(data, list | tuple | set) or not data:
+            return data
+        if isinstance(next(iter(data)), Mapping | pa.RecordBatch):
             return data
         fields = [f for f in self.options.get("hoodie.table.recordkey.fields", "").split(",") if f]
         if len(fields) != 1:

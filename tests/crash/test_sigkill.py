@@ -16,7 +16,7 @@ import pytest
 import hoodoo
 
 _KILLS = 100
-_OPTIONS = {
+OPTIONS = {
     "hoodie.table.name": "killed",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "part",
@@ -49,10 +49,9 @@ for line in sys.stdin:
         time.sleep(float(seconds))
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    how = "killed" if os.WIFSIGNALED(status) else f"exit {{os.WEXITSTATUS(status)}}"
-    print(how, time.monotonic() - begun, flush=True)
+    ended = "killed" if os.WIFSIGNALED(status) else f"exit {{os.WEXITSTATUS(status)}}"
+    print(ended, time.monotonic() - begun, flush=True)
 """
-OPTIONS = _OPTIONS
 
 
 def batch(numbers: range, ts: int, text: str) -> pa.Table:
@@ -119,8 +118,8 @@ def _left_over(table: Path) -> list[Path]:
 
 def test_killed_at_random_moments(tmp_path: Path, writers: _Writers) -> None:
     made = tmp_path / "made"
-    hoodoo.write(batch(range(_ROWS), 1, "old"), str(made), operation="bulk_insert", options=_OPTIONS)
-    hoodoo.write(batch(range(0, _ROWS, 7), 1, "old"), str(made), operation="upsert", options=_OPTIONS)
+    hoodoo.write(batch(range(_ROWS), 1, "old"), str(made), operation="bulk_insert", options=OPTIONS)
+    hoodoo.write(batch(range(0, _ROWS, 7), 1, "old"), str(made), operation="upsert", options=OPTIONS)
     before = _rows(made)
     times = []
     for number in range(3):
@@ -140,7 +139,7 @@ def test_killed_at_random_moments(tmp_path: Path, writers: _Writers) -> None:
         done = read.equals(after)
         assert done or read.equals(before), f"kill {number}: a part of a commit can be seen"
         ends["after" if done else "before, work left behind" if _left_over(table) else "before"] += 1
-        hoodoo.write(batch(range(_ROWS, _ROWS + 4), 1, "next"), str(table), operation="upsert", options=_OPTIONS)
+        hoodoo.write(batch(range(_ROWS, _ROWS + 4), 1, "next"), str(table), operation="upsert", options=OPTIONS)
         assert _rows(table).slice(0, _ROWS).equals(after if done else before), f"kill {number}"
         assert _rows(table).num_rows == _ROWS + 4
         assert _left_over(table) == [], f"kill {number}"
