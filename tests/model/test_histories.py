@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 import hoodoo
 from tests.interop.hudi import Hudi
@@ -81,7 +81,15 @@ def test_long_history_equals_the_model(history: History) -> None:
         _run_by_hoodoo(str(Path(folder) / "table"), history)
 
 
+def _refused_by_hudi(history: History) -> bool:
+    """Hudi's row writer (`bulk_insert`) takes no null part in a composite key of an unpartitioned table; others do."""
+    composite = history.rules.partition is None and len(history.rules.keys) > 1
+    bulk = (step for step in history.steps if step.operation == "bulk_insert")
+    return composite and any(step.table.column(key).null_count for step in bulk for key in history.rules.keys)
+
+
 def _compare_with_hudi(hudi: Hudi, history: History) -> None:
+    assume(not _refused_by_hudi(history))
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
         model = _run_by_hoodoo(str(ours), history)
