@@ -64,12 +64,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spark_class(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+def _spark_class(name: str, host: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": host}
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", host, *arguments]
     with log.open("wb") as out:
         return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
 
@@ -90,13 +90,14 @@ def cluster() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="hoodoo-cluster-") as folder:
         scratch, port, web = Path(folder), _free_port(), _free_port()
         url = f"spark://127.0.0.1:{port}"
-        place = ("--host", "127.0.0.1")
         ports = ("--port", str(port), "--webui-port", str(web))
-        started = [_spark_class("master.Master", *place, *ports, log=scratch / "master.log")]
+        started = [_spark_class("master.Master", "127.0.0.1", *ports, log=scratch / "master.log")]
         try:
             for number in range(WORKERS):
                 size = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(scratch / str(number)))
-                started.append(_spark_class("worker.Worker", *place, *size, url, log=scratch / f"worker{number}.log"))
+                # Spark makes no second copy of a task on the host of the first: each worker has an address of its own.
+                host, log = f"127.0.0.{number + 1}", scratch / f"worker{number}.log"
+                started.append(_spark_class("worker.Worker", host, *size, url, log=log))
             _wait_for_workers(web, scratch / "master.log")
             yield url
         finally:

@@ -201,7 +201,7 @@ def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.Monke
     """The first attempt of one task hangs after it wrote its files; its copy overtakes it."""
     if spark.conf.get("spark.speculation", "false") != "true":
         pytest.skip("needs a cluster with speculation: HOODOO_TEST_SPARK=cluster")
-    seen = table.parent / "slow-attempts"
+    slow_one, copy = table.parent / "slow-attempt", table.parent / "copy"
 
     def slow(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import time
@@ -212,9 +212,11 @@ def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.Monke
 
         context = TaskContext.get()
         stats = list(writer._apply(task, batches))
-        if context.attemptNumber() == 0 and context.partitionId() == 0:
-            seen.write_text("wrote, and hangs")
-            time.sleep(120)
+        if context.partitionId() == 0 and context.attemptNumber() > 0:
+            copy.write_text("overtakes")
+        elif context.partitionId() == 0:
+            slow_one.write_text("wrote, and hangs")
+            time.sleep(200)
         yield from stats
 
     monkeypatch.setattr(dataframe_writer, "_apply", slow)
@@ -223,5 +225,6 @@ def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.Monke
         hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), options=EVENT)
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
-    assert seen.exists()
+    assert slow_one.exists()
+    assert copy.exists()
     _check(table, _merged())

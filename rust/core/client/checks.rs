@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::format::instant::Action;
 use crate::merge::MergeMode;
+use crate::services::clean::CleanOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{parse_mode, payload_mode};
 use crate::table::{HudiTable, TableType};
@@ -80,13 +81,11 @@ fn check_metadata_table(table: &HudiTable) -> Result<()> {
 /// Settings of what runs after the commit: by then it is too late to refuse them.
 fn check_services(table: &HudiTable) -> Result<()> {
     let options = table.options();
-    for key in ["hoodie.clean.commits.retained", "hoodie.clean.trigger.max.commits"] {
-        if options.number(key, 1u32)? == 0 {
-            return Err(Error::invalid_option(format!("{key} is 0")).remedy("Set it to at least 1"));
-        }
+    if options.number("hoodie.clean.trigger.max.commits", 1u32)? == 0 {
+        return Err(Error::invalid_option("hoodie.clean.trigger.max.commits is 0").remedy("Set it to at least 1"));
     }
-    for key in ["hoodie.table.services.enabled", "hoodie.clean.automatic"] {
-        options.flag(key, true)?;
+    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
+        CleanOptions::from_options(options)?;
     }
     Ok(())
 }

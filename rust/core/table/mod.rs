@@ -11,6 +11,7 @@ mod partition_filter;
 pub mod scan;
 mod schema;
 mod stream;
+mod time_travel;
 mod view;
 
 use std::collections::BTreeMap;

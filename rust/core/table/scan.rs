@@ -12,11 +12,13 @@ use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::stream::BatchStream;
+use super::time_travel::check_not_cleaned;
 use super::{HudiTable, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::storage::{FileMeta, Storage};
+use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// Rows of a batch that a scan gives out, at most.
@@ -60,10 +62,22 @@ impl HudiTable {
 
     /// Decides which files a snapshot reads.
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
-        let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
-        let view = self.view(as_of.as_deref())?;
+        let view = match request.as_of.as_deref().map(parse_as_of).transpose()? {
+            Some(as_of) => self.view_in_the_past(&self.timeline()?, &as_of)?,
+            None => self.view(None)?,
+        };
         let slices = self.matching_slices(&view, request)?;
         self.plan_files(&view, slices, request)
+    }
+
+    /// The files as they were at an instant.
+    ///
+    /// # Errors
+    /// `InvalidOption` when some of them were cleaned since.
+    fn view_in_the_past(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
+        let then = TableView::new(self.storage().clone(), timeline.as_of(as_of))?;
+        check_not_cleaned(timeline, &then, as_of)?;
+        Ok(then)
     }
 
     /// Streams the rows of a plan.
@@ -185,7 +199,7 @@ impl HudiTable {
         let instants: Vec<String> = range.iter().map(|(t, _)| t.clone()).collect();
         let mut slices = Vec::new();
         if let Some(last) = instants.iter().max() {
-            let then = TableView::new(self.storage().clone(), view.timeline().as_of(last))?;
+            let then = self.view_in_the_past(view.timeline(), last)?;
             let written: HashSet<(String, String)> = range.into_iter().flat_map(|(_, groups)| groups).collect();
             let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
             for partition in partitions {

@@ -9,6 +9,7 @@ use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode, encode};
 use crate::format::instant::Action;
 use crate::services::made_by_hand::Handmade;
 use crate::table::HudiTable;
+use crate::table::scan::ScanRequest;
 
 fn no_hook(_: &HudiTable) -> Result<()> {
     panic!("there is no metadata table here")
@@ -293,4 +294,52 @@ fn other_policies_are_refused_by_name() {
     let table =
         made.table.with_options(&[("hoodie.clean.commits.retained".to_owned(), "0".to_owned())].into()).unwrap();
     assert_eq!(clean(&table, &no_hook).unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+fn scan_at(table: &HudiTable, instant: &str) -> Result<usize> {
+    let request = ScanRequest { as_of: Some(instant.to_owned()), ..Default::default() };
+    Ok(table.scan(&request)?.map(|batch| batch.unwrap().num_rows()).sum())
+}
+
+#[test]
+fn a_savepoint_can_be_read_whatever_was_cleaned() {
+    let made = Handmade::new(&[]);
+    let first = made.commit("p1", "a", &["1", "2"]);
+    let file = made.data_files();
+    made.savepoint(&first, "p1", &file);
+    let times = history(&made, 4);
+    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    assert!(times[0] < done.earliest_commit_to_retain);
+    assert_eq!(scan_at(&made.table, &first.requested).unwrap(), 2);
+    let refused = scan_at(&made.table, &times[0]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidOption);
+    assert!(refused.to_string().contains(&done.earliest_commit_to_retain), "{refused}");
+    assert_eq!(scan_at(&made.table, &done.earliest_commit_to_retain).unwrap(), 1);
+}
+
+#[test]
+fn a_clean_without_an_earliest_commit_is_judged_by_its_files() {
+    let made = Handmade::new(&[]);
+    let times = history(&made, 4);
+    let mut done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    // As KEEP_LATEST_FILE_VERSIONS leaves it.
+    done.earliest_commit_to_retain = String::new();
+    let timeline = made.table.timeline().unwrap();
+    let instant = timeline.completed(Action::Clean).next().unwrap().clone();
+    made.storage().replace(&timeline.path(&instant), encode(&done).unwrap()).unwrap();
+    assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[0])]);
+    assert_eq!(scan_at(&made.table, &times[0]).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(scan_at(&made.table, &times[1]).unwrap(), 1);
+}
+
+#[test]
+fn a_clean_that_died_half_way_counts() {
+    let made = Handmade::new(&[]);
+    let times = history(&made, 4);
+    clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let timeline = made.table.timeline().unwrap();
+    let instant = timeline.completed(Action::Clean).next().unwrap().clone();
+    made.storage().delete(&timeline.path(&instant)).unwrap();
+    assert_eq!(scan_at(&made.table, &times[0]).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(scan_at(&made.table, &times[3]).unwrap(), 1);
 }
