@@ -1,7 +1,7 @@
 //! Reading and writing data files piece by piece.
 
 use std::future::poll_fn;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -25,7 +25,7 @@ pub struct FileReader {
 }
 
 enum Source {
-    Local(std::fs::File, u64),
+    Local(Arc<std::fs::File>, u64),
     Remote(Arc<Remote>),
 }
 
@@ -56,7 +56,7 @@ impl FileReader {
     pub(super) fn local(path: &std::path::Path) -> std::io::Result<Self> {
         let file = std::fs::File::open(path)?;
         let size = file.metadata()?.len();
-        Ok(Self { source: Source::Local(file, size) })
+        Ok(Self { source: Source::Local(Arc::new(file), size) })
     }
 
     pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, size: u64) -> Self {
@@ -96,9 +96,8 @@ impl ChunkReader for FileReader {
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
         match &self.source {
             Source::Local(file, _) => {
-                let mut file = file.try_clone().map_err(io)?;
-                file.seek(SeekFrom::Start(start)).map_err(io)?;
-                Ok(Box::new(std::io::BufReader::with_capacity(1 << 16, file)))
+                let read = LocalRead { file: file.clone(), position: start };
+                Ok(Box::new(std::io::BufReader::with_capacity(1 << 16, read)))
             }
             Source::Remote(remote) => {
                 Ok(Box::new(RemoteRead { remote: remote.clone(), position: start, wanted: 1, buffer: Bytes::new() }))
@@ -112,10 +111,9 @@ impl ChunkReader for FileReader {
         end.ok_or_else(|| past_the_end(start, length as u64, size))?;
         let bytes = match &self.source {
             Source::Local(file, _) => {
-                let mut file = file.try_clone().map_err(io)?;
-                file.seek(SeekFrom::Start(start)).map_err(io)?;
+                let read = LocalRead { file: file.clone(), position: start };
                 let mut buffer = Vec::with_capacity(length);
-                file.take(length as u64).read_to_end(&mut buffer).map_err(io)?;
+                read.take(length as u64).read_to_end(&mut buffer).map_err(io)?;
                 buffer.into()
             }
             Source::Remote(remote) => remote.read(start, length as u64).map_err(fetching)?,
@@ -125,6 +123,30 @@ impl ChunkReader for FileReader {
         }
         Ok(bytes.slice(..length))
     }
+}
+
+/// Reads from a position of its own: handles of one file share theirs, and columns are read side by side.
+struct LocalRead {
+    file: Arc<std::fs::File>,
+    position: u64,
+}
+
+impl Read for LocalRead {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = read_at(&self.file, out, self.position)?;
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, position)
+}
+
+#[cfg(windows)]
+fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, out, position)
 }
 
 struct RemoteRead {

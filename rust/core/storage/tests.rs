@@ -80,3 +80,26 @@ fn bad_locations_are_named() {
     assert_eq!(Storage::open("", &none).unwrap_err().kind(), ErrorKind::InvalidOption);
     assert_eq!(Storage::open("ftp://x/y", &none).unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+#[test]
+fn readers_of_one_file_do_not_move_each_other() {
+    let content: Vec<u8> = (0..400_000u32).map(|i| (i % 251) as u8).collect();
+    each(|storage| {
+        storage.create("f", content.clone()).unwrap();
+        let reader = storage.reader("f", content.len() as u64).unwrap();
+        std::thread::scope(|scope| {
+            for start in 0..8usize {
+                let (reader, content) = (&reader, &content);
+                scope.spawn(move || {
+                    for at in (0..200).map(|round| start * 1000 + round) {
+                        let mut got = vec![0; 100_000];
+                        reader.get_read(at as u64).unwrap().read_exact(&mut got).unwrap();
+                        assert!(got == content.get(at..at + 100_000).unwrap());
+                        let bytes = reader.get_bytes(at as u64, 5000).unwrap();
+                        assert!(bytes == content.get(at..at + 5000).unwrap());
+                    }
+                });
+            }
+        });
+    });
+}

@@ -99,6 +99,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.clean.automatic", &[]),
     yes("hoodie.clean.policy", &["hoodie.cleaner.policy"]),
     yes("hoodie.clean.commits.retained", &["hoodie.cleaner.commits.retained"]),
+    yes("hoodie.clean.fileversions.retained", &["hoodie.cleaner.fileversions.retained"]),
+    yes("hoodie.clean.hours.retained", &["hoodie.cleaner.hours.retained"]),
     yes("hoodie.clean.trigger.max.commits", &["hoodie.clean.max.commits"]),
     yes("hoodie.table.services.enabled", &[]),
     yes("hoodie.metadata.enable", &[]),

@@ -52,7 +52,9 @@ fn refused(storage: &Storage, as_of: &str, clean: &Instant, earliest: Option<&st
         Some(earliest) => error.with("earliest readable instant", earliest),
         None => error,
     }
-    .remedy("Read a later instant; to look back further, keep more commits (hoodie.clean.commits.retained) or savepoint")
+    .remedy(
+        "Read a later instant; to look back further, keep more commits (hoodie.clean.commits.retained) or savepoint",
+    )
 }
 
 /// What one clean did, or was about to do.
@@ -94,7 +96,8 @@ impl Cleaned {
             let name = path.rsplit('/').next().unwrap_or(path);
             let file = FileMeta { path: name.to_owned(), size: 0, modified_ms: 0 };
             let base = BaseFile::parse(&file).map(|b| (b.file_id, b.instant));
-            let Some((file_id, instant)) = base.or_else(|| LogFile::parse(&file).map(|l| (l.file_id, l.instant))) else {
+            let Some((file_id, instant)) = base.or_else(|| LogFile::parse(&file).map(|l| (l.file_id, l.instant)))
+            else {
                 continue;
             };
             if !then.timeline().is_committed(&instant) || then.replaced_at(partition, &file_id).is_some() {

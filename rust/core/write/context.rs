@@ -13,6 +13,7 @@ use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::{record_name, record_namespace, table_schema_to_avro};
 use crate::merge::{MergeMode, OrderingValues};
 use crate::storage::{FileWriter, Storage};
+use crate::table::keygen::KeyGenConfig;
 use crate::table::{HudiTable, with_meta_columns};
 
 /// One write, as its units see it.
@@ -32,6 +33,8 @@ pub struct WriteContext {
     pub ordering_fields: Vec<String>,
     /// Partition columns whose stored value is kept when a row is updated (global index without moves).
     pub kept_partition_columns: Vec<String>,
+    /// Columns whose values the record key tells exactly: they cannot differ between rows of one key.
+    pub key_columns: Vec<String>,
     /// Whether meta columns are filled.
     pub populate_meta: bool,
     /// Whether the partition metadata file is a Parquet file.
@@ -68,6 +71,7 @@ impl WriteContext {
             mode: settings.merge_mode()?,
             ordering_fields: settings.ordering_fields(),
             kept_partition_columns: Vec::new(),
+            key_columns: exact_key_columns(&table.key_config()?, &data_schema),
             populate_meta,
             parquet_partition_metadata: settings.partition_metadata_as_parquet(),
             data_schema,
@@ -143,6 +147,18 @@ impl WriteContext {
             other => other,
         }
     }
+}
+
+/// Key columns that a record key spells without loss: integers, or a text that is the whole key. A key of several parts
+/// is ambiguous where one of them is a text.
+fn exact_key_columns(keys: &KeyGenConfig, schema: &Schema) -> Vec<String> {
+    let fields = &keys.record_key_fields;
+    let exact = |name: &String| match schema.field_with_name(name).map(Field::data_type) {
+        Ok(DataType::Int32 | DataType::Int64) => true,
+        Ok(DataType::Utf8) => fields.len() == 1,
+        _ => false,
+    };
+    if keys.generates_keys() || !fields.iter().all(exact) { Vec::new() } else { fields.clone() }
 }
 
 /// The ordering values of rows.

@@ -5,8 +5,8 @@ use std::time::Instant as Stopwatch;
 use arrow::array::RecordBatch;
 
 use super::context::{WriteContext, empty_stat, join};
+use super::file_rows::{MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
-use super::merge_file::{MadeColumns, file_columns, gather};
 use crate::error::Result;
 use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::MarkerType;

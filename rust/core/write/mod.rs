@@ -15,10 +15,14 @@ mod commit;
 mod config;
 mod context;
 mod create_file;
+mod file_rows;
 mod incoming;
 mod merge_file;
 mod operation;
+mod outcome;
 mod sort;
+mod splice_merge;
+mod stream_merge;
 mod tagging;
 pub mod task;
 

@@ -6,24 +6,29 @@
 //!
 //! Bytes in and bytes out through generic traits: no storage and no paths here.
 
+pub mod file_keys;
 pub mod java_text;
 pub mod keys;
 pub mod options;
 pub mod parquet_schema;
 pub mod predicate;
 pub mod reader;
+pub mod splice;
 pub mod writer;
 
+mod constant_column;
 mod evolution;
 pub use evolution::evolve;
 mod guard;
 mod pruning;
 mod row_group;
 
+pub use file_keys::FileKeys;
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
 pub use predicate::Predicate;
 pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
+pub use splice::{Splice, SplicedColumn};
 pub use writer::{BaseFileStats, BaseFileWriter};
 
 /// Footer key of the Avro schema, meta columns included.

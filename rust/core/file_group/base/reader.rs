@@ -299,6 +299,14 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         RowFilter::new(vec![Box::new(test)])
     }
 
+    /// The footer with the page indexes, where the file has usable ones.
+    ///
+    /// # Errors
+    /// `Storage` when the bytes cannot be had.
+    pub fn metadata_with_page_index(&self) -> Result<Arc<ParquetMetaData>> {
+        decode("page indexes", || Ok(self.with_page_index()?.metadata().clone()))
+    }
+
     pub(super) fn with_page_index(&self) -> Result<ArrowReaderMetadata> {
         let mut reader = ParquetMetaDataReader::new_with_metadata(self.metadata().as_ref().clone())
             .with_page_index_policy(PageIndexPolicy::Optional);

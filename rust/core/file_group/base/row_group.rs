@@ -93,6 +93,15 @@ impl RowGroupEncoder {
         Ok(())
     }
 
+    /// Encodes pieces of the one column that there is.
+    pub(super) fn encode_arrays(&mut self, pieces: &[ArrayRef]) -> Result<()> {
+        let [column] = self.columns.as_mut_slice() else {
+            return Err(Error::schema("pieces of one column for a row group of several"));
+        };
+        self.rows += pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        pieces.iter().try_for_each(|piece| column.write(piece))
+    }
+
     /// Ends all columns: their chunks in the order of the file.
     pub(super) fn close(self, threads: usize) -> Result<Vec<ArrowColumnChunk>> {
         let chunks = in_parallel(self.columns, threads, TopColumn::close)?;
@@ -101,7 +110,11 @@ impl RowGroupEncoder {
 }
 
 /// Does every piece of work, the next free thread taking the next piece; results in the order of the work.
-fn in_parallel<T: Send, O: Send>(work: Vec<T>, threads: usize, f: impl Fn(T) -> Result<O> + Sync) -> Result<Vec<O>> {
+pub(super) fn in_parallel<T: Send, O: Send>(
+    work: Vec<T>,
+    threads: usize,
+    f: impl Fn(T) -> Result<O> + Sync,
+) -> Result<Vec<O>> {
     let threads = threads.min(work.len());
     if threads <= 1 {
         return work.into_iter().map(f).collect();

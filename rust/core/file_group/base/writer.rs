@@ -3,17 +3,16 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
-use parquet::file::reader::ChunkReader;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::file_keys::FileKeys;
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
@@ -60,17 +59,20 @@ pub struct BaseFileStats {
 /// # Ok::<(), hoodoo::Error>(())
 /// ```
 pub struct BaseFileWriter<W: Write + Send> {
-    file: SerializedFileWriter<Sink<W>>,
-    schema: SchemaRef,
-    descriptor: SchemaDescriptor,
-    options: BaseFileOptions,
+    pub(super) file: SerializedFileWriter<Sink<W>>,
+    pub(super) schema: SchemaRef,
+    pub(super) descriptor: SchemaDescriptor,
+    pub(super) options: BaseFileOptions,
     factory: Option<ArrowRowGroupWriterFactory>,
     group: Option<RowGroupEncoder>,
-    groups: usize,
+    pub(super) groups: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     keys: KeyCollector,
-    rows: u64,
+    given_keys: Option<FileKeys>,
+    /// Whether there are rows whose keys were not collected.
+    pub(super) spliced: bool,
+    pub(super) rows: u64,
 }
 
 impl<W: Write + Send> BaseFileWriter<W> {
@@ -95,6 +97,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
             pending: Vec::new(),
             pending_rows: 0,
             keys,
+            given_keys: None,
+            spliced: false,
             rows: 0,
         })
     }
@@ -155,18 +159,16 @@ impl<W: Write + Send> BaseFileWriter<W> {
     /// # Errors
     /// `Storage` when the sink fails; `InvalidOption` for bloom filter options that cannot be met.
     pub fn finish(mut self) -> Result<(W, BaseFileStats)> {
-        self.encode_pending()?;
-        self.end_row_group()?;
-        let (keys, range) = std::mem::take(&mut self.keys).finish();
+        self.end_row_group_now()?;
+        let keys = self.file_keys()?;
         if let Some(schema) = self.options.avro_schema.take() {
             self.footer(AVRO_SCHEMA_KEY, schema);
             self.footer(MODEL_NAME_KEY, "avro".to_owned());
         }
-        if let Some(KeyRange { min, max }) = &range {
-            if let Some(bloom) = &self.options.bloom {
-                let filter = BloomFilter::build(bloom, &keys, self.options.threads)?;
-                self.footer(BLOOM_FILTER_KEY, filter.to_base64());
-                self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
+        if let Some(KeyRange { min, max }) = &keys.range {
+            if let Some((text, filter_type)) = keys.bloom {
+                self.footer(BLOOM_FILTER_KEY, text);
+                self.footer(BLOOM_TYPE_KEY, filter_type.code().to_owned());
             }
             self.footer(MIN_KEY, min.clone());
             self.footer(MAX_KEY, max.clone());
@@ -174,76 +176,32 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.file.finish().map_err(encode_error)?;
         let bytes = self.file.bytes_written() as u64;
         let sink = self.file.inner_mut().0.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
-        let (min_key, max_key) = range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
+        let (min_key, max_key) = keys.range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
         Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }))
     }
 
-    /// Appends a row group of another file as it is, without decoding it, but for the columns whose new content
-    /// `replaced` gives (the file name always changes). `replaced` must hold the record keys' batch column too when
-    /// the file gets a key range.
-    ///
-    /// # Errors
-    /// `Schema` when the other file's columns are not exactly this file's; the row group is then to be read and written.
-    pub fn copy_row_group<R: ChunkReader>(
-        &mut self,
-        source: &R,
-        metadata: &ParquetMetaData,
-        index: usize,
-        replaced: &RecordBatch,
-    ) -> Result<()> {
-        let group = metadata.row_groups().get(index).ok_or_else(|| Error::corrupt("a row group is not there"))?;
-        if metadata.file_metadata().schema_descr().columns() != self.descriptor.columns()
-            || group.num_rows() != replaced.num_rows() as i64
-        {
-            return Err(Error::schema("a row group of another schema cannot be copied"));
-        }
-        self.encode_pending()?;
-        self.end_row_group()?;
-        self.keys.add(replaced)?;
-        self.rows += replaced.num_rows() as u64;
-        let fresh = self.encode_replaced(replaced)?;
-        let mut out = self.file.next_row_group().map_err(encode_error)?;
-        for (leaf, (chunk, fresh)) in group.columns().iter().zip(fresh).enumerate() {
-            if let Some(fresh) = fresh {
-                fresh.append_to_row_group(&mut out).map_err(encode_error)?;
-                continue;
-            }
-            let close = ColumnCloseResult {
-                bytes_written: chunk.compressed_size().max(0).cast_unsigned(),
-                rows_written: group.num_rows().max(0).cast_unsigned(),
-                metadata: chunk.clone(),
-                bloom_filter: None,
-                column_index: None,
-                offset_index: None,
-            };
-            out.append_column(source, close).map_err(|e| encode_error(e).with("leaf", leaf))?;
-        }
-        out.close().map_err(encode_error)?;
-        self.groups += 1;
-        Ok(())
+    /// Tells the record keys of all rows, for a file with spliced row groups: their range, and the bloom filter as the
+    /// footer is to have it.
+    pub fn set_keys(&mut self, keys: FileKeys) {
+        self.given_keys = Some(keys);
     }
 
-    /// Chunks of the replaced columns at their leaves, `None` at all others.
-    fn encode_replaced(
-        &mut self,
-        replaced: &RecordBatch,
-    ) -> Result<Vec<Option<parquet::arrow::arrow_writer::ArrowColumnChunk>>> {
-        let mut fresh = Vec::with_capacity(self.descriptor.num_columns());
-        for field in self.schema.fields() {
-            let leaves = leaf_count(field.data_type());
-            let Some(array) = replaced.column_by_name(field.name()) else {
-                fresh.extend((0..leaves).map(|_| None));
-                continue;
-            };
-            let schema = Arc::new(Schema::new(vec![field.clone()]));
-            let descriptor = hudi_parquet_schema(&schema, &self.options.message_name)?;
-            let factory = column_factory(&descriptor, &schema, properties(&self.options).build())?;
-            let mut encoder = RowGroupEncoder::new(&schema, &factory, 0)?;
-            let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
-            encoder.encode(&[batch], 1)?;
-            fresh.extend(encoder.close(1)?.into_iter().map(Some));
+    fn file_keys(&mut self) -> Result<FileKeys> {
+        if let Some(given) = self.given_keys.take() {
+            return Ok(given);
         }
-        Ok(fresh)
+        if self.spliced {
+            return Err(Error::schema("nobody told the record keys of spliced rows"));
+        }
+        let (keys, range) = std::mem::take(&mut self.keys).finish();
+        let bloom = match (&range, &self.options.bloom) {
+            (Some(_), Some(bloom)) => {
+                let filter = BloomFilter::build(bloom, &keys, self.options.threads)?;
+                Some((filter.to_base64(), filter.filter_type()))
+            }
+            _ => None,
+        };
+        Ok(FileKeys { range, bloom })
     }
 
     fn footer(&mut self, key: &str, value: String) {
@@ -295,6 +253,12 @@ impl<W: Write + Send> BaseFileWriter<W> {
         Ok(())
     }
 
+    /// Ends the row group in the making, if there is one.
+    pub(super) fn end_row_group_now(&mut self) -> Result<()> {
+        self.encode_pending()?;
+        self.end_row_group()
+    }
+
     fn end_row_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let mut out = self.file.next_row_group().map_err(encode_error)?;
@@ -314,7 +278,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         for (i, field) in self.schema.fields().iter().enumerate() {
             let nested = leaf_count(field.data_type()) != 1 || field.data_type().is_nested();
-            if !nested && !repeats(first, i)? {
+            let values: Vec<ArrayRef> = first.iter().filter_map(|b| b.columns().get(i).cloned()).collect();
+            if !nested && !repeats(&values)? {
                 builder = builder.set_column_dictionary_enabled(ColumnPath::new(vec![field.name().clone()]), false);
             }
         }
@@ -322,7 +287,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
     }
 }
 
-fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
+pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
     let column = |name: &str| ColumnPath::new(vec![name.to_owned()]);
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -342,7 +307,7 @@ fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
 }
 
 /// Column writers with their own properties, whose chunks may go into any file of the same columns.
-fn column_factory(
+pub(super) fn column_factory(
     descriptor: &SchemaDescriptor,
     schema: &SchemaRef,
     properties: WriterProperties,
@@ -352,9 +317,9 @@ fn column_factory(
     Ok(ArrowRowGroupWriterFactory::new(&unused, schema.clone()))
 }
 
-/// Whether at least a tenth of the first values of a column have been there before.
-fn repeats(batches: &[RecordBatch], column: usize) -> Result<bool> {
-    let Some(first) = batches.first().and_then(|b| b.columns().get(column)) else { return Ok(true) };
+/// Whether at least half of the first values of a column have been there before.
+pub(super) fn repeats(values: &[ArrayRef]) -> Result<bool> {
+    let Some(first) = values.first() else { return Ok(true) };
     if matches!(first.data_type(), DataType::Dictionary(_, _) | DataType::Boolean) {
         return Ok(true);
     }
@@ -362,7 +327,7 @@ fn repeats(batches: &[RecordBatch], column: usize) -> Result<bool> {
     let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
     let mut seen = hashbrown::HashSet::<u64, ahash::RandomState>::default();
     let mut rows = 0;
-    for array in batches.iter().filter_map(|b| b.columns().get(column)) {
+    for array in values {
         let array = array.slice(0, array.len().min(SAMPLE_ROWS - rows));
         rows += array.len();
         seen.extend(converter.convert_columns(&[array])?.iter().map(|row| hasher.hash_one(row.as_ref())));
@@ -375,7 +340,7 @@ fn repeats(batches: &[RecordBatch], column: usize) -> Result<bool> {
 }
 
 /// The sink, so that it can be handed back at the end.
-struct Sink<W>(Option<W>);
+pub(super) struct Sink<W>(Option<W>);
 
 impl<W: Write> Write for Sink<W> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {

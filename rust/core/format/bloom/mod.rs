@@ -104,7 +104,7 @@ impl BloomOptions {
         let (rows, per_row, per_key) = match self.sizing {
             BloomSizing::ByRows => {
                 let rows = keys.div_ceil(MAX_KEYS_PER_ROW).max(1);
-                (rows, keys.div_ceil(rows), quick_bits_per_key(self.fpp))
+                (rows, if rows == 1 { with_headroom(keys) } else { keys.div_ceil(rows) }, quick_bits_per_key(self.fpp))
             }
             BloomSizing::Configured { entries, max_entries } => {
                 let entries = entries.max(1) as usize;
@@ -148,12 +148,13 @@ impl BloomFilter {
             BloomFilterType::DynamicV0 => total.div_ceil(MAX_KEYS_PER_ROW).max(1),
         };
         let per_row = total.div_ceil(row_count).max(1);
+        let per_row = if row_count == 1 { with_headroom(per_row) } else { per_row };
         let mut rows = Vec::with_capacity(row_count);
         for row in 0..row_count {
             let empty = BitRow::sized_for_speed(per_row, options.fpp)?;
             rows.push(fill(empty, keys, row * per_row, per_row, threads));
         }
-        let last = total - per_row.min(total) * (row_count - 1);
+        let last = total.saturating_sub(per_row * (row_count - 1));
         Ok(Self {
             filter_type: options.filter_type,
             rows,
@@ -191,6 +192,19 @@ impl BloomFilter {
             keys_per_row: entries,
             keys_in_last_row: u32::try_from(in_last).unwrap_or(u32::MAX),
         })
+    }
+
+    /// The filter over more keys, when it was made with room for them; `None` when it has to be built anew.
+    #[must_use]
+    pub fn with_more(&self, keys: &[StringArray]) -> Option<Self> {
+        let more: usize = keys.iter().map(|k| k.len() - k.null_count()).sum();
+        let count = (self.keys_in_last_row as usize).checked_add(more)?;
+        let [row] = self.rows.as_slice() else { return None };
+        if self.filter_type != BloomFilterType::DynamicV0 || count > self.keys_per_row as usize {
+            return None;
+        }
+        let row = fill(row.clone(), keys, 0, more, 1);
+        Some(Self { rows: vec![row], keys_in_last_row: u32::try_from(count).ok()?, ..*self })
     }
 
     /// Whether the key may be among those that the filter was built over; `false` is certain.
@@ -258,6 +272,11 @@ impl BloomFilter {
             .map_err(|e| Error::corrupt("the bloom filter of a footer is not base64").caused_by(e))?;
         Self::from_bytes(filter_type, &bytes)
     }
+}
+
+/// Room for a sixteenth more keys, so that the filter of a file that grows need not be built anew each time.
+fn with_headroom(keys: usize) -> usize {
+    keys + keys / 16
 }
 
 fn all_keys(keys: &[StringArray]) -> impl Iterator<Item = &[u8]> {

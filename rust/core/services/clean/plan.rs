@@ -39,19 +39,13 @@ impl CleanOptions {
     /// # Errors
     /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`, `InvalidOption` for values that are no numbers.
     pub fn from_options(options: &Options) -> Result<Self> {
-        let retained = ["hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"];
         // Hudi takes the policy from the retention that is set.
         let implied =
-            [("KEEP_LATEST_FILE_VERSIONS", "fileversions.retained"), ("KEEP_LATEST_BY_HOURS", "hours.retained")]
-                .into_iter()
-                .find(|(_, key)| {
-                    ["clean", "cleaner"].iter().any(|p| options.get(&format!("hoodie.{p}.{key}")).is_some())
-                })
-                .map(|(policy, _)| policy)
-                .filter(|_| retained.iter().all(|key| options.get(key).is_none()));
-        let policy = options.get("hoodie.clean.policy").or(implied).unwrap_or(POLICY);
-        if !policy.eq_ignore_ascii_case(POLICY) {
-            return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported")).remedy(
+            if options.get("hoodie.clean.commits.retained").is_some() { None } else { implied_policy(options) };
+        let policy = options.get("hoodie.clean.policy").or(implied.as_ref().map(|(policy, _)| *policy));
+        if let Some(policy) = policy.filter(|p| !p.eq_ignore_ascii_case(POLICY)) {
+            let by = implied.map_or(String::new(), |(_, setting)| format!(" ({setting} asks for it)"));
+            return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported{by}")).remedy(
                 "Use KEEP_LATEST_COMMITS with hoodie.clean.commits.retained, or set hoodie.clean.automatic=false",
             ));
         }
@@ -65,6 +59,15 @@ impl CleanOptions {
             incremental: options.flag("hoodie.clean.incremental.enabled", true)?,
         })
     }
+}
+
+/// The policy whose retention the options set, with that setting.
+fn implied_policy(options: &Options) -> Option<(&'static str, String)> {
+    let other = [
+        ("KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained"),
+        ("KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained"),
+    ];
+    other.into_iter().find_map(|(policy, key)| Some((policy, format!("{key}={}", options.get(key)?))))
 }
 
 /// What a plan is made from.

@@ -5,6 +5,7 @@ mod fixtures;
 mod hostile;
 mod pruning;
 mod round_trip;
+mod splice;
 
 use std::sync::Arc;
 

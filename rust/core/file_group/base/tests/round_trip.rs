@@ -261,34 +261,6 @@ fn a_full_disk_is_an_error_of_the_storage() {
 }
 
 #[test]
-fn row_groups_are_copied_without_decoding_them() {
-    let old = all_types(2500);
-    let (file, _) = write(std::slice::from_ref(&old), options());
-    let source = BaseFileReader::open(file).unwrap();
-    let fresh = old.slice(0, 10);
-    let mut writer = BaseFileWriter::try_new(Vec::new(), old.schema(), options()).unwrap();
-    writer.write(&fresh).unwrap();
-    // The key column is given anew, and so is one value column, to see that it is really replaced.
-    let ones = Arc::new(Int32Array::from(vec![1; 1000])) as ArrayRef;
-    let keys = old.column(0).slice(1000, 1000);
-    let replaced =
-        RecordBatch::try_from_iter_with_nullable([(RECORD_KEY_COLUMN, keys, true), ("int", ones.clone(), true)])
-            .unwrap();
-    writer.copy_row_group(source.source(), source.metadata(), 1, &replaced).unwrap();
-    writer.write(&fresh).unwrap();
-    let (file, stats) = writer.finish().unwrap();
-    assert_eq!((stats.rows, stats.max_key.as_deref()), (1020, Some("key-0001999")));
-    let reader = BaseFileReader::open(Bytes::from(file)).unwrap();
-    let mut columns = old.slice(1000, 1000).columns().to_vec();
-    columns[2] = ones;
-    let middle = RecordBatch::try_new(old.schema(), columns).unwrap();
-    let expected = concat_batches(&old.schema(), [&fresh, &middle, &fresh]).unwrap();
-    assert_eq!(read(&reader, &ScanOptions::new(old.schema())), expected);
-    let predicate = Predicate::Eq("long".into(), Arc::new(Int64Array::from(vec![1_003 * 1500])));
-    assert_eq!(read(&reader, &ScanOptions::new(old.schema()).with_predicate(Some(predicate))).num_rows(), 1);
-}
-
-#[test]
 fn no_bloom_filter_when_not_asked_for() {
     let (file, stats) = write(&[all_types(10)], BaseFileOptions { bloom: None, ..options() });
     let reader = BaseFileReader::open(file).unwrap();

@@ -1,0 +1,131 @@
+//! A column chunk in which every row has the same text, made without touching the rows.
+//!
+//! Going through the encoder, a value is hashed and compared once for each row; the pages that come out are the same
+//! few bytes whatever the number of rows: a dictionary of one entry, one run of definition levels, one run of indexes.
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, PageType};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::row_group::encode_error;
+use crate::error::{Error, Result};
+
+/// A chunk ready to be appended: its bytes, and what the footer says of it.
+pub(super) struct ConstantChunk {
+    pub(super) bytes: Bytes,
+    pub(super) close: ColumnCloseResult,
+}
+
+/// The chunk of a flat text column with `rows` times the same value.
+///
+/// # Errors
+/// `Schema` for a repeated column, or more rows than a page can count.
+pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize) -> Result<ConstantChunk> {
+    let count = u32::try_from(rows).map_err(|_| Error::schema("a row group of more than 4 billion rows"))?;
+    if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
+        return Err(
+            Error::schema("a nested column cannot hold one text for all rows").with("column", descriptor.name())
+        );
+    }
+    let mut sink = TrackedWrite::new(Vec::new());
+    let mut pages = SerializedPageWriter::new(&mut sink);
+    let dictionary = dictionary_page(value)?;
+    let dictionary = pages.write_page(dictionary).map_err(encode_error)?;
+    let data = data_page(count, descriptor.max_def_level() == 1);
+    let data = pages.write_page(data).map_err(encode_error)?;
+    pages.close().map_err(encode_error)?;
+    let bytes = Bytes::from(sink.into_inner().map_err(encode_error)?);
+    let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+    let page_stats = |page_type, encoding| PageEncodingStats { page_type, encoding, count: 1 };
+    let bound = || Some(ByteArray::from(value));
+    let metadata = ColumnChunkMetaData::builder(descriptor.clone())
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
+        .set_page_encoding_stats(vec![
+            page_stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN),
+            page_stats(PageType::DATA_PAGE, Encoding::RLE_DICTIONARY),
+        ])
+        .set_total_compressed_size(size)
+        .set_total_uncompressed_size(size)
+        .set_num_values(i64::from(count))
+        .set_dictionary_page_offset(Some(offset(dictionary.offset)))
+        .set_data_page_offset(offset(data.offset))
+        .set_statistics(Statistics::ByteArray(
+            ValueStatistics::new(bound(), bound(), None, Some(0), false).with_backwards_compatible_min_max(false),
+        ))
+        .build()
+        .map_err(encode_error)?;
+    let location = PageLocation {
+        offset: offset(data.offset),
+        compressed_page_size: i32::try_from(data.compressed_size).unwrap_or(i32::MAX),
+        first_row_index: 0,
+    };
+    let close = ColumnCloseResult {
+        bytes_written: bytes.len() as u64,
+        rows_written: u64::from(count),
+        metadata,
+        bloom_filter: None,
+        column_index: None,
+        offset_index: Some(OffsetIndexMetaData {
+            page_locations: vec![location],
+            unencoded_byte_array_data_bytes: None,
+        }),
+    };
+    Ok(ConstantChunk { bytes, close })
+}
+
+fn offset(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+fn dictionary_page(value: &str) -> Result<CompressedPage> {
+    let length = u32::try_from(value.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
+    let mut plain = Vec::with_capacity(value.len() + 4);
+    plain.extend_from_slice(&length.to_le_bytes());
+    plain.extend_from_slice(value.as_bytes());
+    let size = plain.len();
+    let page = Page::DictionaryPage { buf: plain.into(), num_values: 1, encoding: Encoding::PLAIN, is_sorted: false };
+    Ok(CompressedPage::new(page, size))
+}
+
+fn data_page(rows: u32, optional: bool) -> CompressedPage {
+    let mut body = Vec::with_capacity(24);
+    if optional {
+        let levels = run(rows, 1);
+        body.extend_from_slice(&(levels.len() as u32).to_le_bytes());
+        body.extend_from_slice(&levels);
+    }
+    // Indexes of one bit, although one entry needs none: every reader knows runs of one bit.
+    body.push(1);
+    body.extend_from_slice(&run(rows, 0));
+    let size = body.len();
+    let page = Page::DataPage {
+        buf: body.into(),
+        num_values: rows,
+        encoding: Encoding::RLE_DICTIONARY,
+        def_level_encoding: Encoding::RLE,
+        rep_level_encoding: Encoding::RLE,
+        statistics: None,
+    };
+    CompressedPage::new(page, size)
+}
+
+/// A run of the hybrid encoding, for values of at most eight bits.
+fn run(length: u32, value: u8) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(6);
+    let mut header = u64::from(length) << 1;
+    while header >= 0x80 {
+        bytes.push((header & 0x7f) as u8 | 0x80);
+        header >>= 7;
+    }
+    bytes.push(header as u8);
+    bytes.push(value);
+    bytes
+}

@@ -1,0 +1,266 @@
+//! Row groups taken over from another file, column by column: whole chunks as they are where nothing in them changes,
+//! new values elsewhere.
+//!
+//! An update that changes a few columns of a wide table so costs what those columns cost. A chunk is taken over only
+//! when it is what this writer would write: the same column, the same codec, from a writer whose statistics can be
+//! trusted.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{FieldRef, Schema};
+use parquet::arrow::arrow_writer::ArrowColumnChunk;
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
+use parquet::schema::types::ColumnPath;
+
+use super::constant_column::{ConstantChunk, constant_chunk};
+use super::options::{BaseFileOptions, DictionaryUse};
+use super::parquet_schema::hudi_parquet_schema;
+use super::reader::BaseFileReader;
+use super::row_group::{RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::writer::{BaseFileWriter, column_factory, properties, repeats};
+use crate::error::{Error, Result};
+
+/// Row groups this much larger than those that are written now are cut anew instead.
+const LARGER: usize = 2;
+/// Row groups this much smaller count as fragments.
+const SMALLER: usize = 4;
+
+/// What a column of a spliced row group holds.
+pub enum SplicedColumn {
+    /// What it held before.
+    Same,
+    /// One text in all rows.
+    Constant(String),
+    /// These values, in pieces.
+    Values(Vec<ArrayRef>),
+}
+
+/// Which columns of an older file can be taken over as they are.
+pub struct Splice {
+    metadata: Arc<ParquetMetaData>,
+    /// For each column of the new file its leaves in the old one, when their chunks can be copied.
+    copyable: Vec<Option<Range<usize>>>,
+}
+
+impl Splice {
+    /// Looks at an older file with the eyes of a new one; `None` when its row groups are better cut anew: they are
+    /// larger than they should be, or shrank to fragments.
+    ///
+    /// # Errors
+    /// `Schema` for a schema that cannot be written.
+    pub fn new<R: ChunkReader + 'static>(
+        source: &BaseFileReader<R>,
+        schema: &Schema,
+        options: &BaseFileOptions,
+    ) -> Result<Option<Self>> {
+        let metadata = source.metadata_with_page_index()?;
+        if !well_cut(&metadata, options) {
+            return Ok(None);
+        }
+        let descriptor = hudi_parquet_schema(schema, &options.message_name)?;
+        let old = metadata.file_metadata().schema_descr();
+        let old_leaves = |name: &str| {
+            let of_column = |i: &usize| old.get_column_root(*i).name() == name;
+            let first = (0..old.num_columns()).find(of_column)?;
+            let count = (first..old.num_columns()).take_while(of_column).count();
+            Some(first..first + count)
+        };
+        let trusted = metadata.file_metadata().created_by().is_some_and(keeps_sound_statistics);
+        let mut next = 0;
+        let copyable = schema
+            .fields()
+            .iter()
+            .map(|field| {
+                let new = next..next + leaf_count(field.data_type());
+                next = new.end;
+                let leaves = old_leaves(field.name()).filter(|l| trusted && l.len() == new.len())?;
+                let same = |(a, b): (usize, usize)| descriptor.column(a) == old.column(b);
+                let fits = new.zip(leaves.clone()).all(same)
+                    && metadata.row_groups().iter().all(|group| {
+                        leaves.clone().all(|leaf| group.columns().get(leaf).is_some_and(|c| has_codec(c, options)))
+                    });
+                fits.then_some(leaves)
+            })
+            .collect();
+        Ok(Some(Self { metadata, copyable }))
+    }
+
+    /// Whether the chunks of a column can be taken over.
+    pub fn can_copy(&self, column: usize) -> bool {
+        self.copyable.get(column).is_some_and(Option::is_some)
+    }
+
+    fn chunks(&self, column: usize, group: usize) -> Result<Vec<ColumnCloseResult>> {
+        let leaves = self.copyable.get(column).cloned().flatten();
+        let (leaves, row_group) = leaves
+            .zip(self.metadata.row_groups().get(group))
+            .ok_or_else(|| Error::schema("a column of another file cannot be copied"))?;
+        let index = self.metadata.page_index_for_row_group(group);
+        leaves
+            .map(|leaf| {
+                let chunk = row_group.columns().get(leaf).ok_or_else(|| Error::corrupt("a column chunk is missing"))?;
+                Ok(ColumnCloseResult {
+                    bytes_written: chunk.compressed_size().max(0).cast_unsigned(),
+                    rows_written: row_group.num_rows().max(0).cast_unsigned(),
+                    metadata: chunk.clone(),
+                    bloom_filter: None,
+                    column_index: index.column_index(leaf).cloned(),
+                    offset_index: index.offset_index(leaf).cloned(),
+                })
+            })
+            .collect()
+    }
+
+    /// Whether the old chunks of a column have dictionaries.
+    fn has_dictionary(&self, field: &FieldRef, group: usize) -> Option<bool> {
+        let columns = self.metadata.row_groups().get(group)?.columns();
+        let chunk = columns.iter().find(|c| c.column_path().parts().first() == Some(field.name()))?;
+        Some(chunk.dictionary_page_offset().is_some())
+    }
+}
+
+fn has_codec(chunk: &ColumnChunkMetaData, options: &BaseFileOptions) -> bool {
+    std::mem::discriminant(&chunk.compression()) == std::mem::discriminant(&options.codec)
+}
+
+/// Whether the row groups are about as large as those of a new file would be.
+fn well_cut(metadata: &ParquetMetaData, options: &BaseFileOptions) -> bool {
+    let groups = metadata.row_groups();
+    let rows = |g: &parquet::file::metadata::RowGroupMetaData| usize::try_from(g.num_rows()).unwrap_or(usize::MAX);
+    let bytes =
+        |g: &parquet::file::metadata::RowGroupMetaData| usize::try_from(g.compressed_size()).unwrap_or(usize::MAX);
+    let (most_rows, most_bytes) = (options.row_group_rows.max(1), options.row_group_bytes.max(1));
+    let too_large = groups.iter().any(|g| rows(g) > most_rows * LARGER || bytes(g) > most_bytes.saturating_mul(LARGER));
+    let before_last = groups.split_last().map_or(groups, |(_, rest)| rest);
+    let fragments =
+        before_last.iter().filter(|g| rows(g) < most_rows / SMALLER && bytes(g) < most_bytes / SMALLER).count();
+    !too_large && fragments * 4 <= before_last.len()
+}
+
+/// Writers of which no wrong minimum or maximum is known: this one, and Parquet's Java library since 1.10.
+fn keeps_sound_statistics(created_by: &str) -> bool {
+    if created_by.starts_with("hoodoo version ") {
+        return true;
+    }
+    let Some(version) = created_by.strip_prefix("parquet-mr version ") else { return false };
+    let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|p| p.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (1, 10)
+}
+
+/// A column of the row group in the making.
+enum Piece {
+    Same,
+    Constant(ConstantChunk),
+    Fresh(Vec<ArrowColumnChunk>),
+}
+
+impl<W: std::io::Write + Send> BaseFileWriter<W> {
+    /// Appends a row group of `rows` rows made from row group `group` of an older file; `column` says what each column
+    /// holds, by its position in this file. It is asked once for each, from several threads if the options say so.
+    ///
+    /// The record keys of spliced rows are not looked at: [`BaseFileWriter::set_keys`] must tell them.
+    ///
+    /// # Errors
+    /// Those of `column`; `Schema` when a column is to stay the same that cannot be copied.
+    pub fn splice_row_group<R: ChunkReader + 'static>(
+        &mut self,
+        source: &BaseFileReader<R>,
+        splice: &Splice,
+        group: usize,
+        rows: usize,
+        column: &(dyn Fn(usize) -> Result<SplicedColumn> + Sync),
+    ) -> Result<()> {
+        self.end_row_group_now()?;
+        let fields = self.schema.fields().clone();
+        let mut first_leaf = 0;
+        let work: Vec<(usize, usize)> = fields
+            .iter()
+            .enumerate()
+            .map(|(i, field)| {
+                let at = first_leaf;
+                first_leaf += leaf_count(field.data_type());
+                (i, at)
+            })
+            .collect();
+        let (options, descriptor) = (&self.options, &self.descriptor);
+        let pieces = in_parallel(work, options.threads, |(i, leaf)| {
+            let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
+            Ok(match column(i)? {
+                SplicedColumn::Same => Piece::Same,
+                SplicedColumn::Constant(value) => {
+                    Piece::Constant(constant_chunk(&descriptor.column(leaf), &value, rows)?)
+                }
+                SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
+                    Piece::Fresh(encode_column(options, field, splice.has_dictionary(field, group), &values)?)
+                }
+                SplicedColumn::Values(_) => {
+                    let what = "the columns of a row group differ in length";
+                    return Err(Error::schema(what).with("column", field.name()));
+                }
+            })
+        })?;
+        let mut out = self.file.next_row_group().map_err(encode_error)?;
+        for (i, piece) in pieces.into_iter().enumerate() {
+            match piece {
+                Piece::Same => {
+                    for close in splice.chunks(i, group)? {
+                        out.append_column(source.source(), close).map_err(|e| encode_error(e).with("column", i))?;
+                    }
+                }
+                Piece::Constant(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?,
+                Piece::Fresh(chunks) => {
+                    for chunk in chunks {
+                        chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+                    }
+                }
+            }
+        }
+        out.close().map_err(encode_error)?;
+        self.groups += 1;
+        self.rows += rows as u64;
+        self.spliced = true;
+        Ok(())
+    }
+}
+
+/// `dictionary`: whether the column had one before, if it was there.
+fn encode_column(
+    options: &BaseFileOptions,
+    field: &FieldRef,
+    dictionary: Option<bool>,
+    values: &[ArrayRef],
+) -> Result<Vec<ArrowColumnChunk>> {
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
+    let factory = column_factory(&descriptor, &schema, column_properties(options, field, dictionary, values)?)?;
+    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0)?;
+    encoder.encode_arrays(values)?;
+    encoder.close(1)
+}
+
+/// A column that went without a dictionary before does so again: sampling it anew would cost more than it tells.
+fn column_properties(
+    options: &BaseFileOptions,
+    field: &FieldRef,
+    dictionary: Option<bool>,
+    values: &[ArrayRef],
+) -> Result<WriterProperties> {
+    let builder = properties(options);
+    if options.dictionary != DictionaryUse::Auto || field.data_type().is_nested() {
+        return Ok(builder.build());
+    }
+    let dictionary = match dictionary {
+        Some(known) => known,
+        None => repeats(values)?,
+    };
+    if dictionary {
+        return Ok(builder.build());
+    }
+    let path = ColumnPath::new(vec![field.name().clone()]);
+    Ok(builder.set_column_dictionary_enabled(path, false).build())
+}

@@ -1,0 +1,155 @@
+//! Incoming rows as columns of a base file.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, new_null_array,
+};
+use arrow::compute::interleave;
+use arrow::datatypes::Schema;
+
+use super::context::WriteContext;
+use super::incoming::Incoming;
+use crate::error::{Error, Result};
+use crate::merge::RowRef;
+use crate::table::META_COLUMNS;
+
+/// Incoming rows side by side.
+pub(super) struct Gathered {
+    pub(super) data: RecordBatch,
+    pub(super) keys: StringArray,
+    pub(super) deleted: Option<BooleanArray>,
+}
+
+/// Collects incoming rows from their batches, in the given order.
+pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContext) -> Result<Gathered> {
+    let mut used: Vec<u32> = rows.iter().map(|r| r.batch).collect();
+    used.sort_unstable();
+    used.dedup();
+    let batches: Vec<_> = used.iter().filter_map(|b| incoming.batches.get(*b as usize)).collect();
+    let at: Vec<(usize, usize)> =
+        rows.iter().map(|r| (used.binary_search(&r.batch).unwrap_or_default(), r.row as usize)).collect();
+    let keys: Vec<&dyn Array> = batches.iter().map(|b| &b.keys as &dyn Array).collect();
+    let keys = if rows.is_empty() { StringArray::from(Vec::<&str>::new()) } else { strings(interleave(&keys, &at)?)? };
+    let deleted = batches.iter().any(|b| b.deleted.is_some()).then(|| {
+        let mark =
+            |(b, row): &(usize, usize)| batches.get(*b).and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(*row));
+        at.iter().map(|a| Some(mark(a))).collect::<BooleanArray>()
+    });
+    let by_key_only = batches.iter().all(|b| b.data.num_columns() == 0);
+    let mut columns = Vec::with_capacity(context.data_schema.fields().len());
+    for (i, field) in context.data_schema.fields().iter().enumerate() {
+        columns.push(if by_key_only {
+            new_null_array(field.data_type(), rows.len())
+        } else {
+            let parts: Vec<&dyn Array> = batches.iter().map(|b| b.data.column(i).as_ref()).collect();
+            interleave(&parts, &at)?
+        });
+    }
+    // Deletes by key have no values, not even where the schema asks for one; none of their rows is written.
+    let schema = match by_key_only {
+        false => context.data_schema.clone(),
+        true => {
+            let fields = context.data_schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        }
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    Ok(Gathered { data: RecordBatch::try_new_with_options(schema, columns, &options)?, keys, deleted })
+}
+
+/// Only the record keys of incoming rows.
+pub(super) fn gather_keys(incoming: &Incoming, rows: &[RowRef]) -> Result<StringArray> {
+    let keys: Vec<&dyn Array> = incoming.batches.iter().map(|b| &b.keys as &dyn Array).collect();
+    let at: Vec<(usize, usize)> = rows.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
+    if at.is_empty() { Ok(StringArray::from(Vec::<&str>::new())) } else { strings(interleave(&keys, &at)?) }
+}
+
+fn strings(array: ArrayRef) -> Result<StringArray> {
+    let found = array.as_any().downcast_ref::<StringArray>().cloned();
+    found.ok_or_else(|| Error::schema("record keys are not strings"))
+}
+
+/// The columns of a base file for rows that this write makes, those of [`MadeColumns`] left empty; `positions` are the
+/// row numbers in the new file.
+pub(super) fn file_columns(
+    context: &WriteContext,
+    new: &Gathered,
+    task: usize,
+    positions: &[usize],
+) -> Result<Vec<ArrayRef>> {
+    let rows = new.keys.len();
+    let instant = &context.instant;
+    let mut numbers = StringBuilder::with_capacity(rows, rows * (instant.len() + 10));
+    for position in positions {
+        // Writing to a builder does not fail.
+        let _ = write!(numbers, "{instant}_{task}_{position}");
+        numbers.append_value("");
+    }
+    let none: ArrayRef = Arc::new(StringArray::new_null(0));
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.file_schema.fields().len());
+    columns.push(Arc::new(repeated(instant, rows)));
+    columns.push(Arc::new(numbers.finish()));
+    columns.push(Arc::new(new.keys.clone()));
+    columns.push(none.clone());
+    columns.push(none);
+    for field in context.file_schema.fields().iter().skip(columns.len()) {
+        let column = new.data.column_by_name(field.name());
+        columns.push(column.cloned().ok_or_else(|| Error::schema(format!("column '{}' is missing", field.name())))?);
+    }
+    Ok(columns)
+}
+
+/// Positions of the partition path and the file name among the meta columns.
+pub(super) const MADE: [usize; 2] = [3, 4];
+
+/// The meta columns that have one value in all rows of a file; where a table keeps no meta columns, all of them.
+pub(super) struct MadeColumns {
+    populate: bool,
+    values: [String; 2],
+    /// The longest that were needed so far; shorter ones are cut from them.
+    made: [StringArray; 2],
+}
+
+impl MadeColumns {
+    pub(super) fn new(context: &WriteContext, partition: &str, file_name: &str) -> Self {
+        let none = || StringArray::new_null(0);
+        Self {
+            populate: context.populate_meta,
+            values: [partition.to_owned(), file_name.to_owned()],
+            made: [none(), none()],
+        }
+    }
+
+    /// The partition path (0) or the file name (1), as [`MADE`] counts them.
+    pub(super) fn value(&self, made: usize) -> Option<&str> {
+        self.values.get(made).map(String::as_str)
+    }
+
+    /// Puts them into the columns of a base file.
+    pub(super) fn put_into(&mut self, columns: &mut [ArrayRef], rows: usize) {
+        if !self.populate {
+            for column in columns.iter_mut().take(META_COLUMNS.len()) {
+                *column = Arc::new(StringArray::new_null(rows));
+            }
+            return;
+        }
+        for ((position, value), made) in MADE.iter().zip(&self.values).zip(&mut self.made) {
+            if made.len() < rows {
+                *made = repeated(value, rows);
+            }
+            if let Some(column) = columns.get_mut(*position) {
+                *column = Arc::new(made.slice(0, rows));
+            }
+        }
+    }
+}
+
+fn repeated(value: &str, rows: usize) -> StringArray {
+    let mut builder = StringBuilder::with_capacity(rows, rows * value.len());
+    for _ in 0..rows {
+        builder.append_value(value);
+    }
+    builder.finish()
+}

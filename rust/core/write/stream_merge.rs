@@ -1,0 +1,130 @@
+//! Merging batch by batch: every column of every row is decoded and encoded, row groups are cut anew.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
+use arrow::compute::interleave;
+use arrow::datatypes::{Fields, Schema, SchemaRef};
+
+use super::context::WriteContext;
+use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
+use super::incoming::Incoming;
+use super::merge_file::{Counts, MergeRows};
+use super::outcome::{Picks, decide};
+use super::tagging::MatchedRow;
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
+use crate::merge::RowRef;
+use crate::storage::{FileReader, FileWriter};
+use crate::table::META_COLUMNS;
+
+/// Rows of the old file that are merged at once.
+const BATCH_ROWS: usize = 32_768;
+/// Rows that are written behind it at once.
+const INSERT_ROWS: usize = 32_768;
+
+/// Writes the rows of an old file, merged with those that meet them, and new rows behind.
+pub(super) fn stream_merge(
+    context: &WriteContext,
+    reader: &BaseFileReader<FileReader>,
+    writer: &mut BaseFileWriter<FileWriter>,
+    made: MadeColumns,
+    rows: &MergeRows<'_>,
+    task: usize,
+) -> Result<Counts> {
+    let scan = ScanOptions::new(read_schema(context)).with_batch_size(BATCH_ROWS);
+    let mut output = Output { context, task, made, written: 0, writer, counts: Counts::default() };
+    let mut offset = 0usize;
+    let mut updates = rows.updates;
+    for batch in reader.scan(&scan)? {
+        let batch = batch?;
+        let end = offset + batch.num_rows();
+        let here = updates.partition_point(|u| (u.position as usize) < end);
+        let (met, rest) = updates.split_at(here);
+        updates = rest;
+        output.merge(&batch, offset, met, rows)?;
+        offset = end;
+    }
+    if !updates.is_empty() {
+        return Err(Error::corrupt("a base file has fewer rows than its key column"));
+    }
+    for chunk in rows.inserts.chunks(INSERT_ROWS) {
+        output.append(chunk, rows.incoming)?;
+    }
+    Ok(output.counts)
+}
+
+struct Output<'a> {
+    context: &'a WriteContext,
+    task: usize,
+    made: MadeColumns,
+    /// Rows in the new file so far.
+    written: usize,
+    writer: &'a mut BaseFileWriter<FileWriter>,
+    counts: Counts,
+}
+
+impl Output<'_> {
+    /// Writes a batch of the old file with the rows that meet it.
+    fn merge(&mut self, old: &RecordBatch, offset: usize, met: &[MatchedRow], rows: &MergeRows<'_>) -> Result<()> {
+        if met.is_empty() {
+            let none: ArrayRef = Arc::new(StringArray::new_null(0));
+            let stored = |f: &arrow::datatypes::FieldRef| old.column_by_name(f.name()).cloned();
+            let columns = self.context.file_schema.fields().iter().map(|f| stored(f).unwrap_or_else(|| none.clone()));
+            return self.write(columns.collect(), old.num_rows());
+        }
+        let refs: Vec<RowRef> = met.iter().map(|m| m.row).collect();
+        let new = gather(rows.incoming, &refs, self.context)?;
+        let outcomes = decide(self.context, old, offset, met, &new, rows.delete_by_key)?;
+        let picks = Picks::new(old.num_rows(), offset, met, &outcomes, self.written);
+        self.counts.count(&picks);
+        let columns = self.columns(&new, &picks.positions)?;
+        let mut out = Vec::with_capacity(columns.len());
+        let stored = (!self.context.kept_partition_columns.is_empty()).then(|| picks.as_stored());
+        for (field, new) in self.context.file_schema.fields().iter().zip(&columns) {
+            let Some(old) = old.column_by_name(field.name()) else {
+                // Made anew for all rows.
+                out.push(new.clone());
+                continue;
+            };
+            let kept = self.context.kept_partition_columns.contains(field.name());
+            // A row that stays in its partition has to say so.
+            let rows = stored.as_ref().filter(|_| kept).unwrap_or(&picks.rows);
+            out.push(interleave(&[old.as_ref(), new.as_ref()], rows)?);
+        }
+        self.write(out, picks.rows.len())
+    }
+
+    /// Writes new rows behind the old ones.
+    fn append(&mut self, rows: &[RowRef], incoming: &Incoming) -> Result<()> {
+        let new = gather(incoming, rows, self.context)?;
+        let positions: Vec<usize> = (self.written..self.written + rows.len()).collect();
+        let columns = self.columns(&new, &positions)?;
+        self.counts.inserted += rows.len() as u64;
+        self.write(columns, rows.len())
+    }
+
+    fn columns(&self, new: &Gathered, positions: &[usize]) -> Result<Vec<ArrayRef>> {
+        file_columns(self.context, new, self.task, positions)
+    }
+
+    /// Writes columns of the file, those that are made anew put in.
+    fn write(&mut self, mut columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        self.made.put_into(&mut columns, rows);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.context.file_schema.clone(), columns, &options)?;
+        self.writer.write(&batch)?;
+        self.written += rows;
+        Ok(())
+    }
+}
+
+/// The columns of an old base file that are read: all but those that are made anew.
+fn read_schema(context: &WriteContext) -> SchemaRef {
+    let made = |i: usize| if context.populate_meta { MADE.contains(&i) } else { i < META_COLUMNS.len() };
+    let fields = context.file_schema.fields().iter().enumerate().filter(|(i, _)| !made(*i)).map(|(_, f)| f.clone());
+    Arc::new(Schema::new(fields.collect::<Fields>()))
+}
