@@ -58,7 +58,7 @@ _OPTIONS = {
     "hoodie.table.ordering.fields": "ts",
     "hoodie.metadata.enable": "false",
     "hoodie.clean.automatic": "false",
-    "hoodie.threads": "2",
+    "hoodoo.threads": "2",
 }
 
 

@@ -54,7 +54,7 @@ pub fn options() -> Options {
         // So that most commits have something to clean.
         ("hoodie.clean.commits.retained", "1"),
         // One thread: the n-th call is the same one in each run.
-        ("hoodie.threads", "1"),
+        ("hoodoo.threads", "1"),
     ];
     Options::new(given.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect::<BTreeMap<_, _>>()).unwrap()
 }

@@ -51,7 +51,7 @@ class HoodooAlone(Peer):
 
         with pq.ParquetFile(case.data.updates) as changes:
             reader = pa.RecordBatchReader.from_batches(changes.schema_arrow, changes.iter_batches())
-            options = {**case.options, "hoodie.threads": str(case.cores)}
+            options = {**case.options, "hoodoo.threads": str(case.cores)}
             hoodoo.write(reader, table, operation="upsert", options=options)
 
     def digest(self, case: Case, table: Path) -> Digest:

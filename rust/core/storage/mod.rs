@@ -12,6 +12,7 @@
 mod file;
 mod location;
 mod runtime;
+mod spill;
 mod windows;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use crate::error::{Error, Result};
 pub use file::{FileReader, FileWriter};
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
+pub use spill::{SpillOptions, spill};
 
 /// A file as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,11 +15,12 @@ mod time_travel;
 mod view;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::storage::{Storage, StorageOptions};
+use crate::storage::{SpillOptions, Storage, StorageOptions};
 use crate::timeline::{Clock, SystemClock, TimeGenerator, Timeline, TimelineWriter};
 
 pub use config::{TableConfig, TableType};
@@ -112,11 +113,22 @@ impl HudiTable {
     /// Threads that work at once.
     pub fn threads(&self) -> Result<usize> {
         let available = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.options.number("hoodie.threads", available)?;
+        let threads = self.options.number("hoodoo.threads", available)?;
         if threads == 0 {
-            return Err(Error::invalid_option("hoodie.threads is 0").remedy("Set it to at least 1"));
+            return Err(Error::invalid_option("hoodoo.threads is 0").remedy("Set it to at least 1"));
         }
         Ok(threads)
+    }
+
+    /// When rows of a write are put on the disk, and where: beyond `hoodoo.memory.budget` bytes, by default a quarter
+    /// of the memory that the process may have, into `hoodoo.spill.folder`, by default the folder for temporary files.
+    pub fn spill_options(&self) -> Result<SpillOptions> {
+        let budget = match self.options.get("hoodoo.memory.budget") {
+            Some(_) => self.options.number("hoodoo.memory.budget", 0usize)?,
+            None => usize::try_from(available_memory() / 4).unwrap_or(usize::MAX),
+        };
+        let folder = self.options.get("hoodoo.spill.folder").map_or_else(std::env::temp_dir, PathBuf::from);
+        Ok(SpillOptions { budget, folder })
     }
 
     /// File slices of one partition, or of all of them, by partition and file id.
@@ -127,4 +139,13 @@ impl HudiTable {
             None => view.all_latest_slices(),
         }
     }
+}
+
+/// Bytes of memory that the process may have: those of the machine, or of its container.
+fn available_memory() -> u64 {
+    let system = sysinfo::System::new_with_specifics(
+        sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::nothing().with_ram()),
+    );
+    let total = system.total_memory();
+    system.cgroup_limits().map_or(total, |limits| limits.total_memory.min(total))
 }

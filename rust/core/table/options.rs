@@ -106,8 +106,9 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.enable", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
-    yes("hoodie.memory.budget", &[]),
-    yes("hoodie.threads", &[]),
+    yes("hoodoo.memory.budget", &[]),
+    yes("hoodoo.spill.folder", &[]),
+    yes("hoodoo.threads", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),
     only("hoodie.write.lock.provider", &["org.apache.hudi.client.transaction.lock.InProcessLockProvider"]),
     only("hoodie.clean.failed.writes.policy", &["EAGER"]),
@@ -298,6 +299,6 @@ mod tests {
         let o = options(&[("hoodie.clean.automatic", "yes"), ("hoodie.clean.commits.retained", "x")]).unwrap();
         assert!(o.flag("hoodie.clean.automatic", true).is_err());
         assert!(o.number("hoodie.clean.commits.retained", 10u32).is_err());
-        assert_eq!(o.number("hoodie.threads", 3usize).unwrap(), 3);
+        assert_eq!(o.number("hoodoo.threads", 3usize).unwrap(), 3);
     }
 }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::config::Operation;
 use super::context::ordering_values;
 use crate::error::{Error, Result};
 use crate::merge::{KeyedRows, OrderingValues, RowRef};
+use crate::storage::{SpillOptions, spill};
 use crate::table::conform_batch;
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 
 const DELETE_MARK: &str = "_hoodie_is_deleted";
+/// Name of the key column of spilled rows; nobody looks for it by name.
+const KEYS: &str = "";
 
 /// Rows of one partition.
 pub struct IncomingBatch {
@@ -30,6 +33,35 @@ pub struct IncomingBatch {
     source: u32,
     /// Their row numbers in it; none: all its rows.
     source_rows: Option<UInt32Array>,
+}
+
+impl IncomingBatch {
+    /// Bytes that the rows take, however much larger the buffers are that they are slices of.
+    fn bytes(&self) -> Result<usize> {
+        let keys = self.keys.to_data().get_slice_memory_size()?;
+        let columns = self.data.columns().iter().map(|c| c.to_data().get_slice_memory_size());
+        Ok(keys + columns.sum::<std::result::Result<usize, _>>()?)
+    }
+
+    /// The columns, and behind them the keys.
+    fn with_keys(&self) -> Result<RecordBatch> {
+        let schema = self.data.schema();
+        let key = Arc::new(Field::new(KEYS, DataType::Utf8, true));
+        let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([key]).collect();
+        let keys: ArrayRef = Arc::new(self.keys.clone());
+        let columns = self.data.columns().iter().cloned().chain([keys]).collect();
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
+
+    /// Takes columns and keys from what [`IncomingBatch::with_keys`] made.
+    fn replace(&mut self, together: &RecordBatch) -> Result<()> {
+        let (keys, columns) =
+            together.columns().split_last().ok_or_else(|| Error::schema("spilled rows have no keys"))?;
+        self.keys = keys.as_string::<i32>().clone();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.keys.len()));
+        self.data = RecordBatch::try_new_with_options(self.data.schema(), columns.to_vec(), &options)?;
+        Ok(())
+    }
 }
 
 /// All rows of a write.
@@ -99,6 +131,11 @@ pub struct Preparer {
     incoming: Incoming,
     known: HashMap<String, u32>,
     batches_given: u32,
+    spill: Option<SpillOptions>,
+    /// Bytes of the batches that are in memory.
+    resident: usize,
+    /// Batches that are on the disk: all before this one.
+    spilled: usize,
 }
 
 impl Preparer {
@@ -116,7 +153,25 @@ impl Preparer {
             _ => Some(KeyGenerator::new(keys.clone(), &schema)?),
         };
         let (incoming, known) = (Incoming::default(), HashMap::new());
-        Ok(Self { operation, schema, keys, generator, anywhere, incoming, known, batches_given: 0 })
+        Ok(Self {
+            operation,
+            schema,
+            keys,
+            generator,
+            anywhere,
+            incoming,
+            known,
+            batches_given: 0,
+            spill: None,
+            resident: 0,
+            spilled: 0,
+        })
+    }
+
+    /// Puts rows on the disk when they exceed a budget. Hashes of keys and positions of rows stay in memory: some
+    /// thirty bytes a row.
+    pub fn spill(&mut self, options: SpillOptions) {
+        self.spill = Some(options);
     }
 
     /// Whether rows have to be looked for in all partitions.
@@ -147,7 +202,26 @@ impl Preparer {
         let data = if by_key { no_columns(data.num_rows())? } else { data };
         let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
         self.batches_given += 1;
-        self.scatter(&partitions.ids, &ids, data, keys, deleted)
+        let before = self.incoming.batches.len();
+        self.scatter(&partitions.ids, &ids, data, keys, deleted)?;
+        for batch in self.incoming.batches.iter().skip(before) {
+            self.resident += batch.bytes()?;
+        }
+        self.keep_to_budget()
+    }
+
+    fn keep_to_budget(&mut self) -> Result<()> {
+        let Some(options) = self.spill.as_ref().filter(|o| self.resident > o.budget) else { return Ok(()) };
+        let resident = self.incoming.batches.get_mut(self.spilled..).unwrap_or_default();
+        let together = resident.iter().map(IncomingBatch::with_keys).collect::<Result<Vec<_>>>()?;
+        let mapped = spill(&options.folder, &together)?;
+        tracing::debug!("{} bytes of incoming rows went to the disk", self.resident);
+        for (batch, mapped) in resident.iter_mut().zip(&mapped) {
+            batch.replace(mapped)?;
+        }
+        self.resident = 0;
+        self.spilled = self.incoming.batches.len();
+        Ok(())
     }
 
     /// The rows.

@@ -23,7 +23,7 @@ use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, SchemaChange, TableSchema, TableView, run_parallel};
 
-/// Rows of a write stay in memory until the write is done; `hoodie.memory.budget` bounds them.
+/// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;
 
 /// A write.
@@ -106,6 +106,7 @@ impl Write<'_> {
                 .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
         }
         let mut preparer = Preparer::new(self.operation, schema.clone(), self.keys.clone(), &data.schema())?;
+        preparer.spill(self.table.spill_options()?);
         for batch in data {
             let batch: RecordBatch = batch.map_err(Error::from)?;
             preparer.add(&batch).map_err(|e| e.with("table", self.table.storage().uri()))?;

@@ -155,7 +155,7 @@ fn keeps_sound_statistics(created_by: &str) -> bool {
 /// A column of the row group in the making.
 enum Piece {
     Same,
-    Constant(ConstantChunk),
+    Constant(Box<ConstantChunk>),
     Fresh(Vec<ArrowColumnChunk>),
 }
 
@@ -193,7 +193,7 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
             Ok(match column(i)? {
                 SplicedColumn::Same => Piece::Same,
                 SplicedColumn::Constant(value) => {
-                    Piece::Constant(constant_chunk(&descriptor.column(leaf), &value, rows)?)
+                    Piece::Constant(Box::new(constant_chunk(&descriptor.column(leaf), &value, rows)?))
                 }
                 SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
                     Piece::Fresh(encode_column(options, field, splice.has_dictionary(field, group), &values)?)

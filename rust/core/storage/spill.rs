@@ -1,0 +1,123 @@
+//! Rows that do not fit into memory, on the local disk.
+//!
+//! A spilled batch stays a batch: its columns lie in a memory map of a temporary file, which the operating system reads
+//! in when they are looked at and drops when it needs the memory. The file has no name; it is gone with the last batch
+//! or with the process, however that ends.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::ipc::convert::try_fb_to_schema;
+use arrow::ipc::reader::{FileDecoder, read_footer_length};
+use arrow::ipc::root_as_footer;
+use arrow::ipc::writer::FileWriter;
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+
+/// Bytes at the end of an Arrow file: the length of its footer, and a magic word.
+const TRAILER: usize = 10;
+
+/// Where rows are spilled, and when.
+#[derive(Debug, Clone)]
+pub struct SpillOptions {
+    /// Bytes of rows that are kept in memory.
+    pub budget: usize,
+    /// A folder on a local disk.
+    pub folder: PathBuf,
+}
+
+/// Puts batches of one schema on the disk; gives them back as batches that take no memory of the process.
+///
+/// # Errors
+/// `Storage` when the folder is not writable or the disk is full.
+pub fn spill(folder: &Path, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let Some(first) = batches.first() else { return Ok(Vec::new()) };
+    let file = tempfile::tempfile_in(folder).map_err(|e| failed(folder, e))?;
+    let mut writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, &file), &first.schema())?;
+    for batch in batches {
+        writer.write(batch).map_err(|e| failed(folder, e))?;
+    }
+    let mut written = writer.into_inner().map_err(|e| failed(folder, e))?;
+    written.flush().map_err(|e| failed(folder, e))?;
+    drop(written);
+    let mapped = map(&file).map_err(|e| failed(folder, e))?;
+    read(&mapped).map_err(|e| failed(folder, e))
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> std::io::Result<Buffer> {
+    // SAFETY: the file has no name, so that no other process can open it to change or to shorten it, and this one keeps
+    // no handle but the map.
+    let mapped = unsafe { memmap2::Mmap::map(file)? };
+    Ok(Buffer::from(Bytes::from_owner(mapped)))
+}
+
+fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Box<dyn std::error::Error + Send + Sync>> {
+    let bytes = file.as_slice();
+    let (rest, trailer) = bytes.split_last_chunk::<TRAILER>().ok_or("it is too short")?;
+    let start = rest.len().checked_sub(read_footer_length(*trailer)?).ok_or("its footer is too long")?;
+    let footer = root_as_footer(rest.get(start..).unwrap_or_default()).map_err(|e| e.to_string())?;
+    let schema = try_fb_to_schema(footer.schema().ok_or("it has no schema")?)?;
+    let decoder = FileDecoder::new(Arc::new(schema), footer.version());
+    let mut batches = Vec::new();
+    for block in footer.recordBatches().iter().flatten() {
+        let offset = usize::try_from(block.offset())?;
+        let length = usize::try_from(block.bodyLength())? + usize::try_from(block.metaDataLength())?;
+        if offset.checked_add(length).is_none_or(|end| end > bytes.len()) {
+            return Err("a block goes beyond its end".into());
+        }
+        let batch = decoder.read_record_batch(block, &file.slice_with_length(offset, length))?;
+        batches.push(batch.ok_or("a block holds no rows")?);
+    }
+    Ok(batches)
+}
+
+fn failed(folder: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::storage("rows that do not fit into hoodoo.memory.budget could not be put on the disk")
+        .with("folder", folder.display())
+        .caused_by(source)
+        .remedy("Make room there, name another folder in hoodoo.spill.folder, or write fewer rows at once")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn batches_come_back_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let batch = |n: i64| {
+            let ints: ArrayRef = Arc::new((0..n).map(|i| (i % 3 > 0).then_some(i)).collect::<Int64Array>());
+            let texts: ArrayRef =
+                Arc::new((0..n).map(|i| (i % 5 > 0).then(|| format!("t{i}"))).collect::<StringArray>());
+            let lists = (0..n).map(|i| (i % 2 == 0).then(|| vec![Some(i), None]));
+            let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
+            RecordBatch::try_from_iter_with_nullable([("i", ints, true), ("t", texts, true), ("l", lists, true)])
+                .unwrap()
+        };
+        let batches = [batch(1000), batch(0), batch(1000).slice(17, 500)];
+        assert_eq!(spill(folder.path(), &batches).unwrap(), batches);
+        assert!(spill(folder.path(), &[]).unwrap().is_empty());
+        // Nothing is left in the folder.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let ints: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("i", ints)]).unwrap();
+        let refused = spill(Path::new("no/such/folder"), &[batch]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Storage);
+        assert!(refused.to_string().contains("hoodoo.spill.folder"), "{refused}");
+    }
+}
