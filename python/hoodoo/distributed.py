@@ -20,11 +20,27 @@ from hoodoo.table import text_options, warn_unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ROUTE_COLUMNS", "DistributedWrite", "ReadTask", "SnapshotRead", "WriteTask", "prepare_write"]
+__all__ = [
+    "KEY_COLUMNS",
+    "PLACE_COLUMNS",
+    "ROUTE_COLUMNS",
+    "DistributedWrite",
+    "ReadTask",
+    "SnapshotRead",
+    "WriteTask",
+    "prepare_write",
+]
 
 ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row")
 """Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition
 path and route, sorted by the number, before they are applied."""
+
+KEY_COLUMNS = ("_hoodie_record_key", "_hoodie_row")
+"""Columns that keying adds. Rows have to meet by key, sorted by the number, before they are located."""
+
+PLACE_COLUMNS = ("_hoodie_position", "_hoodie_moved")
+"""Columns that locating adds after those of routes: the number of the stored row that the row meets, and whether that
+row moves away."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,37 @@ class WriteTask(_TableTask):
                 router = _native.NativeRouter.open(self.table(), self.plan, batch.schema, task)
             yield router.route(batch)
 
+    def key(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        """Adds record key and number to each row (`KEY_COLUMNS`), for a write over the whole table.
+
+        Args:
+            batches: Rows.
+            task: Number of the task. Of equal keys, those of higher tasks count as later ones.
+        """
+        keyer = None
+        for batch in batches:
+            if keyer is None:
+                keyer = _native.NativeRowKeyer.open(self.table(), self.plan, batch.schema, task)
+            yield keyer.key(batch)
+
+    def locate(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Finds out where in the whole table keyed rows belong (`ROUTE_COLUMNS`, `PLACE_COLUMNS`).
+
+        Args:
+            batches: Keyed rows, sorted by number; all rows of a key that occurs are there.
+
+        Yields:
+            One row of each key that changes something: two of a key that moves to another partition.
+        """
+        rows = _reader(batches)
+        if rows is not None:
+            yield from _native.locate_rows(self.table(), self.plan, rows)
+
+    def partitions(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
+        """Reports the partitions of rows, for `delete_partition`. See `apply`."""
+        rows = _reader(batches)
+        return [] if rows is None else _native.report_partitions(self.table(), rows)
+
     def apply(self, batches: Iterable[pa.RecordBatch], task: int, token: str) -> list[str]:
         """Merges rows that come sorted by partition path, route and number.
 
@@ -86,7 +133,7 @@ class WriteTask(_TableTask):
             token: Write token of this attempt: `<task>-<stage>-<attempt>`.
 
         Returns:
-            One write stat as text for each file.
+            What the driver has to know, as text: a report for each file, or partition that is overwritten.
         """
         rows = _reader(batches)
         return [] if rows is None else _native.apply_routes(self.table(), self.plan, rows, task, token)
@@ -105,9 +152,14 @@ class DistributedWrite:
         self._native = native
         self.task = task
 
-    def commit(self, stats: Sequence[str]) -> Commit:
+    @property
+    def whole_table(self) -> bool:
+        """Whether keys are looked for in all partitions: rows are keyed and located then, and not routed."""
+        return self._native.whole_table
+
+    def commit(self, reports: Sequence[str]) -> Commit:
         """Publishes the files that the tasks report, removes those of failed attempts, and runs inline services."""
-        return Commit.from_native(self._native.commit(list(stats)))
+        return Commit.from_native(self._native.commit(list(reports)))
 
     def abort(self) -> None:
         """Gives the write up: what its tasks wrote is removed."""
@@ -132,7 +184,7 @@ class PreparedWrite:
         return DistributedWrite(write, task)
 
     def delete_partitions(self, partitions: Sequence[str]) -> Commit:
-        """Deletes whole partitions; there are no rows to distribute."""
+        """Deletes partitions that are named; there are no rows to distribute."""
         return Commit.from_native(self.table.write("delete_partition", None, list(partitions)))
 
 

@@ -26,7 +26,9 @@ def write(
     """Writes rows; creates the table when there is none.
 
     Args:
-        data: See `hoodoo.arrow_input.Rows`.
+        data: See `hoodoo.arrow_input.Rows`. A `delete` needs the key columns only, and looks in all partitions when
+            the partition columns are missing; `delete_partition` needs the partition columns, or no rows when
+            `hoodie.datasource.write.partitions.to.delete` names the partitions.
         uri: The table's location.
         operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
             `delete_partition`. When None: `hoodie.datasource.write.operation` of the options, else `upsert`, or

@@ -26,6 +26,7 @@ _HISTORIES: dict[str, list[tuple[str, list[Row]]]] = {
     "insert_overwrite": [("insert_overwrite", [row(0, 1, "over"), row(33, 1, "over")])],
     "insert_overwrite_table": [("insert_overwrite_table", [row(1, 1, "all that is left")])],
     "overwrite_then_upsert": [("insert_overwrite", [row(0, 1, "over")]), ("upsert", [row(0, 2, "up"), row(3, 2, "n")])],
+    "partitions_of_rows": [("delete_partition", [row(61, 0, ""), row(64, 0, "")]), ("insert", _FIRST[:2])],
     "empty_upsert": [("upsert", [])],
     "empty_insert_overwrite": [("insert_overwrite", [])],
     "empty_insert_overwrite_table": [("insert_overwrite_table", [])],

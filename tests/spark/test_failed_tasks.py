@@ -21,10 +21,11 @@ from tests.spark.same_table import leftovers
 Frame = Callable[..., Any]
 Break = Callable[[], None]
 EVENT = SIMPLE.options()
+GLOBAL = {**EVENT, "hoodie.index.type": "GLOBAL_SIMPLE"}
 
 
-def _rows(numbers: range, ts: int, text: str) -> pa.Table:
-    return batch([row(n, ts, f"{text} {n}") for n in numbers])
+def _rows(numbers: range, ts: int, text: str, part: str | None = None) -> pa.Table:
+    return batch([row(n, ts, f"{text} {n}", part=part) for n in numbers])
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def _upstream(break_it: Break, *, always: bool = False) -> Any:
 
 
 def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False) -> Any:
-    """Stands in for `_apply` or `_append`: first attempts break before, within or after the work."""
+    """Stands in for one of the functions that run in tasks: first attempts break before, within or after the work."""
 
     def run(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -133,6 +134,35 @@ def test_a_writing_task_is_tried_again(
     both = pa.concat_tables([_rows(range(300), 10, "old"), _rows(range(100, 400), 11, "new")])
     _check(table, _merged() if operation == "upsert" else both)
     assert {str(p.relative_to(table)) for p in table.rglob(f"*_{commit.instant}.parquet")} == set(commit.files)
+
+
+@pytest.mark.parametrize("when", ["before", "within", "after"])
+@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
+@pytest.mark.parametrize("name", ["_key", "_locate", "_apply"])
+def test_a_task_of_a_write_over_the_whole_table_is_tried_again(
+    name: str, break_it: Callable[[], Break], when: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    """Rows that move are in two file groups at once while they are on their way."""
+    moved, new = _rows(range(100, 200), 11, "moved", "p new"), _rows(range(200, 400), 11, "new")
+    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    hoodoo.spark.write(frame(moved, moved, new), str(table), options=GLOBAL)
+    _check(table, pa.concat_tables([_rows(range(100), 10, "old"), moved, new]))
+    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    commit = hoodoo.spark.write(frame(moved.select(["id"]), new.select(["id"])), str(table), "delete", EVENT)
+    assert commit.deleted == 300
+    _check(table, _rows(range(100), 10, "old"))
+
+
+@pytest.mark.parametrize("operation", ["upsert", "delete_partition"])
+def test_a_job_over_the_whole_table_that_fails_for_good(
+    operation: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
+):
+    name = "_partitions" if operation == "delete_partition" else "_locate"
+    with monkeypatch.context() as patch:
+        patch.setattr(dataframe_writer, name, _writer_task(name, _raises(), "after", always=True))
+        with pytest.raises(PySparkException, match="broken on purpose"):
+            hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, GLOBAL)
+    _check(table, _rows(range(300), 10, "old"))
 
 
 @pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])

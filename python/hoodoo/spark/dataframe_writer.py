@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from hoodoo import exceptions
-from hoodoo.distributed import ROUTE_COLUMNS, DistributedWrite, WriteTask, prepare_write
+from hoodoo.distributed import (
+    KEY_COLUMNS,
+    PLACE_COLUMNS,
+    ROUTE_COLUMNS,
+    DistributedWrite,
+    WriteTask,
+    prepare_write,
+)
 from hoodoo.exceptions import HudiError
 from hoodoo.spark.arrow_schema import arrow_of
 
@@ -26,8 +33,13 @@ __all__ = ["write"]
 
 _ERROR_IN_TRACEBACK = re.compile(r"^\s*hoodoo\.exceptions\.(\w+): (.*)$", re.MULTILINE)
 _APPEND_ONLY = ("bulk_insert",)
-_STATS = "stat string"
-_STAT_SCHEMA = pa.schema([("stat", pa.string())])
+_REPORTS = "report string"
+_REPORT_SCHEMA = pa.schema([("report", pa.string())])
+_ADDED: dict[str, DataType] = {
+    **dict.fromkeys(ROUTE_COLUMNS, StringType()),
+    KEY_COLUMNS[-1]: LongType(),
+    **dict(zip(PLACE_COLUMNS, (LongType(), BooleanType()), strict=True)),
+}
 _SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 
 
@@ -41,8 +53,11 @@ def write(
     """Writes a DataFrame into a Hudi table; creates the table when there is none.
 
     The rows cross to Rust twice, with one shuffle of Spark's between: once to find the file group that each belongs
-    to, once to be merged there. A failed, retried or speculative task leaves no row behind: only files that the driver
-    hears of are committed, and the others are removed before the commit.
+    to, once to be merged there. Where keys are looked for in all partitions (a global index, or deletes that do not
+    name the partition columns), another shuffle first brings the rows of each key together.
+
+    A failed, retried or speculative task leaves no row behind: only files that the driver hears of are committed, and
+    the others are removed before the commit.
 
     Args:
         df: The rows. A true `_hoodie_is_deleted` deletes the row of that key.
@@ -76,18 +91,20 @@ def write(
     prepared = prepare_write(schema, uri, operation, options, storage_options)
     if prepared.operation == "delete_partition":
         named = prepared.options.get("hoodie.datasource.write.partitions.to.delete", "")
-        return prepared.delete_partitions([part.strip() for part in named.split(",") if part.strip()])
+        partitions = [part.strip() for part in named.split(",") if part.strip()]
+        if partitions:
+            return prepared.delete_partitions(partitions)
     buckets = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     begun = prepared.begin(schema, buckets)
     try:
-        stats = _run(df, begun, prepared.operation, prepared.options)
+        reports = _run(df, begun, prepared.operation, prepared.options)
     except BaseException as error:
         begun.abort()
         cause = _cause_in_task(error)
         if cause is not None:
             raise cause from error
         raise
-    return begun.commit(stats)
+    return begun.commit(reports)
 
 
 def _cause_in_task(error: BaseException) -> HudiError | None:
@@ -101,15 +118,28 @@ def _cause_in_task(error: BaseException) -> HudiError | None:
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:
     task = begun.task
-    if operation in _APPEND_ONLY and _takes_rows_as_they_come(options):
-        written = df.mapInArrow(functools.partial(_append, task), _STATS)
+    if operation == "delete_partition":
+        done = df.mapInArrow(functools.partial(_partitions, task), _REPORTS).distinct()
+    elif operation in _APPEND_ONLY and _takes_rows_as_they_come(options):
+        done = df.mapInArrow(functools.partial(_append, task), _REPORTS)
     else:
-        routed = df.mapInArrow(functools.partial(_route, task), _routed_schema(df))
+        routed = _located(df, task) if begun.whole_table else _routed(df, task)
         _, partition, route, row = ROUTE_COLUMNS
         order = (partition, route, *_sort_by(operation, options), row)
         together = routed.repartition(partition, route).sortWithinPartitions(*order)
-        written = together.mapInArrow(functools.partial(_apply, task), _STATS)
-    return [row.stat for row in written.collect()]
+        done = together.mapInArrow(functools.partial(_apply, task), _REPORTS)
+    return [row.report for row in done.collect()]
+
+
+def _routed(df: DataFrame, task: WriteTask) -> DataFrame:
+    return df.mapInArrow(functools.partial(_route, task), _with_added(df, ROUTE_COLUMNS))
+
+
+def _located(df: DataFrame, task: WriteTask) -> DataFrame:
+    keyed = df.mapInArrow(functools.partial(_key, task), _with_added(df, KEY_COLUMNS))
+    key, row = KEY_COLUMNS
+    together = keyed.repartition(key).sortWithinPartitions(row)
+    return together.mapInArrow(functools.partial(_locate, task), _with_added(df, (*ROUTE_COLUMNS, *PLACE_COLUMNS)))
 
 
 def _takes_rows_as_they_come(options: Mapping[str, str]) -> bool:
@@ -129,11 +159,9 @@ def _sort_by(operation: str, options: Mapping[str, str]) -> list[str]:
     return columns or [ROUTE_COLUMNS[0]]
 
 
-def _routed_schema(df: DataFrame) -> StructType:
-    kept = [field for field in df.schema.fields if field.name not in ROUTE_COLUMNS]
-    *texts, row = ROUTE_COLUMNS
-    added = [*(StructField(name, StringType()) for name in texts), StructField(row, LongType())]
-    return StructType([*kept, *added])
+def _with_added(df: DataFrame, names: Iterable[str]) -> StructType:
+    kept = [field for field in df.schema.fields if field.name not in _ADDED]
+    return StructType([*kept, *(StructField(name, _ADDED[name]) for name in names)])
 
 
 def _attempt() -> tuple[int, str]:
@@ -149,13 +177,25 @@ def _route(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     return task.route(batches, _attempt()[0])
 
 
+def _key(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return task.key(batches, _attempt()[0])
+
+
+def _locate(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return task.locate(batches)
+
+
+def _partitions(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _report_batch(task.partitions(batches))
+
+
 def _apply(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield _stat_batch(task.apply(batches, *_attempt()))
+    yield _report_batch(task.apply(batches, *_attempt()))
 
 
 def _append(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield _stat_batch(task.append(batches, *_attempt()))
+    yield _report_batch(task.append(batches, *_attempt()))
 
 
-def _stat_batch(stats: list[str]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(stats, pa.string())], schema=_STAT_SCHEMA)
+def _report_batch(reports: list[str]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(reports, pa.string())], schema=_REPORT_SCHEMA)

@@ -20,6 +20,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<table::NativeTable>()?;
     m.add_class::<spark::NativeWrite>()?;
     m.add_class::<spark::NativeRouter>()?;
+    m.add_class::<spark::NativeRowKeyer>()?;
+    m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::report_partitions, m)?)?;
     m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;
     m.add_function(wrap_pyfunction!(spark::write_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::plan_files, m)?)?;

@@ -2,16 +2,16 @@
 
 use std::sync::Mutex;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
 use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use hoodoo::client;
-use hoodoo::format::avro::metadata::WriteStat;
 use hoodoo::table::HudiTable;
 use hoodoo::table::scan::ScanRequest;
 use hoodoo::write::Operation;
-use hoodoo::write::task::{self, DistributedWrite, Router, TaskPlan};
+use hoodoo::write::task::{self, DistributedWrite, Router, RowKeyer, TaskPlan, TaskReport};
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -56,14 +56,18 @@ impl NativeWrite {
         &self.plan
     }
 
-    /// Publishes what the tasks wrote; `stats` is what they gave back.
-    fn commit<'py>(&self, py: Python<'py>, stats: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+    /// Whether keys are looked for in all partitions.
+    #[getter]
+    fn whole_table(&self) -> PyResult<bool> {
+        Ok(parse_plan(&self.plan)?.whole_table)
+    }
+
+    /// Publishes what the tasks wrote; `reports` is what they gave back.
+    fn commit<'py>(&self, py: Python<'py>, reports: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
         let outcome = py.detach(|| {
             let write = self.write.lock().ok().and_then(|mut w| w.take()).ok_or_else(gone)?;
-            let stats = stats.iter().map(|s| parse_stat(s)).collect::<Result<Vec<_>>>()?;
-            let outcome = write.commit(stats)?;
-            client::after_commit(&self.table)?;
-            Ok(outcome)
+            let reports = reports.iter().map(|r| parse_report(r)).collect::<Result<Vec<_>>>()?;
+            client::commit_distributed(&self.table, write, reports)
         });
         to_python::commit(py, &outcome.map_err(to_py)?)
     }
@@ -78,8 +82,8 @@ impl NativeWrite {
     }
 }
 
-fn parse_stat(text: &str) -> Result<WriteStat> {
-    serde_json::from_str(text).map_err(|e| Error::corrupt("a task gave back no write stat").caused_by(e))
+fn parse_report(text: &str) -> Result<TaskReport> {
+    serde_json::from_str(text).map_err(|e| Error::corrupt("a task gave back no report of its work").caused_by(e))
 }
 
 fn parse_plan(text: &str) -> PyResult<TaskPlan> {
@@ -120,12 +124,71 @@ impl NativeRouter {
     }
 }
 
-fn stat_texts(stats: Result<Vec<WriteStat>>) -> PyResult<Vec<String>> {
-    let texts = stats.map_err(to_py)?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
+/// Adds key and number to the rows of one task.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeRowKeyer {
+    keyer: Mutex<RowKeyer>,
+}
+
+#[pymethods]
+impl NativeRowKeyer {
+    /// A keyer for rows of these columns in the task of this number.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        table: &NativeTable,
+        plan: &str,
+        schema: PyArrowType<Schema>,
+        task: usize,
+    ) -> PyResult<Self> {
+        let plan = parse_plan(plan)?;
+        let keyer = py.detach(|| RowKeyer::new(&table.table, &plan, &schema.0, task)).map_err(to_py)?;
+        Ok(Self { keyer: Mutex::new(keyer) })
+    }
+
+    /// Keys a batch.
+    fn key(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
+        let keyed = py.detach(|| {
+            let mut keyer = self.keyer.lock().map_err(|_| gone())?;
+            keyer.key(&batch.0)
+        });
+        Ok(PyArrowType(keyed.map_err(to_py)?))
+    }
+}
+
+/// Routes keyed rows of a write that looks keys up in all partitions.
+#[pyfunction]
+pub fn locate_rows(
+    py: Python<'_>,
+    table: &NativeTable,
+    plan: &str,
+    rows: Batches,
+) -> PyResult<PyArrowType<Box<dyn RecordBatchReader + Send>>> {
+    let plan = parse_plan(plan)?;
+    let rows = rows.0;
+    let given = rows.schema();
+    let batches = rows.map(|batch| batch.map_err(Error::from));
+    let located = py.detach(|| task::locate_rows(&table.table, &plan, &given, batches)).map_err(to_py)?;
+    // What can be wrong with the rows was found by now: an error in the stream would lose its kind.
+    let located = located.map(|batch| batch.map_err(|e| ArrowError::ExternalError(Box::new(e))));
+    let reader = RecordBatchIterator::new(located, task::located_schema(&given));
+    Ok(PyArrowType(Box::new(reader)))
+}
+
+/// The partitions of rows, as reports of a task of `delete_partition`.
+#[pyfunction]
+pub fn report_partitions(py: Python<'_>, table: &NativeTable, rows: Batches) -> PyResult<Vec<String>> {
+    let given = rows.0.schema();
+    let batches = rows.0.map(|batch| batch.map_err(Error::from));
+    report_texts(py.detach(|| task::partitions_of(&table.table, &given, batches)))
+}
+
+fn report_texts(reports: Result<Vec<TaskReport>>) -> PyResult<Vec<String>> {
+    let texts = reports.map_err(to_py)?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
     texts.map_err(|e| to_py(Error::invalid_option(e.to_string())))
 }
 
-/// Merges routed rows; gives back the write stats as text.
+/// Merges routed rows; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn apply_routes(
     py: Python<'_>,
@@ -137,10 +200,10 @@ pub fn apply_routes(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    stat_texts(py.detach(|| task::apply_routes(&table.table, &plan, rows, task, token)))
+    report_texts(py.detach(|| task::apply_routes(&table.table, &plan, rows, task, token)))
 }
 
-/// Writes rows into new files as they come; gives back the write stats as text.
+/// Writes rows into new files as they come; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn write_rows(
     py: Python<'_>,
@@ -152,7 +215,7 @@ pub fn write_rows(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    stat_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
+    report_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
 type FileRow = (String, String, u64);

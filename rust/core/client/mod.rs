@@ -17,7 +17,7 @@ use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec};
 use crate::timeline::{META_FOLDER, SystemClock};
-use crate::write::task::DistributedWrite;
+use crate::write::task::{DistributedWrite, TaskReport};
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
 
 pub use checks::check_writable;
@@ -54,18 +54,17 @@ pub fn open_or_create(
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let table = ready_to_write(table)?;
-    let outcome = match run_write(&table, request) {
-        Ok(outcome) => outcome,
-        Err(e) => {
-            // What the failed write left is invisible; removing it now spares the next writer the work.
-            if let Err(again) = rollback_failed_writes(&table, &drop_metadata_table) {
-                tracing::warn!("the failed write is left for the next writer to roll back: {again}");
-            }
-            return Err(e.with("table", table.storage().uri()));
-        }
-    };
+    let outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
     after_commit(&table)?;
     Ok(outcome)
+}
+
+/// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
+fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
+    if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
+        tracing::warn!("the failed write is left for the next writer to roll back: {again}");
+    }
+    Err(error.with("table", table.storage().uri()))
 }
 
 /// The table as it is now, free of what crashed writers left.
@@ -93,6 +92,17 @@ pub fn begin_distributed(
 ) -> Result<DistributedWrite> {
     let table = ready_to_write(table)?;
     DistributedWrite::begin(&table, operation, given, buckets)
+}
+
+/// Commits what the tasks did, and runs the inline services.
+pub fn commit_distributed(
+    table: &HudiTable,
+    write: DistributedWrite,
+    reports: Vec<TaskReport>,
+) -> Result<CommitOutcome> {
+    let outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
+    after_commit(table)?;
+    Ok(outcome)
 }
 
 /// Rolls back what a write that was given up left.

@@ -15,9 +15,10 @@ use crate::storage::{SpillOptions, spill};
 use crate::table::conform_batch;
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 
-const DELETE_MARK: &str = "_hoodie_is_deleted";
 /// Name of the key column of spilled rows; nobody looks for it by name.
 const KEYS: &str = "";
+/// The column that marks a row as a delete.
+pub(super) const DELETE_MARK: &str = "_hoodie_is_deleted";
 
 /// Rows of one partition.
 pub struct IncomingBatch {
@@ -111,6 +112,13 @@ impl Incoming {
         rows.into_iter().map(|(_, _, row)| row).collect()
     }
 
+    /// Where a row was given: number of the batch, among those that had rows, and row number in it.
+    pub(super) fn given_at(&self, at: RowRef) -> (usize, u32) {
+        let Some(batch) = self.batches.get(at.batch as usize) else { return (0, at.row) };
+        let row = batch.source_rows.as_ref().map_or(at.row, |rows| rows.value(at.row as usize));
+        (batch.source as usize, row)
+    }
+
     /// Gives generated keys to rows of a table without key columns.
     pub fn generate_keys(&mut self, keys: &mut AutoKeys) -> Result<()> {
         for batch in &mut self.batches {
@@ -123,9 +131,10 @@ impl Incoming {
 /// Turns batches into [`Incoming`] rows.
 pub struct Preparer {
     operation: Operation,
-    schema: SchemaRef,
+    /// The columns that are read of the rows.
+    read: SchemaRef,
     keys: KeyGenConfig,
-    generator: Option<KeyGenerator>,
+    generator: KeyGenerator,
     /// Deletes that do not say in which partition the rows are.
     anywhere: bool,
     incoming: Incoming,
@@ -141,21 +150,15 @@ pub struct Preparer {
 impl Preparer {
     /// Prepares rows for a table with these columns (after the write) and keys.
     pub fn new(operation: Operation, schema: SchemaRef, keys: KeyGenConfig, given: &Schema) -> Result<Self> {
-        let mut keys = keys;
-        let has = |name: &str| given.field_with_name(name.split('.').next().unwrap_or_default()).is_ok();
-        let anywhere = operation == Operation::Delete && !keys.partition_fields.iter().all(|f| has(&f.name));
-        if anywhere {
-            keys.partition_fields.clear();
-        }
-        let generator = match operation {
-            // A delete needs no more columns than those of the key.
-            Operation::Delete => Some(KeyGenerator::new(keys.clone(), given)?),
-            _ => Some(KeyGenerator::new(keys.clone(), &schema)?),
-        };
+        let anywhere = is_anywhere(operation, &keys, given);
+        let keys = if anywhere { keys.without_partitions() } else { keys };
+        // A delete needs no more columns than those of the key.
+        let read = if operation == Operation::Delete { key_schema(operation, &keys, &schema, given) } else { schema };
+        let generator = KeyGenerator::new(keys.clone(), &read)?;
         let (incoming, known) = (Incoming::default(), HashMap::new());
         Ok(Self {
             operation,
-            schema,
+            read,
             keys,
             generator,
             anywhere,
@@ -185,13 +188,12 @@ impl Preparer {
             return Ok(());
         }
         let by_key = self.operation == Operation::Delete;
-        let Some(generator) = &self.generator else { return Ok(()) };
-        let data = if by_key { batch.clone() } else { conform_batch(batch, &self.schema)? };
-        let partitions = generator.partition_paths(&data)?;
+        let data = conform_batch(batch, &self.read)?;
+        let partitions = self.generator.partition_paths(&data)?;
         let keys = if self.keys.generates_keys() {
             StringArray::from(vec![""; data.num_rows()])
         } else {
-            generator.record_keys(&data)?
+            self.generator.record_keys(&data)?
         };
         let deleted = match self.operation {
             Operation::Delete => Some(BooleanArray::from(vec![true; keys.len()])),
@@ -201,7 +203,6 @@ impl Preparer {
         };
         let data = if by_key { no_columns(data.num_rows())? } else { data };
         let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
-        self.batches_given += 1;
         let before = self.incoming.batches.len();
         self.scatter(&partitions.ids, &ids, data, keys, deleted)?;
         for batch in self.incoming.batches.iter().skip(before) {
@@ -249,6 +250,7 @@ impl Preparer {
         deleted: Option<BooleanArray>,
     ) -> Result<()> {
         let source = self.batches_given;
+        self.batches_given += 1;
         if let [only] = ids {
             let partition = *only;
             self.incoming.batches.push(IncomingBatch { partition, data, keys, deleted, source, source_rows: None });
@@ -276,6 +278,42 @@ impl Preparer {
         }
         Ok(())
     }
+}
+
+/// Whether rows of these columns are deletes that do not say in which partition they are.
+pub(super) fn is_anywhere(operation: Operation, keys: &KeyGenConfig, given: &Schema) -> bool {
+    let has = |name: &str| given.field_with_name(top_level(name)).is_ok();
+    operation == Operation::Delete && !keys.partition_fields.iter().all(|f| has(&f.name))
+}
+
+/// The columns from which keys and partitions of rows are made; `schema` are the table's columns after the write. A
+/// delete names keys in types of its own, but for times, whose texts depend on the unit.
+pub(super) fn key_schema(operation: Operation, keys: &KeyGenConfig, schema: &Schema, given: &Schema) -> SchemaRef {
+    let mut names: Vec<&str> = keys.record_key_fields.iter().map(|name| top_level(name)).collect();
+    names.extend(keys.partition_fields.iter().map(|f| top_level(&f.name)));
+    let field = |name: &str| {
+        let (stored, given) = (schema.field_with_name(name).ok(), given.field_with_name(name).ok());
+        match (operation, stored, given) {
+            (Operation::Delete, Some(stored), Some(given)) if is_time(stored) && is_time(given) => Some(stored),
+            (Operation::Delete, _, given) => given,
+            (_, stored, _) => stored,
+        }
+    };
+    let mut fields: Vec<Field> = Vec::with_capacity(names.len());
+    for name in names {
+        if let Some(field) = field(name).filter(|_| fields.iter().all(|f| f.name() != name)) {
+            fields.push(field.clone());
+        }
+    }
+    Arc::new(Schema::new(fields))
+}
+
+fn is_time(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Timestamp(..))
+}
+
+fn top_level(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }
 
 fn no_columns(rows: usize) -> Result<RecordBatch> {

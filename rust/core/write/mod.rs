@@ -15,6 +15,7 @@ mod commit;
 mod config;
 mod context;
 mod create_file;
+mod delete_partition;
 mod file_rows;
 mod incoming;
 mod merge_file;

@@ -11,6 +11,7 @@ use super::commit::{CommitOutcome, PendingCommit};
 use super::config::{Operation, WriteConfig};
 use super::context::{WriteContext, empty_stat};
 use super::create_file::create_files;
+use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::incoming::{Incoming, Preparer};
 use super::merge_file::{MergeRows, merge_file};
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
@@ -30,7 +31,7 @@ const COMMITS_FOR_RECORD_SIZE: usize = 32;
 pub struct WriteRequest {
     /// What is done.
     pub operation: Operation,
-    /// The rows; none for [`Operation::DeletePartition`].
+    /// The rows; of [`Operation::DeletePartition`]: rows of the partitions to delete, when those are not named.
     pub data: Option<Box<dyn RecordBatchReader + Send>>,
     /// Partitions of [`Operation::DeletePartition`].
     pub partitions: Vec<String>,
@@ -44,8 +45,14 @@ pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutco
     let old_schema = resolved.map(|s| s.data);
     let WriteRequest { operation, data, partitions } = request;
     match data {
+        Some(data) if operation == Operation::DeletePartition => {
+            let chosen = partitions_of_data(&encoding_of_keys(table)?, data)?;
+            delete_partitions(table, &view, old_schema, chosen)
+        }
         Some(data) => Write { table, config, view, old_schema, operation, keys: encoding_of_keys(table)? }.run(data),
-        None if operation == Operation::DeletePartition => delete_partitions(table, &view, old_schema, &partitions),
+        None if operation == Operation::DeletePartition => {
+            delete_partitions(table, &view, old_schema, partitions_named(&view, &partitions)?)
+        }
         None => Err(Error::invalid_option("there are no data to write")),
     }
 }
@@ -389,49 +396,6 @@ pub(super) fn replaced_groups(view: &TableView, partitions: BTreeSet<String>) ->
     Ok(replaced)
 }
 
-fn delete_partitions(
-    table: &HudiTable,
-    view: &TableView,
-    schema: Option<SchemaRef>,
-    wanted: &[String],
-) -> Result<CommitOutcome> {
-    let all = view.partitions()?;
-    let mut chosen = BTreeSet::new();
-    for pattern in wanted {
-        let pattern = pattern.trim().trim_matches('/');
-        chosen.extend(all.iter().filter(|p| glob_matches(pattern, p)).cloned());
-    }
-    let replaced = replaced_groups(view, chosen)?;
-    let busy = pending_file_groups(table, view)?;
-    let taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p.clone(), id.clone())));
-    if let Some((partition, id)) = taken.into_iter().find(|g| busy.contains(g)) {
-        return Err(Error::conflict("a partition to delete is part of a pending clustering")
-            .with("partition", partition)
-            .with("file group", id)
-            .remedy("Finish or roll back the pending clustering first"));
-    }
-    let mut pending = PendingCommit::request(table, Operation::DeletePartition)?;
-    pending.start(BTreeMap::new())?;
-    let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
-    pending.commit(Vec::new(), replaced, &schema)
-}
-
-/// `*` stands for any text, as Hudi has it in `hoodie.datasource.write.partitions.to.delete`.
-fn glob_matches(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(head) else { return false };
-    loop {
-        if glob_matches(rest, left) {
-            return true;
-        }
-        let mut chars = left.chars();
-        if chars.next().is_none() {
-            return false;
-        }
-        left = chars.as_str();
-    }
-}
-
 pub(super) fn group_of(slice: &FileSlice) -> (String, String) {
     (slice.partition.clone(), slice.file_id.clone())
 }
@@ -480,15 +444,4 @@ pub(super) fn encoding_of_keys(table: &HudiTable) -> Result<KeyGenConfig> {
         }
     }
     Ok(keys)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs() {
-        assert!(glob_matches("city=*", "city=sf") && glob_matches("*", "") && glob_matches("a*c*", "abcd"));
-        assert!(!glob_matches("city", "city=sf") && !glob_matches("a*d", "abc"));
-    }
 }

@@ -201,6 +201,16 @@ impl KeyGenConfig {
         self.record_key_fields.is_empty()
     }
 
+    /// The same keys without partitions: for rows that do not say in which they are.
+    pub fn without_partitions(&self) -> Self {
+        Self { partition_fields: Vec::new(), ..self.clone() }
+    }
+
+    /// The same partitions without keys: for rows that have no key columns.
+    pub fn without_keys(&self) -> Self {
+        Self { record_key_fields: Vec::new(), ..self.clone() }
+    }
+
     fn check(&self) -> Result<()> {
         let many = |what: &str, count: usize| {
             Error::invalid_option(format!("the key generator {} takes one {what} field, not {count}", self.kind.name()))

@@ -1,0 +1,45 @@
+//! New files of rows as they come.
+
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+
+use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
+use crate::error::Result;
+use crate::table::HudiTable;
+use crate::write::create_file::FileCreator;
+use crate::write::incoming::Preparer;
+use crate::write::operation::rows_to_insert;
+
+/// Writes rows as they come into new files, a file for each partition at a time (`bulk_insert` without shuffle).
+pub fn write_rows(
+    table: &HudiTable,
+    plan: &TaskPlan,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+    task: usize,
+    token: &str,
+) -> Result<Vec<TaskReport>> {
+    let setup = TaskSetup::new(table, plan)?;
+    let context = setup.context(table, plan)?;
+    let mut creators: BTreeMap<String, FileCreator<'_>> = BTreeMap::new();
+    let mut generated = generated_keys(plan, task);
+    for batch in batches {
+        let batch = batch?;
+        let mut preparer = Preparer::new(setup.operation, setup.schema.clone(), setup.keys.clone(), &batch.schema())?;
+        preparer.add(&batch).map_err(|e| e.with("table", table.storage().uri()))?;
+        let mut incoming = preparer.finish();
+        if setup.keys.generates_keys() {
+            incoming.generate_keys(&mut generated)?;
+        }
+        for (partition, rows) in rows_to_insert(&incoming, &context, false)? {
+            let path = incoming.partition(partition).to_owned();
+            let creator = creators.entry(path).or_insert_with_key(|path| FileCreator::new(&context, path, task, token));
+            creator.append(&incoming, &rows)?;
+        }
+    }
+    let mut reports = Vec::new();
+    for creator in creators.into_values() {
+        reports.extend(creator.finish()?.into_iter().map(TaskReport::file));
+    }
+    Ok(reports)
+}

@@ -1,0 +1,226 @@
+//! Routed rows on their way into files.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+
+use super::locate::Places;
+use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::merge::RowRef;
+use crate::table::HudiTable;
+use crate::table::keygen::AutoKeys;
+use crate::write::config::Operation;
+use crate::write::context::WriteContext;
+use crate::write::create_file::FileCreator;
+use crate::write::incoming::{Incoming, Preparer};
+use crate::write::merge_file::{MergeRows, merge_file};
+use crate::write::operation::rows_to_insert;
+use crate::write::tagging::{MatchedRow, Tagging, tag};
+
+/// What rows of a route are: those that meet a stored record, and those that are new.
+type Records = (Vec<MatchedRow>, Vec<RowRef>);
+
+/// Merges routed rows, which come sorted by partition and route; a report for each file.
+pub fn apply_routes(
+    table: &HudiTable,
+    plan: &TaskPlan,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+    task: usize,
+    token: &str,
+) -> Result<Vec<TaskReport>> {
+    let setup = TaskSetup::new(table, plan)?;
+    let context = setup.context(table, plan)?;
+    let generated = generated_keys(plan, task);
+    let mut apply = Apply {
+        table,
+        plan,
+        setup: &setup,
+        context: &context,
+        task,
+        token,
+        reports: Vec::new(),
+        overwritten: None,
+        generated,
+        creator: None,
+    };
+    let mut current: Option<((String, String), Vec<RecordBatch>)> = None;
+    for batch in batches {
+        for (group, rows) in runs(&batch?)? {
+            match &mut current {
+                Some((known, list)) if *known == group => list.push(rows),
+                _ => {
+                    if let Some((known, list)) = current.replace((group, vec![rows])) {
+                        apply.group(&known, list)?;
+                    }
+                }
+            }
+        }
+    }
+    if let Some((known, list)) = current {
+        apply.group(&known, list)?;
+    }
+    apply.finish()
+}
+
+/// Cuts a batch where partition or route change.
+fn runs(batch: &RecordBatch) -> Result<Vec<((String, String), RecordBatch)>> {
+    let text = |name: &str| {
+        let column = batch.column_by_name(name).and_then(|c| c.as_string_opt::<i32>());
+        column.cloned().ok_or_else(|| Error::schema(format!("the routed rows lack the column {name}")))
+    };
+    let (partitions, routes) = (text("_hoodie_partition_path")?, text("_hoodie_route")?);
+    let mut out = Vec::new();
+    let mut begin = 0;
+    for row in 1..=batch.num_rows() {
+        let goes_on = row < batch.num_rows()
+            && partitions.value(row) == partitions.value(begin)
+            && routes.value(row) == routes.value(begin);
+        if !goes_on {
+            let group = (partitions.value(begin).to_owned(), routes.value(begin).to_owned());
+            out.push((group, batch.slice(begin, row - begin)));
+            begin = row;
+        }
+    }
+    Ok(out)
+}
+
+struct Apply<'a> {
+    table: &'a HudiTable,
+    plan: &'a TaskPlan,
+    setup: &'a TaskSetup,
+    context: &'a WriteContext,
+    task: usize,
+    token: &'a str,
+    reports: Vec<TaskReport>,
+    /// The partition last reported as overwritten.
+    overwritten: Option<String>,
+    /// Keys for rows of a table without key columns: unique in the write by task and row.
+    generated: AutoKeys,
+    /// The partition whose new rows are being written; buckets of a partition share files.
+    creator: Option<(String, FileCreator<'a>)>,
+}
+
+impl<'a> Apply<'a> {
+    fn group(&mut self, (partition, route): &(String, String), batches: Vec<RecordBatch>) -> Result<()> {
+        let given = batches.first().map(RecordBatch::schema).ok_or_else(|| Error::schema("a route without rows"))?;
+        let mut preparer =
+            Preparer::new(self.setup.operation, self.setup.schema.clone(), self.setup.keys.clone(), &given)?;
+        for batch in &batches {
+            preparer.add(batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
+        }
+        let mut incoming = preparer.finish();
+        if self.setup.keys.generates_keys() {
+            incoming.generate_keys(&mut self.generated)?;
+        }
+        if self.setup.operation == Operation::InsertOverwrite && self.overwritten.as_ref() != Some(partition) {
+            // Also where all the rows are deletes, so that no file is written.
+            self.reports.push(TaskReport::Partition(partition.clone()));
+            self.overwritten = Some(partition.clone());
+        }
+        let slice = match route.starts_with('+') {
+            true => None,
+            false => Some(self.slice(partition, route)?),
+        };
+        let records = match self.plan.whole_table {
+            true => placed(&incoming, &batches)?,
+            false => self.records(&incoming, slice.as_slice())?,
+        };
+        match slice {
+            None => self.append(partition, &incoming, &records.1),
+            Some(slice) => self.merge(&slice, &incoming, records),
+        }
+    }
+
+    fn slice(&self, partition: &str, file_id: &str) -> Result<FileSlice> {
+        let slices = self.setup.view.latest_slices(partition)?;
+        slices.into_iter().find(|s| s.file_id == file_id).ok_or_else(|| {
+            Error::conflict("a file group went away while rows were on their way to it")
+                .with("partition", partition)
+                .with("file group", file_id)
+        })
+    }
+
+    fn append(&mut self, partition: &str, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.creator.as_ref().is_none_or(|(known, _)| known != partition) {
+            self.flush()?;
+            let creator = FileCreator::new(self.context, partition, self.task, self.token);
+            self.creator = Some((partition.to_owned(), creator));
+        }
+        match &mut self.creator {
+            Some((_, creator)) => creator.append(incoming, rows),
+            None => Ok(()),
+        }
+    }
+
+    fn merge(&mut self, slice: &FileSlice, incoming: &Incoming, (updates, inserts): Records) -> Result<()> {
+        if updates.is_empty() && inserts.is_empty() {
+            return Ok(());
+        }
+        // More new rows than the file has room for go on in new files.
+        let size = slice.base.as_ref().map_or(0, |b| b.size);
+        let room = self.setup.config.max_file_size.saturating_sub(size) / self.plan.record_size.max(1);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts.len());
+        let (here, elsewhere) = inserts.split_at(room);
+        let rows = MergeRows {
+            incoming,
+            updates: &updates,
+            inserts: here,
+            delete_by_key: self.setup.operation == Operation::Delete,
+        };
+        self.reports.push(TaskReport::file(merge_file(self.context, slice, &rows, self.task, self.token)?));
+        self.append(&slice.partition, incoming, elsewhere)
+    }
+
+    /// One record for each key: those that meet a stored one, and the new ones.
+    fn records(&self, incoming: &Incoming, slices: &[FileSlice]) -> Result<Records> {
+        if !self.setup.looks_up() && (slices.is_empty() || !self.setup.merges_inserts()) {
+            let rows = rows_to_insert(incoming, self.context, self.setup.combines_inserts())?;
+            return Ok((Vec::new(), rows.into_values().flatten().collect()));
+        }
+        let tagging = Tagging {
+            context: self.context,
+            operation: self.setup.operation,
+            global: false,
+            anywhere: false,
+            virtual_keys: self.setup.virtual_keys(self.table),
+            threads: 1,
+        };
+        let tagged = tag(incoming, &tagging, &|_| Ok(slices.to_vec()))?;
+        let updates = tagged.updates.into_iter().flat_map(|u| u.rows).collect();
+        Ok((updates, tagged.inserts.into_values().flatten().collect()))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some((_, creator)) = self.creator.take() {
+            self.reports.extend(creator.finish()?.into_iter().map(TaskReport::file));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<TaskReport>> {
+        self.flush()?;
+        Ok(self.reports)
+    }
+}
+
+/// Rows of which it was found out before what they meet.
+fn placed(incoming: &Incoming, given: &[RecordBatch]) -> Result<Records> {
+    let places = given.iter().map(Places::of).collect::<Result<Vec<_>>>()?;
+    let (mut updates, mut inserts) = (Vec::new(), Vec::new());
+    for (b, batch) in incoming.batches.iter().enumerate() {
+        for row in 0..batch.keys.len() {
+            let row = RowRef { batch: b as u32, row: row as u32 };
+            let (number, at) = incoming.given_at(row);
+            let stored = places.get(number).map_or(Ok(None), |p| p.stored(at as usize))?;
+            match stored {
+                Some((position, moved)) => updates.push(MatchedRow { position, row, moved }),
+                None => inserts.push(row),
+            }
+        }
+    }
+    updates.sort_by_key(|m| (m.position, m.row));
+    Ok((updates, inserts))
+}

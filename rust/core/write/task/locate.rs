@@ -1,0 +1,237 @@
+//! Routes for a write that looks its keys up in all partitions: a global index, or deletes that name no partition.
+//!
+//! All rows of a key are here, so that they become one record first. What becomes of it is decided as in one process,
+//! by [`tag`]: it may replace a stored record where that is, drop it there and go to another partition, or be new.
+//! A record that moves leaves in two directions, each with a route of its own. Which stored record a row meets goes
+//! along as its position in the base file, so that nobody looks it up again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, Schema, SchemaRef};
+
+use super::keyer::own_columns;
+use super::new_rows::NewRows;
+use super::router::{Router, busy_group};
+use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
+use crate::error::{Error, Result};
+use crate::merge::{RowRef, hash_key};
+use crate::table::HudiTable;
+use crate::write::context::WriteContext;
+use crate::write::incoming::{DELETE_MARK, Incoming, Preparer, key_schema};
+use crate::write::operation::{group_of, pending_file_groups};
+use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
+
+/// Routed batches.
+pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// A given row on one of its ways into the table.
+struct Placed {
+    /// Number of the given batch.
+    batch: usize,
+    row: u32,
+    /// Number among the partitions of [`Ways`].
+    partition: u32,
+    /// Number among its routes.
+    route: u32,
+    /// The stored record that it meets, and whether that one moves away.
+    stored: Option<(u32, bool)>,
+}
+
+/// Texts, each kept once.
+#[derive(Default)]
+struct Names {
+    names: Vec<String>,
+    known: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.known.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.known.insert(name.to_owned(), number);
+        number
+    }
+
+    fn get(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("", String::as_str)
+    }
+}
+
+/// Routes rows that come with key and number (see [`super::RowKeyer`]), sorted by number; all rows of a key are there.
+/// Rows that change nothing are left out.
+pub fn locate_rows(
+    table: &HudiTable,
+    plan: &TaskPlan,
+    given: &Schema,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<Located> {
+    let setup = TaskSetup::new(table, plan)?;
+    let context = setup.context(table, plan)?;
+    let deciding = deciding_columns(&setup, &context);
+    let mut preparer = Preparer::new(setup.operation, deciding, setup.keys.clone(), given)?;
+    let mut sources = Vec::new();
+    for batch in batches {
+        let batch = batch?;
+        preparer.add(&batch).map_err(|e| e.with("table", table.storage().uri()))?;
+        if batch.num_rows() > 0 {
+            sources.push(batch);
+        }
+    }
+    let anywhere = preparer.is_anywhere();
+    let incoming = preparer.finish();
+    let tagging = Tagging {
+        context: &context,
+        operation: setup.operation,
+        global: setup.config.index.is_global(),
+        anywhere,
+        virtual_keys: setup.virtual_keys(table),
+        threads: 1,
+    };
+    let tagged = tag(&incoming, &tagging, &|partition| match partition {
+        Some(partition) => setup.view.latest_slices(partition),
+        None => setup.view.all_latest_slices(),
+    })?;
+    let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
+    placing.place(tagged)?;
+    Ok(Box::new(placing.located.batches(sources)))
+}
+
+/// The columns of the table that decide what becomes of a row.
+fn deciding_columns(setup: &TaskSetup, context: &WriteContext) -> SchemaRef {
+    let keys = key_schema(setup.operation, &setup.keys, &setup.schema, &setup.schema);
+    let decides = |name: &String| {
+        keys.field_with_name(name).is_ok() || context.ordering_fields.contains(name) || name == DELETE_MARK
+    };
+    Arc::new(Schema::new(setup.schema.fields().iter().filter(|f| decides(f.name())).cloned().collect::<Fields>()))
+}
+
+/// Turns what tagging found into routes.
+struct Placing<'a> {
+    table: &'a HudiTable,
+    plan: &'a TaskPlan,
+    setup: &'a TaskSetup,
+    incoming: &'a Incoming,
+    located: Ways,
+}
+
+impl Placing<'_> {
+    fn place(&mut self, tagged: Tagged) -> Result<()> {
+        let busy = pending_file_groups(self.table, &self.setup.view)?;
+        for update in &tagged.updates {
+            if busy.contains(&group_of(&update.slice)) {
+                return Err(busy_group(self.table, &update.slice));
+            }
+            let partition = self.located.partitions.number(&update.slice.partition);
+            let route = self.located.routes.number(&update.slice.file_id);
+            for MatchedRow { position, row, moved } in &update.rows {
+                self.push(*row, partition, route, Some((*position, *moved)));
+            }
+        }
+        for (home, rows) in tagged.inserts {
+            self.place_new(home, rows, &busy)?;
+        }
+        Ok(())
+    }
+
+    fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &HashSet<(String, String)>) -> Result<()> {
+        let path = self.incoming.partition(home);
+        let new_rows = NewRows::new(self.setup, self.plan, &self.setup.view.latest_slices(path)?, busy);
+        let partition = self.located.partitions.number(path);
+        for row in rows {
+            let batch = self.incoming.batches.get(row.batch as usize);
+            let hash = batch.map_or(0, |b| hash_key(b.keys.value(row.row as usize)));
+            let route = self.located.routes.number(&new_rows.route(hash));
+            self.push(row, partition, route, None);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<(u32, bool)>) {
+        let (batch, row) = self.incoming.given_at(at);
+        self.located.rows.push(Placed { batch, row, partition, route, stored });
+    }
+}
+
+/// Where each row goes.
+#[derive(Default)]
+struct Ways {
+    rows: Vec<Placed>,
+    partitions: Names,
+    routes: Names,
+}
+
+impl Ways {
+    /// The routed rows, a batch for each given one.
+    fn batches(mut self, sources: Vec<RecordBatch>) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+        self.rows.sort_unstable_by_key(|p| (p.batch, p.row));
+        let mut done = 0;
+        sources.into_iter().enumerate().map(move |(number, source)| {
+            let rest = self.rows.get(done..).unwrap_or_default();
+            let here = rest.get(..rest.partition_point(|p| p.batch == number)).unwrap_or_default();
+            done += here.len();
+            self.routed(&source, here)
+        })
+    }
+
+    fn routed(&self, source: &RecordBatch, placed: &[Placed]) -> Result<RecordBatch> {
+        let rows = UInt32Array::from_iter_values(placed.iter().map(|p| p.row));
+        let [key, row] = KEY_COLUMNS.map(|name| given_column(source, name));
+        let (partitions, routes) = (placed.iter().map(|p| p.partition), placed.iter().map(|p| p.route));
+        let partitions = StringArray::from_iter_values(partitions.map(|number| self.partitions.get(number)));
+        let routes = StringArray::from_iter_values(routes.map(|number| self.routes.get(number)));
+        let positions = placed.iter().map(|p| p.stored.map(|(position, _)| i64::from(position)));
+        let moved = placed.iter().map(|p| p.stored.map(|(_, moved)| moved));
+        let mut columns = own_columns(source, &rows)?;
+        columns.push(take(key?, &rows, None)?);
+        columns.push(Arc::new(partitions));
+        columns.push(Arc::new(routes));
+        columns.push(take(row?, &rows, None)?);
+        columns.push(Arc::new(positions.collect::<Int64Array>()));
+        columns.push(Arc::new(moved.collect::<BooleanArray>()));
+        Ok(RecordBatch::try_new(located_schema(&source.schema()), columns)?)
+    }
+}
+
+fn given_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| Error::schema(format!("the keyed rows lack the column {name}")))
+}
+
+/// The columns of located rows.
+pub fn located_schema(given: &Schema) -> SchemaRef {
+    let [position, moved] = PLACE_COLUMNS;
+    let added = [Field::new(position, DataType::Int64, true), Field::new(moved, DataType::Boolean, true)];
+    let routed = Router::schema(given);
+    Arc::new(Schema::new(routed.fields().iter().cloned().chain(added.map(Arc::new)).collect::<Vec<FieldRef>>()))
+}
+
+/// Which stored record each row of a located batch meets, and whether that one moves away; none: the row is new there.
+pub(super) struct Places<'b> {
+    positions: &'b Int64Array,
+    moved: &'b BooleanArray,
+}
+
+impl<'b> Places<'b> {
+    /// The places of a batch of [`locate_rows`].
+    pub(super) fn of(batch: &'b RecordBatch) -> Result<Self> {
+        let [position, moved] = PLACE_COLUMNS.map(|name| given_column(batch, name));
+        let places = position?.as_primitive_opt::<Int64Type>().zip(moved?.as_boolean_opt());
+        let (positions, moved) = places.ok_or_else(|| Error::schema("the columns of located rows have other types"))?;
+        Ok(Self { positions, moved })
+    }
+
+    /// The stored record that a row meets.
+    pub(super) fn stored(&self, row: usize) -> Result<Option<(u32, bool)>> {
+        if self.positions.is_null(row) {
+            return Ok(None);
+        }
+        let position = u32::try_from(self.positions.value(row));
+        let position = position.map_err(|e| Error::corrupt("a located row has no valid position").caused_by(e))?;
+        Ok(Some((position, self.moved.is_valid(row) && self.moved.value(row))))
+    }
+}

@@ -1,0 +1,142 @@
+//! Writes whose middle steps run in tasks of several processes (Spark).
+//!
+//! | step | where |
+//! |---|---|
+//! | [`DistributedWrite::begin`]: instant, schema | driver |
+//! | [`Router`]: key, partition and route of each row | tasks, rows as they come |
+//! | shuffle by partition and route, sort within | Spark |
+//! | [`apply_routes`]: merge each route's rows into its file group, or make new files | tasks |
+//! | [`DistributedWrite::commit`] | driver |
+//!
+//! Where keys are looked for in all partitions ([`TaskPlan::whole_table`]), the rows of a key have to meet before it
+//! can be said where they go. Two steps stand in place of the router:
+//!
+//! | step | where |
+//! |---|---|
+//! | [`RowKeyer`]: key of each row | tasks, rows as they come |
+//! | shuffle by key, sort within by number | Spark |
+//! | [`locate_rows`]: one record for each key, its routes, and which stored records it meets | tasks |
+//!
+//! A route is the id of a file group, or `+n`: bucket n of the partition's new rows. Equal keys have equal routes, so
+//! the rows of a key meet in one task; sorted by the row number that routing gives them, they meet in the order in
+//! which they came, however the shuffle delivers them. A bloom filter may send a new key to a file group that does not
+//! hold it; there it is found to be new and is added, which is as good a place as any.
+
+mod append;
+mod apply;
+mod keyer;
+mod locate;
+mod new_rows;
+mod plan;
+mod router;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::config::{Operation, WriteConfig};
+use super::context::WriteContext;
+use super::delete_partition::partitions_of_rows;
+use super::incoming::is_anywhere;
+use super::operation::encoding_of_keys;
+use crate::error::{Error, Result};
+use crate::format::avro::schema::avro_to_arrow_schema;
+use crate::table::keygen::{AutoKeys, KeyGenConfig};
+use crate::table::{HudiTable, TableView};
+
+pub use append::write_rows;
+pub use apply::apply_routes;
+pub use keyer::RowKeyer;
+pub use locate::{Located, locate_rows, located_schema};
+pub use plan::{DistributedWrite, TaskPlan, TaskReport};
+pub use router::Router;
+
+/// Columns that a [`RowKeyer`] adds.
+pub const KEY_COLUMNS: [&str; 2] = ["_hoodie_record_key", "_hoodie_row"];
+
+/// Columns that a [`Router`] adds.
+pub const ROUTE_COLUMNS: [&str; 4] = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"];
+
+/// Columns that [`locate_rows`] adds to those of routes.
+pub const PLACE_COLUMNS: [&str; 2] = ["_hoodie_position", "_hoodie_moved"];
+
+/// What tasks of one write have in common.
+struct TaskSetup {
+    operation: Operation,
+    config: WriteConfig,
+    keys: KeyGenConfig,
+    view: TableView,
+    schema: SchemaRef,
+}
+
+impl TaskSetup {
+    fn new(table: &HudiTable, plan: &TaskPlan) -> Result<Self> {
+        Ok(Self {
+            operation: Operation::parse(&plan.operation)?,
+            config: WriteConfig::new(table.options())?,
+            keys: encoding_of_keys(table)?,
+            view: table.view(Some(&plan.instant))?,
+            schema: Arc::new(avro_to_arrow_schema(&plan.schema)?),
+        })
+    }
+
+    /// Whether rows of these columns are deletes that do not say in which partition they are.
+    fn is_anywhere(&self, given: &Schema) -> bool {
+        is_anywhere(self.operation, &self.keys, given)
+    }
+
+    /// Set when record keys are computed from columns.
+    fn virtual_keys(&self, table: &HudiTable) -> Option<KeyGenConfig> {
+        (!table.config().populates_meta_fields()).then(|| self.keys.clone())
+    }
+
+    fn looks_up(&self) -> bool {
+        matches!(self.operation, Operation::Upsert | Operation::Delete) && !self.keys.generates_keys()
+    }
+
+    /// `insert` merges keys that the small file they go to holds already, if asked.
+    fn merges_inserts(&self) -> bool {
+        self.operation == Operation::Insert && !self.config.allow_duplicates_on_insert && !self.keys.generates_keys()
+    }
+
+    /// Whether equal keys among new rows become one.
+    fn combines_inserts(&self) -> bool {
+        (self.config.combine_before_insert || self.merges_inserts()) && !self.keys.generates_keys()
+    }
+
+    /// The context of one task's files. Fails when the write is over.
+    fn context(&self, table: &HudiTable, plan: &TaskPlan) -> Result<WriteContext> {
+        let mut context = WriteContext::new(table, self.config.clone(), &plan.instant, self.schema.clone())?;
+        context.watched = Some(table.clone());
+        if self.config.index.is_global() && !self.config.update_partition_path {
+            context.kept_partition_columns = table.config().partition_fields();
+        }
+        if !context.is_under_way()? {
+            return Err(Error::conflict("the write was committed or rolled back before this task began")
+                .with("table", table.storage().uri())
+                .with("instant", &plan.instant));
+        }
+        Ok(context)
+    }
+
+    fn fills_small_files(&self) -> bool {
+        matches!(self.operation, Operation::Insert | Operation::Upsert)
+    }
+}
+
+/// Keys for rows of a table without key columns: unique in the write by task and row.
+fn generated_keys(plan: &TaskPlan, task: usize) -> AutoKeys {
+    AutoKeys::new(plan.instant.as_str(), u32::try_from(task).unwrap_or(u32::MAX))
+}
+
+/// The partitions of rows: all that `delete_partition` wants to know of them.
+pub fn partitions_of(
+    table: &HudiTable,
+    given: &Schema,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<Vec<TaskReport>> {
+    let partitions: BTreeSet<String> = partitions_of_rows(&table.key_config()?, given, batches)?;
+    Ok(partitions.into_iter().map(TaskReport::Partition).collect())
+}

@@ -1,0 +1,57 @@
+//! Which route the new rows of a partition take.
+
+use std::collections::HashSet;
+
+use super::{TaskPlan, TaskSetup};
+use crate::file_group::FileSlice;
+use crate::write::assignment::{SmallFile, room_in_small_files};
+use crate::write::config::WriteConfig;
+use crate::write::operation::group_of;
+
+/// Most entries of a small file in [`weighted`].
+const MOST_SHARES: usize = 64;
+
+/// The routes of new rows in one partition: small files, in proportion to their room, or else buckets of new files.
+pub(super) struct NewRows {
+    small: Vec<String>,
+    buckets: usize,
+}
+
+impl NewRows {
+    /// The routes into a partition with these slices; those of `busy` groups take no rows.
+    pub(super) fn new(
+        setup: &TaskSetup,
+        plan: &TaskPlan,
+        slices: &[FileSlice],
+        busy: &HashSet<(String, String)>,
+    ) -> Self {
+        let buckets = usize::try_from(plan.buckets).unwrap_or(usize::MAX).max(1);
+        if !setup.fills_small_files() {
+            return Self { small: Vec::new(), buckets };
+        }
+        let free = slices.iter().filter(|s| !busy.contains(&group_of(s)));
+        let small = free.filter_map(|s| Some(SmallFile { file_id: s.file_id.clone(), size: s.base.as_ref()?.size }));
+        Self { small: weighted(&setup.config, &small.collect::<Vec<_>>(), plan.record_size), buckets }
+    }
+
+    /// The route of a new key with this hash: equal keys get equal routes.
+    pub(super) fn route(&self, hash: u64) -> String {
+        let pick = |n: usize| usize::try_from(hash % n.max(1) as u64).unwrap_or_default();
+        match self.small.get(pick(self.small.len())) {
+            Some(small) => small.clone(),
+            None => format!("+{}", pick(self.buckets)),
+        }
+    }
+}
+
+/// Small files, each as often as its share of the room is; how many rows there will be is not known yet.
+fn weighted(config: &WriteConfig, small: &[SmallFile], record_size: u64) -> Vec<String> {
+    let everything = room_in_small_files(config, small, record_size);
+    let least = everything.iter().map(|(_, rows)| *rows).min().unwrap_or(1).max(1);
+    let mut ids = Vec::new();
+    for (id, rows) in everything {
+        let share = (rows / least).clamp(1, MOST_SHARES);
+        ids.extend(std::iter::repeat_n(id, share));
+    }
+    ids
+}

@@ -1,0 +1,203 @@
+//! Routes for rows whose partition says where their key may be: the usual write.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, RecordBatch, StringArray, StringBuilder, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::keyer::{Keyer, own_columns, own_fields};
+use super::new_rows::NewRows;
+use super::{ROUTE_COLUMNS, TaskPlan, TaskSetup};
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::file_group::base::{BaseFileReader, KeyRange};
+use crate::format::bloom::BloomFilter;
+use crate::merge::hash_key;
+use crate::table::{HudiTable, key_arrays};
+use crate::write::config::Operation;
+use crate::write::operation::{group_of, pending_file_groups};
+
+/// A file that may hold a key.
+struct Candidate {
+    slice: FileSlice,
+    filter: Filter,
+    /// Hashes of all keys of the file, once its filter was not sure.
+    keys: OnceLock<HashSet<u64>>,
+    busy: bool,
+}
+
+enum Filter {
+    Bloom(KeyRange, Box<BloomFilter>),
+    /// Hashes of all keys of the file, where the footer has no filter.
+    Hashes(HashSet<u64>),
+}
+
+impl Filter {
+    fn might_hold(&self, key: &str, hash: u64) -> bool {
+        match self {
+            Filter::Bloom(range, filter) => range.contains(key) && filter.might_contain(key),
+            Filter::Hashes(hashes) => hashes.contains(&hash),
+        }
+    }
+}
+
+struct RoutePartition {
+    candidates: Vec<Candidate>,
+    new_rows: NewRows,
+}
+
+/// Gives rows their routes.
+pub struct Router {
+    table: HudiTable,
+    setup: TaskSetup,
+    plan: TaskPlan,
+    keyer: Keyer,
+    partitions: HashMap<String, RoutePartition>,
+    busy: HashSet<(String, String)>,
+}
+
+impl Router {
+    /// A router for the task of this number.
+    pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
+        let setup = TaskSetup::new(table, plan)?;
+        let keyer = Keyer::new(&setup, given, task)?;
+        let busy = pending_file_groups(table, &setup.view)?;
+        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, partitions: HashMap::new(), busy })
+    }
+
+    /// The columns of routed batches.
+    pub fn schema(given: &Schema) -> SchemaRef {
+        let [key, partition, route, row] = ROUTE_COLUMNS;
+        let added = [key, partition, route].map(|name| Arc::new(Field::new(name, DataType::Utf8, true)));
+        let added = added.into_iter().chain([Arc::new(Field::new(row, DataType::Int64, true))]);
+        Arc::new(Schema::new(own_fields(given).chain(added).collect::<Vec<FieldRef>>()))
+    }
+
+    /// Adds key, partition and route to each row. Rows of a delete that meet nothing are left out.
+    pub fn route(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let (keys, partitions) = self.keyer.keys(batch)?;
+        for path in &partitions.paths {
+            self.load(path)?;
+        }
+        let mut rows: Vec<u32> = Vec::with_capacity(keys.len());
+        let mut routes = StringBuilder::with_capacity(keys.len(), keys.len() * 40);
+        let paths = StringArray::from_iter_values(
+            partitions.ids.iter().map(|id| partitions.paths.get(*id as usize).map_or("", String::as_str)),
+        );
+        for row in 0..keys.len() {
+            let Some(partition) = self.partitions.get(paths.value(row)) else { continue };
+            for route in self.routes_of(partition, keys.value(row), row)? {
+                rows.push(row as u32);
+                routes.append_value(route);
+            }
+        }
+        let rows = UInt32Array::from(rows);
+        let mut columns = own_columns(batch, &rows)?;
+        let numbers = self.keyer.number(&rows, keys.len());
+        columns.push(take(&keys, &rows, None)?);
+        columns.push(take(&paths, &rows, None)?);
+        columns.push(Arc::new(routes.finish()));
+        columns.push(Arc::new(numbers));
+        Ok(RecordBatch::try_new(Self::schema(&batch.schema()), columns)?)
+    }
+
+    fn routes_of(&self, partition: &RoutePartition, key: &str, row: usize) -> Result<Vec<String>> {
+        let hash = if self.setup.keys.generates_keys() { row as u64 } else { hash_key(key) };
+        let found: Vec<&Candidate> = partition.candidates.iter().filter(|c| c.filter.might_hold(key, hash)).collect();
+        let found = if found.len() > 1 { self.really_holding(found, hash)? } else { found };
+        if let Some(candidate) = found.iter().find(|c| c.busy) {
+            return Err(busy_group(&self.table, &candidate.slice));
+        }
+        if !found.is_empty() {
+            return Ok(found.iter().map(|c| c.slice.file_id.clone()).collect());
+        }
+        if self.setup.operation == Operation::Delete {
+            return Ok(Vec::new());
+        }
+        Ok(vec![partition.new_rows.route(hash)])
+    }
+
+    /// Of several files that might hold a key, those that do. A new key goes to the first.
+    fn really_holding<'c>(&self, candidates: Vec<&'c Candidate>, hash: u64) -> Result<Vec<&'c Candidate>> {
+        let mut holding = Vec::new();
+        for candidate in &candidates {
+            let known = match (&candidate.filter, candidate.keys.get()) {
+                (Filter::Hashes(hashes), _) | (_, Some(hashes)) => hashes.contains(&hash),
+                // Read once, and not for each key: a filter that holds more keys than it was made for is often unsure.
+                (Filter::Bloom(..), None) => {
+                    let hashes = self.key_hashes(&candidate.slice)?;
+                    let known = hashes.contains(&hash);
+                    let _ = candidate.keys.set(hashes);
+                    known
+                }
+            };
+            if known {
+                holding.push(*candidate);
+            }
+        }
+        if holding.is_empty() {
+            holding.extend(candidates.into_iter().take(1));
+        }
+        Ok(holding)
+    }
+
+    fn key_hashes(&self, slice: &FileSlice) -> Result<HashSet<u64>> {
+        let Some(base) = &slice.base else { return Ok(HashSet::new()) };
+        let storage = self.table.storage();
+        let named = |e: Error| e.with("table", storage.uri()).with("file", &base.path);
+        let mut hashes = HashSet::new();
+        for keys in key_arrays(storage, base, self.setup.virtual_keys(&self.table).as_ref())? {
+            hashes.extend(keys.map_err(named)?.iter().flatten().map(hash_key));
+        }
+        Ok(hashes)
+    }
+
+    fn load(&mut self, partition: &str) -> Result<()> {
+        if self.partitions.contains_key(partition) {
+            return Ok(());
+        }
+        let slices = match self.setup.looks_up() || self.setup.fills_small_files() {
+            true => self.setup.view.latest_slices(partition)?,
+            false => Vec::new(),
+        };
+        let new_rows = NewRows::new(&self.setup, &self.plan, &slices, &self.busy);
+        let mut candidates = Vec::new();
+        if self.setup.looks_up() {
+            for slice in slices {
+                if let Some(filter) = self.filter(&slice)? {
+                    let busy = self.busy.contains(&group_of(&slice));
+                    candidates.push(Candidate { slice, filter, keys: OnceLock::new(), busy });
+                }
+            }
+        }
+        self.partitions.insert(partition.to_owned(), RoutePartition { candidates, new_rows });
+        Ok(())
+    }
+
+    fn filter(&self, slice: &FileSlice) -> Result<Option<Filter>> {
+        let Some(base) = &slice.base else { return Ok(None) };
+        let storage = self.table.storage();
+        let named = |e: Error| e.with("table", storage.uri()).with("file", &base.path);
+        let reader = BaseFileReader::open(storage.reader(&base.path, base.size)?).map_err(named)?;
+        if reader.rows() == 0 {
+            return Ok(None);
+        }
+        if self.setup.virtual_keys(&self.table).is_none()
+            && let (Some(range), Some(bloom)) = (reader.key_range(), reader.bloom_filter().map_err(named)?)
+        {
+            return Ok(Some(Filter::Bloom(range, Box::new(bloom.clone()))));
+        }
+        Ok(Some(Filter::Hashes(self.key_hashes(slice)?)))
+    }
+}
+
+/// A pending clustering is about to write the records of this group anew: an update there would be lost.
+pub(super) fn busy_group(table: &HudiTable, slice: &FileSlice) -> Error {
+    Error::conflict("the write updates a file group that a pending clustering is about to replace")
+        .with("table", table.storage().uri())
+        .with("partition", &slice.partition)
+        .with("file group", &slice.file_id)
+        .remedy("Finish or roll back the pending clustering first")
+}
