@@ -30,6 +30,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", choices=["lineitem", "flights"], default="lineitem")
     parser.add_argument("--rows", type=int, help="rows of the table (2,000,000 of lineitem, all 336,776 flights)")
     parser.add_argument("--update-share", type=float, default=0.1, help="rows that change; 1 %% new ones come on top")
+    parser.add_argument(
+        "--change-all", action="store_true", help="a change alters all columns that can change, not a few"
+    )
     parser.add_argument("--peers", type=_peers, default=list(NAMES), help=f"some of {','.join(NAMES)}")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each, after a warm-up")
     parser.add_argument("--cores", type=int, default=2)
@@ -46,7 +49,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     CACHE.mkdir(parents=True, exist_ok=True)
     with console.status("data") as status:
-        data = dataset.load(given.data, given.rows, given.update_share, CACHE)
+        data = dataset.load(given.data, given.rows, given.update_share, CACHE, change_all=given.change_all)
         with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE, ignore_cleanup_errors=True) as scratch:
             # Tables are made anew each time: a table of an older build must not be what is measured.
             tables = Path(scratch) / "tables"

@@ -96,7 +96,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 _DEFAULT_ROWS = {"lineitem": 2_000_000, "flights": 336_776}
 
 
-def load(name: str, rows: int | None, share: float, folder: Path) -> DataSet:
+def load(name: str, rows: int | None, share: float, folder: Path, *, change_all: bool = False) -> DataSet:
     """Gives a data set; makes it when it is not there yet.
 
     Args:
@@ -104,23 +104,25 @@ def load(name: str, rows: int | None, share: float, folder: Path) -> DataSet:
         rows: Rows of the table; None for the usual number.
         share: Rows of it that change.
         folder: Where data sets are kept.
+        change_all: Whether a change alters every column but those of key, partition and time; else a few.
     """
     count = rows or _DEFAULT_ROWS[name]
-    place = folder / f"{name}-{count}-{share}"
+    place = folder / f"{name}-{count}-{share}{'-all' if change_all else ''}-2"
     described = place / "dataset.json"
     if not described.exists():
         place.mkdir(parents=True, exist_ok=True)
-        made = _make(name, count, share, place)
+        made = _make(name, count, share, place, change_all)
         described.write_text(json.dumps(asdict(made), indent=2))
     return data_set(json.loads(described.read_text()))
 
 
-def _make(name: str, rows: int, share: float, place: Path) -> DataSet:
+def _make(name: str, rows: int, share: float, place: Path, change_all: bool) -> DataSet:
     shape = _SHAPES[name]
     source = place / "source.parquet"
     origin = _lineitem(rows, source) if name == "lineitem" else _flights(rows, source)
-    origin += "; event_time, in seconds, is ours"
     columns: dict[str, str] = shape["columns"]
+    change = _change_all(shape) if change_all else shape["change"]
+    origin += f"; event_time, in seconds, is ours; a change alters {len(change)} columns"
     keys = ", ".join(shape["keys"])
     db = connect()
     typed = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in columns.items())
@@ -136,8 +138,8 @@ def _make(name: str, rows: int, share: float, place: Path) -> DataSet:
         _copy(db, f"SELECT {', '.join(columns)} FROM numbered WHERE {where} ORDER BY number", target)
         base.append(str(target))
     updates = place / "updates.parquet"
-    changed = _rewritten(columns, shape["change"])
-    new = _rewritten(columns, {**shape["change"], **shape["new"]})
+    changed = _rewritten(columns, change)
+    new = _rewritten(columns, {**change, **shape["new"]})
     every = "floor((number + 1) * {0}) > floor(number * {0})"
     db.execute(
         f"CREATE TABLE updates AS "
@@ -161,6 +163,17 @@ def _make(name: str, rows: int, share: float, place: Path) -> DataSet:
         base=tuple(base),
         updates=str(updates),
     )
+
+
+def _change_all(shape: dict[str, Any]) -> dict[str, str]:
+    def other(column: str, kind: str) -> str:
+        if kind == "VARCHAR":
+            return f"reverse({column}) || '.'"
+        return f"{column} + INTERVAL 1 DAY" if kind == "DATE" else f"{column} + 1"
+
+    fixed = {*shape["keys"], shape["partition"], shape["ordering"]}
+    every = {column: other(column, kind) for column, kind in shape["columns"].items() if column not in fixed}
+    return {**every, shape["ordering"]: shape["change"][shape["ordering"]]}
 
 
 def _rewritten(columns: dict[str, str], change: dict[str, str]) -> str:

@@ -29,6 +29,9 @@ pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
 pub use spill::{SpillOptions, spill};
 
+/// Folders that are listed at a time.
+const LISTINGS: usize = 16;
+
 /// A file as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMeta {
@@ -198,13 +201,33 @@ impl Storage {
 
     /// All files below a folder, sorted by path.
     pub fn list_recursive(&self, folder: &str) -> Result<Vec<FileMeta>> {
-        let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
-        let found = block_on(self.store.list(key.as_ref()).try_collect::<Vec<_>>());
-        let found = match found {
-            Err(e) if nothing_there(&e) => return Ok(Vec::new()),
-            other => other.map_err(|e| self.error(folder, "listing", e))?,
+        self.list_all_recursive(std::slice::from_ref(&folder))
+    }
+
+    /// All files below some folders, sorted by path; several folders are listed at a time.
+    pub fn list_all_recursive(&self, folders: &[impl AsRef<str>]) -> Result<Vec<FileMeta>> {
+        let mut keys = Vec::with_capacity(folders.len());
+        for folder in folders.iter().map(AsRef::as_ref) {
+            let all = folder.is_empty() && self.prefix.as_ref().is_empty();
+            keys.push((folder, if all { None } else { Some(self.key(folder)?) }));
+        }
+        let list = |(folder, key): (&str, Option<Path>)| {
+            let (store, folder) = (self.store.clone(), folder.to_owned());
+            async move {
+                let found = store.list(key.as_ref()).try_collect::<Vec<_>>().await;
+                (folder, found)
+            }
         };
-        let mut files: Vec<FileMeta> = found.iter().map(|o| self.file_meta(o)).collect();
+        let listings = futures::stream::iter(keys.into_iter().map(list)).buffered(LISTINGS).collect::<Vec<_>>();
+        let listings = block_on(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
+        let mut files = Vec::new();
+        for (folder, found) in listings {
+            match found {
+                Err(e) if nothing_there(&e) => {}
+                Err(e) => return Err(self.error(&folder, "listing", e)),
+                Ok(objects) => files.extend(objects.iter().map(|o| self.file_meta(o))),
+            }
+        }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
     }

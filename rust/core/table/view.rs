@@ -73,9 +73,8 @@ impl TableView {
             }
         };
         add(top.files);
-        for folder in top.folders.iter().filter(|f| f.as_str() != META_FOLDER) {
-            add(self.storage.list_recursive(folder)?);
-        }
+        let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
+        add(self.storage.list_all_recursive(&below)?);
         folders.retain(|_, files| files.iter().any(|f| is_partition_metadata(f.name())));
         Ok(folders)
     }

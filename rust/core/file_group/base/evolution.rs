@@ -108,7 +108,7 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
         | (Date32 | Decimal128(_, _), Utf8)
         | (DataType::LargeUtf8 | DataType::Utf8View, Utf8)
         | (DataType::LargeBinary | DataType::BinaryView, Binary)
-        | (Utf8, Binary) => exact_cast(array, target),
+        | (DataType::FixedSizeBinary(_) | Utf8, Binary) => exact_cast(array, target),
         (Float32, Float64) => Ok(Arc::new(float_to_double(array))),
         (Float32, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float32Type>().iter().map(|v| v.map(java_float))))),
         (Float64, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float64Type>().iter().map(|v| v.map(java_double))))),

@@ -168,9 +168,8 @@ fn touched_partitions(storage: &Storage, timeline: &Timeline, failed: &Instant) 
 fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
     let top = storage.list("")?;
     let mut files = top.files;
-    for folder in top.folders.iter().filter(|f| f.as_str() != META_FOLDER) {
-        files.extend(storage.list_recursive(folder)?);
-    }
+    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
+    files.extend(storage.list_all_recursive(&below)?);
     Ok(files)
 }
 

@@ -45,9 +45,8 @@ pub(super) fn list(storage: &Storage) -> Result<Listing> {
     let top = storage.list("")?;
     let mut listing = Listing::new();
     let mut files = top.files;
-    for folder in top.folders.iter().filter(|f| f.as_str() != META_FOLDER) {
-        files.extend(storage.list_recursive(folder)?);
-    }
+    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
+    files.extend(storage.list_all_recursive(&below)?);
     for file in files {
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         listing.entry(folder.to_owned()).or_default().push(file);
