@@ -1,6 +1,7 @@
-//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters.
+//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, Java's numbers.
 
 pub mod avro;
 pub mod bloom;
 pub mod instant;
+pub mod java;
 pub mod properties;
