@@ -4,4 +4,5 @@
 mod failing_store;
 mod small_table;
 
+mod archiving;
 mod crash_at_every_call;

@@ -12,6 +12,7 @@ use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::services::archive::archive;
 use crate::services::clean::clean;
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -116,6 +117,10 @@ pub fn after_commit(table: &HudiTable) -> Result<()> {
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
         clean(table, &drop_metadata_table)
             .map_err(|e| Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e))?;
+    }
+    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
+        archive(table)
+            .map_err(|e| Error::new(e.kind(), "the write was committed, but archiving after it failed").caused_by(e))?;
     }
     Ok(())
 }
