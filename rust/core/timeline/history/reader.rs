@@ -7,6 +7,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
 
+use super::archive_v1::{self, Bodies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Layout};
 use crate::storage::{Storage, optional};
@@ -77,7 +78,8 @@ impl<'a> HistoryReader<'a> {
     /// Archived instants with `since <= requested <= until`, by requested time, each once.
     pub fn read(&self, since: Option<&str>, until: Option<&str>, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
         if self.config.layout == Layout::V1 {
-            return self.refuse_archive_of_version_6();
+            let bodies = Bodies { metadata: mode != LoadMode::Action, plan: mode == LoadMode::Full };
+            return archive_v1::read(self.storage, &self.config.history_folder, since, until, bodies);
         }
         // A compaction of the history may remove files between the manifest and the read: then read the new manifest.
         let mut attempts = 0;
@@ -88,16 +90,6 @@ impl<'a> HistoryReader<'a> {
                 other => return other,
             }
         }
-    }
-
-    fn refuse_archive_of_version_6(&self) -> Result<Vec<HistoryEntry>> {
-        let archived = self.storage.list(&self.config.history_folder)?.files;
-        if archived.iter().any(|f| f.name().starts_with(".commits_.archive")) {
-            return Err(Error::unsupported("the archived timeline of a version 6 table cannot be read yet")
-                .with("table", self.storage.uri())
-                .remedy("Ask for a range that lies on the active timeline"));
-        }
-        Ok(Vec::new())
     }
 
     fn read_once(&self, since: Option<&str>, until: Option<&str>, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
