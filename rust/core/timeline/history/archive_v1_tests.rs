@@ -212,7 +212,7 @@ fn a_block_that_was_cut_off_is_passed_over() {
 
 #[test]
 fn the_schema_is_that_of_hudi() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.log");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.hudi_log");
     let file = LogFile::new(bytes::Bytes::from(std::fs::read(path).unwrap()));
     let block = file.blocks().next().unwrap().unwrap();
     let theirs: serde_json::Value = serde_json::from_str(AvroRecords::schema(&block).unwrap()).unwrap();
@@ -235,7 +235,7 @@ proptest! {
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         keep in any::<prop::sample::Index>(),
     ) {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.log");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.hudi_log");
         let mut bytes = std::fs::read(path).unwrap();
         for (at, byte) in edits {
             let at = at.index(bytes.len());
