@@ -92,23 +92,44 @@ class Timeline:
         ]
 
     def metadata(self, instant: Instant | str) -> dict[str, Any]:
-        """Reads the plan or the metadata of an action.
+        """Reads the metadata of a completed action, or what the file of a pending one holds.
 
         Args:
-            instant: The action, or its requested time; of several actions with that time, the first.
+            instant: The action, archived or not, or its requested time; of several actions with that time, the first.
 
         Returns:
             The content of its file with Hudi's field names; empty when the file is.
 
         Raises:
-            InvalidOptionError: There is no such action on the active timeline.
+            InvalidOptionError: There is no such action, neither on the active timeline nor in the history.
             CorruptFileError: The file cannot be decoded.
         """
-        if isinstance(instant, str):
-            found = self.instants(since=instant, until=instant)
-            if not found:
-                message = f"there is no instant {instant} on the active timeline"
-                raise InvalidOptionError(message)
-            instant = found[0]
-        text = self._native.metadata(instant.requested, instant.action, instant.state, instant.completed)
+        one = self._find(instant)
+        text = self._native.metadata(one.requested, one.action, one.state, one.completed)
         return json.loads(text) or {}
+
+    def plan(self, instant: Instant | str) -> dict[str, Any]:
+        """Reads what an action set out to do: the files to clean, to compact, to cluster, to roll back.
+
+        Args:
+            instant: The action, archived or not, or its requested time; of several actions with that time, the first.
+
+        Returns:
+            The plan with Hudi's field names; empty for an action without one, such as a commit, and for rollbacks that
+            are archived, which go without.
+
+        Raises:
+            InvalidOptionError: There is no such action, neither on the active timeline nor in the history.
+            CorruptFileError: The file cannot be decoded.
+        """
+        one = self._find(instant)
+        return json.loads(self._native.plan(one.requested, one.action)) or {}
+
+    def _find(self, instant: Instant | str) -> Instant:
+        if isinstance(instant, Instant):
+            return instant
+        found = self.instants(since=instant, until=instant) or self.instants(since=instant, until=instant, history=True)
+        if not found:
+            message = f"there is no instant {instant} on the timeline or in its history"
+            raise InvalidOptionError(message)
+        return found[0]

@@ -192,7 +192,7 @@ impl NativeTable {
         Ok((report.problems.into_iter().map(row).collect(), report.checked))
     }
 
-    /// The body of an instant as JSON text.
+    /// The body of an instant as JSON text; of a completed one also when it is archived.
     fn metadata(
         &self,
         py: Python<'_>,
@@ -201,15 +201,34 @@ impl NativeTable {
         state: &str,
         completed: Option<String>,
     ) -> PyResult<String> {
-        let parsed = Action::parse(action).zip(state_of(state));
-        let (action, state) = parsed.ok_or_else(|| to_py(hoodoo::Error::invalid_option("no such action or state")))?;
-        let instant = Instant { requested: requested.to_owned(), action, state, completed };
+        let instant = instant_of(requested, action, state, completed)?;
         let json = py.detach(|| {
-            let timeline = self.table.timeline()?;
-            commit_metadata::read_as_json(self.table.storage(), &timeline, &instant)
+            let (storage, timeline) = (self.table.storage(), self.table.timeline()?);
+            let wanted = instant.action.completed_as();
+            let is_it = |i: &Instant| i.requested == instant.requested && i.action.completed_as() == wanted;
+            if instant.is_completed() && !timeline.instants().iter().any(is_it) {
+                return commit_metadata::read_archived_as_json(storage, timeline.config(), &instant);
+            }
+            commit_metadata::read_as_json(storage, &timeline, &instant)
         });
         Ok(json.map_err(to_py)?.to_string())
     }
+
+    /// The plan of an action as JSON text, also when it is archived.
+    fn plan(&self, py: Python<'_>, requested: &str, action: &str) -> PyResult<String> {
+        let instant = instant_of(requested, action, State::Requested.name(), None)?;
+        let json = py.detach(|| {
+            let timeline = self.table.timeline()?;
+            commit_metadata::read_plan_as_json(self.table.storage(), &timeline, &instant)
+        });
+        Ok(json.map_err(to_py)?.to_string())
+    }
+}
+
+fn instant_of(requested: &str, action: &str, state: &str, completed: Option<String>) -> PyResult<Instant> {
+    let parsed = Action::parse(action).zip(state_of(state));
+    let (action, state) = parsed.ok_or_else(|| to_py(hoodoo::Error::invalid_option("no such action or state")))?;
+    Ok(Instant { requested: requested.to_owned(), action, state, completed })
 }
 
 fn state_of(name: &str) -> Option<State> {
