@@ -211,6 +211,19 @@ fn a_block_that_was_cut_off_is_passed_over() {
 }
 
 #[test]
+fn an_archive_of_hudi_can_be_cut_anywhere() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.hudi_log");
+    let bytes = std::fs::read(path).unwrap();
+    let s = store();
+    let mut counts = Vec::new();
+    for cut in (0..bytes.len()).step_by(61).chain([bytes.len()]) {
+        s.replace("h/.commits_.archive.1_1-0-1", bytes[..cut].to_vec()).unwrap();
+        counts.push(read_all(&s).unwrap().len());
+    }
+    assert!(counts.is_sorted() && counts.first() == Some(&0) && counts.last() == Some(&2), "{counts:?}");
+}
+
+#[test]
 fn the_schema_is_that_of_hudi() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs/v6_archive.hudi_log");
     let file = LogFile::new(bytes::Bytes::from(std::fs::read(path).unwrap()));
