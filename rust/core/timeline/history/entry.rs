@@ -57,6 +57,12 @@ impl LoadMode {
         }
     }
 
+    /// Places of the columns in a history file's schema.
+    pub(super) fn columns_of_file(self) -> Vec<usize> {
+        let places = FILE_SCHEMA.fields().iter().enumerate();
+        places.filter(|(_, f)| self.columns().contains(&f.name().as_str())).map(|(at, _)| at).collect()
+    }
+
     /// The columns as a schema.
     pub fn schema(self) -> SchemaRef {
         let wanted = |f: &&Arc<Field>| self.columns().contains(&f.name().as_str());

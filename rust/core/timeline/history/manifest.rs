@@ -112,6 +112,11 @@ impl HistoryFolder {
         &self.storage
     }
 
+    /// Its path.
+    pub fn folder(&self) -> &str {
+        &self.folder
+    }
+
     /// Path of a file in it.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)

@@ -7,9 +7,10 @@
 //! | `<minT>_<maxT>_<level>.parquet` | rows of archived instants: times, action, metadata, plan, version |
 //!
 //! Archiving adds a file of level 0; when a level has as many files as `hoodie.timeline.compaction.batch.size` says,
-//! the oldest become one file of the next level. Format and behaviour are Hudi's (`LSMTimelineWriter`,
+//! the oldest become one file of the next level. (Layout 1 has log files in its place: [`archive_v1`].) Format and behaviour are Hudi's (`LSMTimelineWriter`,
 //! `ArchivedTimelineLoaderV2`); files of either are read by both.
 
+mod archive_v1;
 mod compactor;
 mod entry;
 mod file;

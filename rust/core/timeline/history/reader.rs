@@ -7,7 +7,8 @@ use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
-use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, texts};
+use super::archive_v1;
+use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, texts, to_batch};
 use super::file::OpenFile;
 use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
 use super::overlap::{self, Light};
@@ -50,7 +51,10 @@ impl HistoryReader {
     /// `Corrupt` for files that are damaged or not what they should be; `Storage`. While streaming too.
     pub fn scan(&self, range: TimeRange, mode: LoadMode) -> Result<HistoryStream> {
         let batches = match self.layout {
-            Layout::V1 => self.refuse_archive_of_version_6(mode)?,
+            Layout::V1 => {
+                let entries = archive_v1::read(self.folder.storage(), self.folder.folder(), &range, mode)?;
+                BatchStream::of_batches(mode.schema(), vec![to_batch(&entries)?.project(&mode.columns_of_file())?])
+            }
             Layout::V2 => retrying(|| self.open(&range, mode))?,
         };
         Ok(HistoryStream { reader: self.clone(), schema: mode.schema(), mode, range, batches, attempts: 0 })
@@ -82,17 +86,6 @@ impl HistoryReader {
             found.extend(entries(&batch?)?);
         }
         Ok(found)
-    }
-
-    fn refuse_archive_of_version_6(&self, mode: LoadMode) -> Result<BatchStream> {
-        let storage = self.folder.storage();
-        let archived = storage.list(self.folder.path("").trim_end_matches('/'))?.files;
-        if archived.iter().any(|f| f.name().starts_with(".commits_.archive")) {
-            return Err(Error::unsupported("the archived timeline of a version 6 table cannot be read yet")
-                .with("table", storage.uri())
-                .remedy("Ask for a range that lies on the active timeline"));
-        }
-        Ok(BatchStream::of_batches(mode.schema(), Vec::new()))
     }
 
     /// The current version, with what it is made of.
