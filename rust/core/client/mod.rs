@@ -61,7 +61,10 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
 
 /// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
 fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
-    if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
+    // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
+    if error.kind() == ErrorKind::Lock {
+        tracing::warn!("the write had no lock and is left for the next writer to roll back");
+    } else if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     Err(error.with("table", table.storage().uri()))
@@ -73,7 +76,7 @@ fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
     check_writable(&table)?;
     {
         let writer = table.timeline_writer()?;
-        let _held = writer.lock().acquire();
+        let _held = writer.lock().acquire()?;
         TableConfig::finish_update(table.storage())?;
         for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
             table.storage().remove_unfinished(folder)?;

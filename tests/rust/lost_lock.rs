@@ -1,0 +1,139 @@
+//! A lock that is taken away while a write publishes stops the write; the next one cleans up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use hoodoo::ErrorKind;
+use hoodoo::format::instant::Action;
+use hoodoo::table::HudiTable;
+use hoodoo::timeline::Clock;
+use hoodoo::write::Operation;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+
+use crate::hooked_store::{HookedStore, Request};
+use crate::small_table::{self, Ticking};
+
+const LOCK: &str = "small/.hoodie/.locks/table_lock.json";
+const TIMELINE: &str = "small/.hoodie/timeline";
+const PROVIDER: &str = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider";
+
+/// The clock of all tests, put on by a while.
+#[derive(Default)]
+struct Ahead(AtomicI64);
+
+impl Clock for Ahead {
+    fn now_ms(&self) -> i64 {
+        Ticking::shared().now_ms() + self.0.load(Ordering::SeqCst)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        Ticking::shared().sleep(duration);
+    }
+}
+
+fn open(store: Arc<dyn ObjectStore>, name: &str, clock: Arc<dyn Clock>) -> HudiTable {
+    let locked: BTreeMap<String, String> = [
+        ("hoodie.write.lock.provider", PROVIDER),
+        ("hoodie.write.lock.wait_time_ms", "2000"),
+        ("hoodie.write.lock.client.num_retries", "0"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    small_table::open(small_table::storage(store, name), clock).unwrap().with_options(&locked).unwrap()
+}
+
+fn put(store: &InMemory, content: &str) {
+    block_on(store.put(&Path::from(LOCK), content.to_owned().into())).unwrap();
+}
+
+fn has(store: &InMemory, what: impl Fn(&str) -> bool) -> bool {
+    let folder = Path::from(TIMELINE);
+    let found = block_on(store.list_with_delimiter(Some(&folder))).unwrap();
+    found.objects.iter().any(|o| what(o.location.filename().unwrap()))
+}
+
+/// Does `harm` when the second write has the lock to complete its instant, and looks at what comes of it.
+fn loses_the_lock(name: &str, harm: impl Fn(&InMemory, &Ahead) + Send + Sync + 'static) {
+    let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
+    small_table::create(small_table::storage(store.clone(), name), clock.clone()).unwrap();
+    let table = open(store.clone(), name, clock.clone());
+    small_table::write(&table, Operation::Insert, &[("a", 1, "p", "first")]).unwrap();
+    let before = small_table::read(&table);
+
+    let harmed = Arc::new(AtomicBool::new(false));
+    let (behind, time, done) = (store.clone(), clock.clone(), harmed.clone());
+    let hook = Box::new(move |request, path: &str| {
+        // The commit is inflight, and its end begins with a look at the timeline under the lock.
+        let ends = request == Request::List
+            && path == TIMELINE
+            && has(&behind, |n| n.ends_with(".inflight") && !has_completed(&behind, n));
+        if ends && is_held(&behind) && !done.swap(true, Ordering::SeqCst) {
+            harm(&behind, &time);
+        }
+    });
+    let harmful = open(Arc::new(HookedStore::new(store.clone(), hook)), name, clock.clone());
+    let error = small_table::write(&harmful, Operation::Upsert, &[("a", 2, "p", "second")]).unwrap_err();
+    assert!(harmed.load(Ordering::SeqCst));
+    assert_eq!(error.kind(), ErrorKind::Lock, "{error}");
+    assert!(error.is_retryable() && error.message().contains("lost"), "{error}");
+    assert_eq!(small_table::read(&table), before);
+    assert_eq!(table.timeline().unwrap().pending().count(), 1);
+
+    put(&store, r#"{"expired":true,"validUntil":0,"owner":"other"}"#);
+    small_table::write(&table, Operation::Upsert, &[("a", 3, "p", "third")]).unwrap();
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "third".to_owned())]);
+    let timeline = table.timeline().unwrap();
+    assert_eq!((timeline.pending().count(), timeline.completed(Action::Rollback).count()), (0, 1));
+    assert_eq!(hoodoo::services::verify::verify(&table).unwrap().problems.len(), 0);
+}
+
+fn has_completed(store: &InMemory, inflight: &str) -> bool {
+    let requested = inflight.split('.').next().unwrap();
+    has(store, |name| name.starts_with(&format!("{requested}_")))
+}
+
+fn is_held(store: &InMemory) -> bool {
+    let content = block_on(async { store.get(&Path::from(LOCK)).await.unwrap().bytes().await.unwrap() });
+    String::from_utf8_lossy(&content).contains(r#""expired":false"#)
+}
+
+#[test]
+fn another_takes_it() {
+    loses_the_lock("taken", |store, _| put(store, r#"{"expired":false,"validUntil":99999999999999,"owner":"other"}"#));
+}
+
+#[test]
+fn its_file_is_deleted() {
+    loses_the_lock("deleted", |store, _| block_on(store.delete(&Path::from(LOCK))).unwrap());
+}
+
+#[test]
+fn its_lease_runs_out() {
+    loses_the_lock("ran-out", |_, clock| {
+        clock.0.fetch_add(300_001, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn a_request_that_is_sent_twice_is_no_clash() {
+    let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
+    let repeating: Arc<dyn ObjectStore> = Arc::new(HookedStore::repeating(store.clone()));
+    small_table::create(small_table::storage(repeating.clone(), "twice"), clock.clone()).unwrap();
+    let table = open(repeating, "twice", clock.clone());
+    for (ts, value) in [(1, "one"), (2, "two"), (3, "three")] {
+        small_table::write(&table, Operation::Upsert, &[("a", ts, "p", value)]).unwrap();
+        assert_eq!(small_table::read(&table), [("a".to_owned(), value.to_owned())]);
+    }
+    assert!(!is_held(&store));
+    let problems = hoodoo::services::verify::verify(&table).unwrap().problems;
+    assert!(problems.is_empty(), "{problems:?}");
+    // What somebody else created is a clash, though it has the same content.
+    let storage = small_table::storage(Arc::new(HookedStore::repeating(store)), "twice");
+    storage.create("x", "same").unwrap();
+    assert_eq!(storage.create("x", "same").unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
