@@ -147,9 +147,6 @@ impl Storage {
             object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => {
                 Error::unsupported(format!("{doing}: this storage cannot do it"))
             }
-            e if versioned::is_transient(e) => Error::storage(format!("{doing} failed, for a passing reason"))
-                .remedy("Try again; the storage was overloaded or could not be reached, after several tries")
-                .transient(),
             _ if self.is_local() => Error::storage(format!("{doing} failed"))
                 .remedy("Check that the storage can be reached, is writable and has room"),
             _ => Error::storage(format!("{doing} failed")).remedy(
@@ -157,6 +154,7 @@ impl Storage {
                  in storage_options or in the environment",
             ),
         };
+        let error = if versioned::is_transient(&e) { error.transient() } else { error };
         let error = error.with("table", &self.uri);
         let error = if path.is_empty() { error } else { error.with("file", path) };
         match e {
