@@ -176,7 +176,7 @@ def test_the_lock_of_a_killed_writer_is_free_when_its_lease_has_run_out(place: P
     assert time.time() * 1000 > until + 500
     assert place.values() == {"a": "first", "b": "of the heir"}
     states = [(i.action, i.state) for i in place.table.timeline.instants() if i.action != "commit"]
-    assert states == [("rollback", "completed")]
+    assert states == [("rollback", "COMPLETED")]
 
 
 @pytest.mark.s3

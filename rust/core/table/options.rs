@@ -180,6 +180,7 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
     harmless("hoodie.write.lock.conflict.resolution.strategy"),
     harmless("_hoodie.time.generator.reuse.enable"),
+    harmless("hoodie.auto.adjust.lock.configs"),
 ];
 
 /// Options as a job gives them, checked.

@@ -202,4 +202,17 @@ mod tests {
         let g = TimeGenerator::new(Arc::new(Stuck), TimeZone::Utc, 1);
         assert!(g.generate(Some("20990101000000000")).is_err());
     }
+
+    #[test]
+    fn a_clock_that_is_behind_by_no_more_than_the_skew_is_waited_for() {
+        let machines = |skew| TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, skew).for_several_machines();
+        let ahead = |ms| format_instant(SystemClock.now_ms() + ms, TimeZone::Utc);
+        let after = ahead(30);
+        assert!(machines(100).generate(Some(&after)).unwrap() > after);
+        let begun = std::time::Instant::now();
+        let e = machines(10).generate(Some(&ahead(60_000))).unwrap_err();
+        assert_eq!(e.kind(), crate::error::ErrorKind::Lock);
+        assert!(e.to_string().contains("skew=10 ms"), "{e}");
+        assert!(begun.elapsed() < LONGEST_WAIT);
+    }
 }

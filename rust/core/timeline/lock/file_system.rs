@@ -7,7 +7,7 @@
 //! lost, and it is left to Hudi.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -69,8 +69,11 @@ impl FileSystemLock {
 
     /// Hudi leaves the file empty; whatever another writer says in it is worth repeating.
     fn describe(&self, age_ms: i64) -> String {
-        let said = std::fs::read(&self.file).unwrap_or_default();
-        let said = String::from_utf8_lossy(said.get(..said.len().min(200)).unwrap_or_default()).trim().to_owned();
+        let mut said = Vec::new();
+        if let Ok(file) = File::open(&self.file) {
+            let _ = file.take(200).read_to_end(&mut said);
+        }
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
         let who = if said.is_empty() { "a writer that does not give its name".to_owned() } else { said };
         format!("{who}, for {} s", age_ms.max(0) / 1000)
     }
