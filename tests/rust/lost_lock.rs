@@ -122,6 +122,44 @@ fn its_lease_runs_out() {
 }
 
 #[test]
+fn a_commit_stands_though_the_lock_for_cleaning_is_not_to_be_had() {
+    let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
+    small_table::create(small_table::storage(store.clone(), "cleaning"), clock.clone()).unwrap();
+    let table = open(store.clone(), "cleaning", clock.clone());
+    // Of the two versions before the newest commit, the older one is cleaned.
+    small_table::write(&table, Operation::Insert, &[("a", 0, "p", "zero")]).unwrap();
+    small_table::write(&table, Operation::Upsert, &[("a", 1, "p", "one")]).unwrap();
+    let commits = table.timeline().unwrap().completed(Action::Commit).count();
+    let met = Arc::new(AtomicI64::new(0));
+    let (behind, tries) = (store.clone(), met.clone());
+    let hook = Box::new(move |request, path: &str| {
+        let folder = Path::from(TIMELINE);
+        let listed = || block_on(behind.list_with_delimiter(Some(&folder))).unwrap().objects;
+        let completed = |name: &str| name.contains('_') && name.ends_with(".commit");
+        match (request, path) {
+            (Request::List, TIMELINE) if !is_held(&behind) => {
+                let now = listed().iter().filter(|o| completed(o.location.filename().unwrap())).count();
+                if now == commits + 1 {
+                    put(&behind, r#"{"expired":false,"validUntil":99999999999999,"owner":"other"}"#);
+                }
+            }
+            (Request::Get, LOCK) if is_held(&behind) => {
+                tries.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    });
+    let watched = open(Arc::new(HookedStore::new(store.clone(), hook)), "cleaning", clock);
+    small_table::write(&watched, Operation::Upsert, &[("a", 2, "p", "two")]).unwrap();
+    assert!(met.load(Ordering::SeqCst) > 0, "there was nothing to clean");
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "two".to_owned())]);
+    assert_eq!(table.timeline().unwrap().completed(Action::Clean).count(), 0);
+    put(&store, r#"{"expired":true,"validUntil":0,"owner":"other"}"#);
+    small_table::write(&table, Operation::Upsert, &[("a", 3, "p", "three")]).unwrap();
+    assert_eq!(table.timeline().unwrap().completed(Action::Clean).count(), 1);
+}
+
+#[test]
 fn a_request_that_is_sent_twice_is_no_clash() {
     let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
     let repeating: Arc<dyn ObjectStore> = Arc::new(HookedStore::repeating(store.clone()));

@@ -63,7 +63,7 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
 fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
     // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
     if error.kind() == ErrorKind::Lock {
-        tracing::warn!("the write had no lock and is left for the next writer to roll back");
+        tracing::warn!("without the table lock, what the write left stays for the next writer to roll back");
     } else if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
@@ -116,11 +116,18 @@ pub fn abort_distributed(table: &HudiTable) -> Result<()> {
 /// Inline services after a commit.
 pub fn after_commit(table: &HudiTable) -> Result<()> {
     let options = table.options();
-    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
-        clean(table, &drop_metadata_table)
-            .map_err(|e| Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e))?;
+    if !options.flag("hoodie.table.services.enabled", true)? || !options.flag("hoodie.clean.automatic", true)? {
+        return Ok(());
     }
-    Ok(())
+    match clean(table, &drop_metadata_table) {
+        Ok(_) => Ok(()),
+        // Another writer has the lock. An error that asks to try again would have the rows written twice.
+        Err(e) if e.kind() == ErrorKind::Lock => {
+            tracing::warn!(table = table.storage().uri(), "cleaning is left for the next write: {e}");
+            Ok(())
+        }
+        Err(e) => Err(Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e)),
+    }
 }
 
 /// The operation of a job that names none: rows without keys are only ever added.

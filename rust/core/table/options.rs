@@ -179,7 +179,6 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.write.auto.upgrade"),
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
     harmless("hoodie.write.lock.conflict.resolution.strategy"),
-    harmless("_hoodie.time.generator.reuse.enable"),
     harmless("hoodie.auto.adjust.lock.configs"),
 ];
 
