@@ -20,8 +20,14 @@ pub enum Request {
     List,
 }
 
-/// Called before a request with its kind and its path.
-pub type Hook = Box<dyn Fn(Request, &str) + Send + Sync>;
+/// Called before a request with its kind and its path; an error is the answer to the request.
+pub type Hook = Box<dyn Fn(Request, &str) -> Result<()> + Send + Sync>;
+
+/// What is answered by a server that has too much to do.
+pub fn overloaded() -> object_store::Error {
+    let source = "Server returned non-2xx status code: 503 Service Unavailable: ".into();
+    object_store::Error::Generic { store: "hooked", source }
+}
 
 pub struct HookedStore {
     inner: Arc<InMemory>,
@@ -36,7 +42,7 @@ impl HookedStore {
     }
 
     pub fn repeating(inner: Arc<InMemory>) -> Self {
-        Self { inner, before: Box::new(|_, _| {}), repeat: true }
+        Self { inner, before: Box::new(|_, _| Ok(())), repeat: true }
     }
 }
 
@@ -55,7 +61,7 @@ impl std::fmt::Display for HookedStore {
 #[async_trait]
 impl ObjectStore for HookedStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
-        (self.before)(Request::Put, location.as_ref());
+        (self.before)(Request::Put, location.as_ref())?;
         if self.repeat {
             self.inner.put_opts(location, payload.clone(), opts.clone()).await?;
         }
@@ -67,7 +73,7 @@ impl ObjectStore for HookedStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        (self.before)(Request::Get, location.as_ref());
+        (self.before)(Request::Get, location.as_ref())?;
         self.inner.get_opts(location, options).await
     }
 
@@ -84,12 +90,14 @@ impl ObjectStore for HookedStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        (self.before)(Request::List, prefix.map_or("", Path::as_ref));
-        self.inner.list(prefix)
+        match (self.before)(Request::List, prefix.map_or("", Path::as_ref)) {
+            Ok(()) => self.inner.list(prefix),
+            Err(e) => futures::stream::iter([Err(e)]).boxed(),
+        }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        (self.before)(Request::List, prefix.map_or("", Path::as_ref));
+        (self.before)(Request::List, prefix.map_or("", Path::as_ref))?;
         self.inner.list_with_delimiter(prefix).await
     }
 

@@ -15,7 +15,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::hooked_store::{HookedStore, Request};
+use crate::hooked_store::{HookedStore, Request, overloaded};
 use crate::small_table::{self, Ticking};
 
 const LOCK: &str = "small/.hoodie/.locks/table_lock.json";
@@ -59,6 +59,21 @@ fn has(store: &InMemory, what: impl Fn(&str) -> bool) -> bool {
 
 /// Does `harm` when the second write has the lock to complete its instant, and looks at what comes of it.
 fn loses_the_lock(name: &str, harm: impl Fn(&InMemory, &Ahead) + Send + Sync + 'static) {
+    write_fails(name, move |store, clock, request, path| {
+        // The end of a commit begins with a look at the timeline under the lock.
+        if request == Request::List && path == TIMELINE && is_inflight(store) && is_held(store) {
+            harm(store, clock);
+            return Some(Ok(()));
+        }
+        None
+    });
+}
+
+/// A write during which `harm` answers one request, and what comes of it. `None`: not yet.
+fn write_fails(
+    name: &str,
+    harm: impl Fn(&InMemory, &Ahead, Request, &str) -> Option<object_store::Result<()>> + Send + Sync + 'static,
+) {
     let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
     small_table::create(small_table::storage(store.clone(), name), clock.clone()).unwrap();
     let table = open(store.clone(), name, clock.clone());
@@ -68,13 +83,12 @@ fn loses_the_lock(name: &str, harm: impl Fn(&InMemory, &Ahead) + Send + Sync + '
     let harmed = Arc::new(AtomicBool::new(false));
     let (behind, time, done) = (store.clone(), clock.clone(), harmed.clone());
     let hook = Box::new(move |request, path: &str| {
-        // The commit is inflight, and its end begins with a look at the timeline under the lock.
-        let ends = request == Request::List
-            && path == TIMELINE
-            && has(&behind, |n| n.ends_with(".inflight") && !has_completed(&behind, n));
-        if ends && is_held(&behind) && !done.swap(true, Ordering::SeqCst) {
-            harm(&behind, &time);
+        if done.load(Ordering::SeqCst) {
+            return Ok(());
         }
+        let answer = harm(&behind, &time, request, path);
+        done.store(answer.is_some(), Ordering::SeqCst);
+        answer.unwrap_or(Ok(()))
     });
     let harmful = open(Arc::new(HookedStore::new(store.clone(), hook)), name, clock.clone());
     let error = small_table::write(&harmful, Operation::Upsert, &[("a", 2, "p", "second")]).unwrap_err();
@@ -99,9 +113,14 @@ fn has_completed(store: &InMemory, inflight: &str) -> bool {
     has(store, |name| name.starts_with(&format!("{requested}_")))
 }
 
+/// Whether a commit is inflight.
+fn is_inflight(store: &InMemory) -> bool {
+    has(store, |name| name.ends_with(".inflight") && !has_completed(store, name))
+}
+
 fn is_held(store: &InMemory) -> bool {
-    let content = block_on(async { store.get(&Path::from(LOCK)).await.unwrap().bytes().await.unwrap() });
-    String::from_utf8_lossy(&content).contains(r#""expired":false"#)
+    let Ok(found) = block_on(store.get(&Path::from(LOCK))) else { return false };
+    String::from_utf8_lossy(&block_on(found.bytes()).unwrap()).contains(r#""expired":false"#)
 }
 
 #[test]
@@ -119,6 +138,42 @@ fn its_lease_runs_out() {
     loses_the_lock("ran-out", |_, clock| {
         clock.0.fetch_add(300_001, Ordering::SeqCst);
     });
+}
+
+/// Whether this is the request by which a commit makes sure, just before it is published, that it has the lock.
+fn makes_sure(store: &InMemory, request: Request, path: &str) -> bool {
+    request == Request::Put && path == LOCK && is_held(store) && is_inflight(store)
+}
+
+#[test]
+fn it_cannot_be_renewed_and_has_not_long_to_go() {
+    write_fails("short", |store, clock, request, path| {
+        makes_sure(store, request, path).then(|| {
+            // Less than a fifth of the lease is left.
+            clock.0.fetch_add(240_001, Ordering::SeqCst);
+            Err(overloaded())
+        })
+    });
+}
+
+#[test]
+fn a_store_that_is_overloaded_for_a_moment_stops_nothing() {
+    let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
+    small_table::create(small_table::storage(store.clone(), "overloaded"), clock.clone()).unwrap();
+    let (behind, requests) = (store.clone(), Arc::new(AtomicI64::new(0)));
+    let (asked, sure) = (requests.clone(), Arc::new(AtomicBool::new(false)));
+    let made_sure = sure.clone();
+    let hook = Box::new(move |request, path: &str| {
+        // Of the requests to the lock every third one fails, and that before publishing.
+        let before_publishing = makes_sure(&behind, request, path) && !made_sure.swap(true, Ordering::SeqCst);
+        let fails = path == LOCK && asked.fetch_add(1, Ordering::SeqCst) % 3 == 0;
+        if before_publishing || fails { Err(overloaded()) } else { Ok(()) }
+    });
+    let table = open(Arc::new(HookedStore::new(store.clone(), hook)), "overloaded", clock);
+    small_table::write(&table, Operation::Insert, &[("a", 1, "p", "one")]).unwrap();
+    assert!(sure.load(Ordering::SeqCst) && requests.load(Ordering::SeqCst) > 10);
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "one".to_owned())]);
+    assert!(!is_held(&store));
 }
 
 #[test]
@@ -148,6 +203,7 @@ fn a_commit_stands_though_the_lock_for_cleaning_is_not_to_be_had() {
             }
             _ => {}
         }
+        Ok(())
     });
     let watched = open(Arc::new(HookedStore::new(store.clone(), hook)), "cleaning", clock);
     small_table::write(&watched, Operation::Upsert, &[("a", 2, "p", "two")]).unwrap();
