@@ -22,16 +22,19 @@ from hoodoo.exceptions import (
 )
 from hoodoo.report import Problem, Report
 from hoodoo.table import FileSlice, Table
-from hoodoo.timeline import Instant, Timeline
+from hoodoo.timeline import ArchiveReport, HeldBack, HistoryCompaction, Instant, Timeline
 from hoodoo.writer import write
 
 __version__ = _native.__version__
 
 __all__ = [
+    "ArchiveReport",
     "Commit",
     "ConflictError",
     "CorruptFileError",
     "FileSlice",
+    "HeldBack",
+    "HistoryCompaction",
     "HudiError",
     "Instant",
     "InvalidOptionError",

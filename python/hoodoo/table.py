@@ -15,7 +15,7 @@ from hoodoo.commit import Commit
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.filters import Filters, native_filter
 from hoodoo.report import Problem, Report
-from hoodoo.timeline import Timeline
+from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
 
 if TYPE_CHECKING:
     import os
@@ -343,6 +343,43 @@ class Table:
         if isinstance(partitions, str):
             partitions = [partitions]
         return Commit.from_native(self._native.write("delete_partition", None, list(partitions)))
+
+    def archive(self, *, dry_run: bool = False) -> ArchiveReport:
+        """Moves old completed actions from the active timeline to the history, as Hudi's archiver does.
+
+        Writes do it by themselves (`hoodie.archive.automatic`). How many actions stay is set by
+        `hoodie.keep.min.commits` (20) and `hoodie.keep.max.commits` (30).
+
+        Args:
+            dry_run: Only say what would go, and what holds the rest back.
+
+        Returns:
+            What was done, and what holds other actions back.
+
+        Raises:
+            InvalidOptionError: Settings that contradict each other.
+            UnsupportedError: The table is of version 6.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-archive/t", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> report = t.archive(dry_run=True)
+            >>> len(report.instants), report.writes, report.keep_max
+            (0, 1, 30)
+        """
+        instants, held, (writes, keep_min, keep_max), files, compacted = self._native.archive(dry_run)
+        return ArchiveReport(
+            instants=tuple(Instant(*row) for row in instants),
+            held_back=tuple(HeldBack(*row) for row in held),
+            writes=writes,
+            keep_min=keep_min,
+            keep_max=keep_max,
+            files=files,
+            files_compacted=compacted,
+            dry_run=dry_run,
+        )
 
     def verify(self) -> Report:
         """Checks every invariant that is known: instants, files, sizes, footers, keys, left-overs.

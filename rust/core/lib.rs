@@ -1,6 +1,6 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
-//! Rooms, each of which may use only the ones above it: `format` and `storage` (nothing of ours), `timeline` and
+//! Rooms, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline` and
 //! `file_group`, `merge` (only `format`), `table`, then `write` and `services`, then `client`.
 
 #![warn(missing_docs)]
@@ -10,6 +10,7 @@ pub mod error;
 pub mod file_group;
 pub mod format;
 pub mod merge;
+pub mod parallel;
 pub mod services;
 pub mod storage;
 pub mod table;

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "rust" / "core"
 PACKAGE = ROOT / "python" / "hoodoo"
 
-BASE = {"format", "storage"}
+BASE = {"format", "storage", "parallel"}
 FILES = BASE | {"timeline", "file_group"}
 TABLE = FILES | {"merge", "metadata_table"}
 # Which rooms each room may use, besides itself and `error`, which is everybody's.
@@ -24,6 +24,7 @@ RUST_EDGES: dict[str, set[str]] = {
     "error": set(),
     "format": set(),
     "storage": set(),
+    "parallel": set(),
     "timeline": BASE,
     "file_group": BASE,
     "merge": {"format"},

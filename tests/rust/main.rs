@@ -5,6 +5,7 @@ mod failing_store;
 mod hooked_store;
 mod small_table;
 
+mod archiving;
 mod crash_at_every_call;
 mod lost_lock;
 mod true_time;

@@ -43,7 +43,7 @@ pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.into_iter().map(|(name, kind)| Field::new(name, kind, true)).collect::<Vec<_>>()))
 }
 
-pub fn options() -> Options {
+fn options(more: &[(String, String)]) -> Options {
     let given = [
         ("hoodie.table.name", "small"),
         ("hoodie.table.recordkey.fields", "id"),
@@ -56,7 +56,8 @@ pub fn options() -> Options {
         // One thread: the n-th call is the same one in each run.
         ("hoodoo.threads", "1"),
     ];
-    Options::new(given.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect::<BTreeMap<_, _>>()).unwrap()
+    let given = given.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned()));
+    Options::new(given.chain(more.iter().cloned()).collect::<BTreeMap<_, _>>()).unwrap()
 }
 
 pub fn storage(store: Arc<dyn ObjectStore>, name: &str) -> Storage {
@@ -64,11 +65,21 @@ pub fn storage(store: Arc<dyn ObjectStore>, name: &str) -> Storage {
 }
 
 pub fn create(storage: Storage, clock: Arc<dyn Clock>) -> Result<HudiTable> {
-    TableSpec { options: &options(), schema: &schema(), keep_schema: true }.create(storage, clock)
+    create_with(storage, clock, &[])
+}
+
+/// The same with more options.
+pub fn create_with(storage: Storage, clock: Arc<dyn Clock>, more: &[(String, String)]) -> Result<HudiTable> {
+    TableSpec { options: &options(more), schema: &schema(), keep_schema: true }.create(storage, clock)
 }
 
 pub fn open(storage: Storage, clock: Arc<dyn Clock>) -> Result<HudiTable> {
-    HudiTable::open_in(storage, options(), clock)
+    open_with(storage, clock, &[])
+}
+
+/// The same with more options.
+pub fn open_with(storage: Storage, clock: Arc<dyn Clock>, more: &[(String, String)]) -> Result<HudiTable> {
+    HudiTable::open_in(storage, options(more), clock)
 }
 
 /// A row: key, ordering value, partition, value.

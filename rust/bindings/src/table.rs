@@ -8,10 +8,12 @@ use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table, ToPyArrow};
 use hoodoo::client;
 use hoodoo::format::instant::{Action, Instant, State};
+use hoodoo::parallel::BatchStream;
 use hoodoo::services::verify::verify;
 use hoodoo::table::options::KEYS;
 use hoodoo::table::scan::ScanRequest;
-use hoodoo::table::{BatchStream, HudiTable, Options, commit_metadata};
+use hoodoo::table::{HudiTable, Options, commit_metadata};
+use hoodoo::timeline::history::{HistoryArrow, HistoryEntry, HistoryReader, LoadMode, TimeRange};
 use hoodoo::write::{Operation, WriteRequest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -174,14 +176,89 @@ impl NativeTable {
     }
 
     /// Archived instants as (requested, completed, action, state).
-    fn history(&self, py: Python<'_>) -> PyResult<Vec<InstantRow>> {
-        use hoodoo::timeline::history::{HistoryReader, LoadMode};
-        let config = self.table.config().timeline();
-        let entries = py.detach(|| HistoryReader::new(self.table.storage(), config).read(None, None, LoadMode::Action));
-        let row = |e: hoodoo::timeline::history::HistoryEntry| {
-            (e.requested, Some(e.completed), e.action.name(), State::Completed.name())
+    #[pyo3(signature = (since=None, until=None))]
+    fn history(&self, py: Python<'_>, since: Option<&str>, until: Option<&str>) -> PyResult<Vec<InstantRow>> {
+        let reader = self.history_reader()?;
+        let entries = py.detach(|| reader.read(since, until, LoadMode::Action)).map_err(to_py)?;
+        Ok(entries.into_iter().map(archived_row).collect())
+    }
+
+    /// The newest archived instants, oldest of them first.
+    fn newest_history(&self, py: Python<'_>, count: usize) -> PyResult<Vec<InstantRow>> {
+        let reader = self.history_reader()?;
+        let entries = py.detach(|| reader.newest(count, LoadMode::Action)).map_err(to_py)?;
+        Ok(entries.into_iter().map(archived_row).collect())
+    }
+
+    /// Archived instants as a stream of Arrow batches with the columns of a mode: time, action, metadata, plan or full.
+    #[pyo3(signature = (mode, since=None, until=None))]
+    fn scan_history<'py>(
+        &self,
+        py: Python<'py>,
+        mode: &str,
+        since: Option<&str>,
+        until: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mode = match mode {
+            "time" => LoadMode::Time,
+            "action" => LoadMode::Action,
+            "metadata" => LoadMode::Metadata,
+            "plan" => LoadMode::Plan,
+            "full" => LoadMode::Full,
+            other => {
+                let error = hoodoo::Error::invalid_option(format!("'{other}' is no set of columns"));
+                return Err(to_py(error.remedy("Use time, action, metadata, plan or full")));
+            }
         };
-        Ok(entries.map_err(to_py)?.into_iter().map(row).collect())
+        let reader = self.history_reader()?;
+        let stream = py.detach(|| reader.scan(TimeRange::closed(since, until), mode)).map_err(to_py)?;
+        let stream: Box<dyn RecordBatchReader + Send> = Box::new(HistoryArrow(stream));
+        stream.into_pyarrow(py)
+    }
+
+    /// Files of the history as (name, bytes, smallest time, largest time, level), and the number of its version.
+    #[allow(clippy::type_complexity)]
+    fn history_files(&self, py: Python<'_>) -> PyResult<(u64, Vec<(String, u64, String, String, u32)>)> {
+        let reader = self.history_reader()?;
+        let snapshot = py.detach(|| reader.snapshot()).map_err(to_py)?;
+        Ok((snapshot.version, snapshot.files.into_iter().map(|f| (f.name, f.size, f.min, f.max, f.level)).collect()))
+    }
+
+    /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
+    /// (writes, keep min, keep max), files written, files compacted).
+    #[allow(clippy::type_complexity)]
+    fn archive(
+        &self,
+        py: Python<'_>,
+        dry_run: bool,
+    ) -> PyResult<(Vec<InstantRow>, Vec<(String, String, &'static str, usize)>, (usize, usize, usize), usize, usize)>
+    {
+        use hoodoo::services::archive;
+        let outcome = py
+            .detach(|| {
+                let table = self.table.reload()?;
+                if dry_run {
+                    let plan = archive::planned(&table)?;
+                    return Ok(archive::ArchiveOutcome { plan, ..Default::default() });
+                }
+                archive::archive(&table)
+            })
+            .map_err(to_py)?;
+        let plan = outcome.plan;
+        let held = plan.held_back.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
+        Ok((
+            plan.instants.iter().map(to_python::instant).collect(),
+            held.collect(),
+            (plan.writes, plan.keep_min, plan.keep_max),
+            outcome.files,
+            outcome.compacted.files,
+        ))
+    }
+
+    /// Compacts the history; answers (levels, files merged, files removed).
+    fn compact_history(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
+        let done = py.detach(|| hoodoo::services::archive::compact_history(&self.table.reload()?)).map_err(to_py)?;
+        Ok((done.levels, done.files, done.removed))
     }
 
     /// Problems as (severity, subject, message, remedy), and how many things of each kind were looked at.
@@ -192,7 +269,7 @@ impl NativeTable {
         Ok((report.problems.into_iter().map(row).collect(), report.checked))
     }
 
-    /// The body of an instant as JSON text.
+    /// The body of an instant as JSON text; of a completed one also when it is archived.
     fn metadata(
         &self,
         py: Python<'_>,
@@ -201,15 +278,45 @@ impl NativeTable {
         state: &str,
         completed: Option<String>,
     ) -> PyResult<String> {
-        let parsed = Action::parse(action).zip(state_of(state));
-        let (action, state) = parsed.ok_or_else(|| to_py(hoodoo::Error::invalid_option("no such action or state")))?;
-        let instant = Instant { requested: requested.to_owned(), action, state, completed };
+        let instant = instant_of(requested, action, state, completed)?;
         let json = py.detach(|| {
-            let timeline = self.table.timeline()?;
-            commit_metadata::read_as_json(self.table.storage(), &timeline, &instant)
+            let (storage, timeline) = (self.table.storage(), self.table.timeline()?);
+            let wanted = instant.action.completed_as();
+            let is_it = |i: &Instant| i.requested == instant.requested && i.action.completed_as() == wanted;
+            if instant.is_completed() && !timeline.instants().iter().any(is_it) {
+                return commit_metadata::read_archived_as_json(storage, timeline.config(), &instant);
+            }
+            commit_metadata::read_as_json(storage, &timeline, &instant)
         });
         Ok(json.map_err(to_py)?.to_string())
     }
+
+    /// The plan of an action as JSON text, also when it is archived.
+    fn plan(&self, py: Python<'_>, requested: &str, action: &str) -> PyResult<String> {
+        let instant = instant_of(requested, action, State::Requested.name(), None)?;
+        let json = py.detach(|| {
+            let timeline = self.table.timeline()?;
+            commit_metadata::read_plan_as_json(self.table.storage(), &timeline, &instant)
+        });
+        Ok(json.map_err(to_py)?.to_string())
+    }
+}
+
+fn archived_row(e: HistoryEntry) -> InstantRow {
+    (e.requested, Some(e.completed), e.action.name(), State::Completed.name())
+}
+
+impl NativeTable {
+    fn history_reader(&self) -> PyResult<HistoryReader> {
+        let threads = self.table.threads().map_err(to_py)?;
+        Ok(HistoryReader::new(self.table.storage(), self.table.config().timeline()).with_threads(threads))
+    }
+}
+
+fn instant_of(requested: &str, action: &str, state: &str, completed: Option<String>) -> PyResult<Instant> {
+    let parsed = Action::parse(action).zip(state_of(state));
+    let (action, state) = parsed.ok_or_else(|| to_py(hoodoo::Error::invalid_option("no such action or state")))?;
+    Ok(Instant { requested: requested.to_owned(), action, state, completed })
 }
 
 fn state_of(name: &str) -> Option<State> {

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::format::instant::Action;
 use crate::merge::MergeMode;
+use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{parse_mode, payload_mode};
@@ -86,6 +87,9 @@ fn check_services(table: &HudiTable) -> Result<()> {
     }
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
         CleanOptions::from_options(options)?;
+    }
+    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
+        ArchiveOptions::from_options(options)?;
     }
     Ok(())
 }

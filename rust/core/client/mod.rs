@@ -12,6 +12,7 @@ use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::services::archive::archive;
 use crate::services::clean::clean;
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -116,17 +117,30 @@ pub fn abort_distributed(table: &HudiTable) -> Result<()> {
 /// Inline services after a commit.
 pub fn after_commit(table: &HudiTable) -> Result<()> {
     let options = table.options();
-    if !options.flag("hoodie.table.services.enabled", true)? || !options.flag("hoodie.clean.automatic", true)? {
+    if !options.flag("hoodie.table.services.enabled", true)? {
         return Ok(());
     }
-    match clean(table, &drop_metadata_table) {
-        Ok(_) => Ok(()),
+    if options.flag("hoodie.clean.automatic", true)? {
+        settle(table, "cleaning", clean(table, &drop_metadata_table).map(|_| ()))?;
+    }
+    if options.flag("hoodie.archive.automatic", true)? {
+        settle(table, "archiving", archive(table).map(|_| ()))?;
+    }
+    Ok(())
+}
+
+/// What comes of a service that ran after a commit.
+fn settle(table: &HudiTable, service: &str, outcome: Result<()>) -> Result<()> {
+    match outcome {
         // Another writer has the lock. An error that asks to try again would have the rows written twice.
         Err(e) if e.kind() == ErrorKind::Lock => {
-            tracing::warn!(table = table.storage().uri(), "cleaning is left for the next write: {e}");
+            tracing::warn!(table = table.storage().uri(), "{service} is left for the next write: {e}");
             Ok(())
         }
-        Err(e) => Err(Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e)),
+        Err(e) => {
+            Err(Error::new(e.kind(), format!("the write was committed, but {service} after it failed")).caused_by(e))
+        }
+        Ok(()) => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! (`execute`). Plans and results are Hudi's own records, so that a service which Hudi began is finished here, and the
 //! other way round.
 
+pub mod archive;
 pub mod clean;
 pub mod rollback;
 pub mod verify;

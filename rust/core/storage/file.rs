@@ -19,11 +19,13 @@ const PART_SIZE: usize = 8 << 20;
 /// Parts under way at once.
 const PARTS_IN_FLIGHT: usize = 4;
 
-/// A file open for reading at any offset.
+/// A file open for reading at any offset. Clones share the handle, not a position.
+#[derive(Clone)]
 pub struct FileReader {
     source: Source,
 }
 
+#[derive(Clone)]
 enum Source {
     Local(Arc<std::fs::File>, u64),
     Remote(Arc<Remote>),

@@ -1,6 +1,7 @@
 //! Reading the bodies of instants, whatever the layout.
 
 use crate::error::{Error, Result};
+use crate::format::avro::container::record_name;
 use crate::format::avro::metadata::{
     CleanMetadata, CleanerPlan, CommitMetadata, CompactionPlan, IndexCommitMetadata, IndexPlan, ReplaceCommitMetadata,
     RequestedReplaceMetadata, RestoreMetadata, RestorePlan, RollbackMetadata, RollbackPlan, SavepointMetadata, decode,
@@ -8,7 +9,8 @@ use crate::format::avro::metadata::{
 };
 use crate::format::instant::{Action, Instant, State};
 use crate::storage::Storage;
-use crate::timeline::Timeline;
+use crate::timeline::history::{HistoryEntry, HistoryReader, LoadMode};
+use crate::timeline::{Timeline, TimelineConfig};
 
 /// The metadata of a completed write. Replaced file ids are empty for other actions than `replacecommit`.
 pub fn read_write_metadata(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<ReplaceCommitMetadata> {
@@ -48,6 +50,72 @@ pub fn read_as_json(storage: &Storage, timeline: &Timeline, instant: &Instant) -
         };
     }
     body_as_json(&bytes, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
+}
+
+/// The metadata of an archived action as JSON with Hudi's field names; `null` when it was archived without.
+///
+/// # Errors
+/// `InvalidOption` if the history has no such action.
+pub fn read_archived_as_json(
+    storage: &Storage,
+    config: &TimelineConfig,
+    instant: &Instant,
+) -> Result<serde_json::Value> {
+    let entry = archived(storage, config, instant, LoadMode::Metadata)?;
+    let Some(metadata) = entry.metadata else { return Ok(serde_json::Value::Null) };
+    let final_form = Instant { action: entry.action, state: State::Completed, ..instant.clone() };
+    body_as_json(&metadata, &final_form).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
+}
+
+/// The plan of an action, archived or not, as JSON; `null` for an action that has none.
+///
+/// A replacecommit has two bodies before it is completed. As in the history, the inflight one comes first.
+pub fn read_plan_as_json(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<serde_json::Value> {
+    let mut of_action = timeline
+        .raw()
+        .iter()
+        .map(|(raw, _)| raw)
+        .filter(|raw| is_same_action(raw, instant) && !matches!(raw.action, Action::Commit | Action::DeltaCommit))
+        .collect::<Vec<_>>();
+    if !timeline.raw().iter().any(|(raw, _)| is_same_action(raw, instant)) {
+        let plan = archived(storage, timeline.config(), instant, LoadMode::Full)?.plan;
+        let json = plan.map(|bytes| plan_as_json(&bytes)).transpose();
+        return Ok(json.map_err(|e| e.with("table", storage.uri()).with("instant", instant))?.unwrap_or_default());
+    }
+    of_action.sort_by_key(|raw| std::cmp::Reverse(raw.state));
+    for raw in of_action.into_iter().filter(|raw| !raw.is_completed()) {
+        let bytes = timeline.read(storage, raw)?;
+        if !bytes.is_empty() {
+            return body_as_json(&bytes, raw).map_err(|e| e.with("table", storage.uri()).with("instant", instant));
+        }
+    }
+    Ok(serde_json::Value::Null)
+}
+
+fn is_same_action(one: &Instant, other: &Instant) -> bool {
+    one.requested == other.requested && one.action.completed_as() == other.action.completed_as()
+}
+
+fn archived(storage: &Storage, config: &TimelineConfig, instant: &Instant, mode: LoadMode) -> Result<HistoryEntry> {
+    let time = Some(instant.requested.as_str());
+    let entries = HistoryReader::new(storage, config).read(time, time, mode)?;
+    let found = entries.into_iter().find(|e| e.action == instant.action.completed_as());
+    found.ok_or_else(|| {
+        Error::invalid_option("there is no such action on the timeline, nor in its history")
+            .with("table", storage.uri())
+            .with("instant", instant)
+    })
+}
+
+/// A plan whose action may have two kinds of them: the container says which record it is.
+fn plan_as_json(bytes: &[u8]) -> Result<serde_json::Value> {
+    Ok(match record_name(bytes)?.as_str() {
+        "HoodieCompactionPlan" => to_json::<CompactionPlan>(&decode(bytes)?),
+        "HoodieCleanerPlan" => to_json::<CleanerPlan>(&decode(bytes)?),
+        "HoodieRequestedReplaceMetadata" => to_json::<RequestedReplaceMetadata>(&decode(bytes)?),
+        "HoodieCommitMetadata" => to_json::<CommitMetadata>(&decode(bytes)?),
+        other => return Err(Error::corrupt("the history holds a plan of no known kind").with("record", other)),
+    })
 }
 
 fn body_as_json(bytes: &[u8], instant: &Instant) -> Result<serde_json::Value> {

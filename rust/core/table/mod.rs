@@ -10,7 +10,6 @@ pub mod options;
 mod partition_filter;
 pub mod scan;
 mod schema;
-mod stream;
 mod time_travel;
 mod view;
 
@@ -30,7 +29,6 @@ pub use create::TableSpec;
 pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use options::Options;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
-pub use stream::{BatchStream, run_parallel};
 pub use view::TableView;
 
 /// A minute: no clock that is kept right is off by more.

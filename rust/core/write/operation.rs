@@ -20,9 +20,10 @@ use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{RequestedReplaceMetadata, WriteStat, decode};
 use crate::format::instant::{Action, Instant, State};
 use crate::merge::{RowRef, precombine};
+use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableView, run_parallel};
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableView};
 
 /// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;

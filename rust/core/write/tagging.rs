@@ -15,8 +15,9 @@ use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::merge::{Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, precombine, precombine_in_order};
+use crate::parallel::run_parallel;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{KeyMatch, KeyQuery, lookup_keys, run_parallel};
+use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 
 /// Most keys that are listed one by one for bloom filters.
 const LISTED_KEYS: usize = 100_000;

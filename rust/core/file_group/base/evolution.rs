@@ -11,9 +11,9 @@ use arrow::datatypes::{
     TimestampMillisecondType,
 };
 
-use super::java_text::{java_double, java_float};
 use super::row_group::leaf_count;
 use crate::error::{Error, Result};
+use crate::format::java::{double_text, float_text};
 
 /// The type that a file's type has in this project: small integers are ints as in Avro, list children are called
 /// `element`, map entries `key_value` of `key` and `value`.
@@ -110,8 +110,8 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
         | (DataType::LargeBinary | DataType::BinaryView, Binary)
         | (DataType::FixedSizeBinary(_) | Utf8, Binary) => exact_cast(array, target),
         (Float32, Float64) => Ok(Arc::new(float_to_double(array))),
-        (Float32, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float32Type>().iter().map(|v| v.map(java_float))))),
-        (Float64, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float64Type>().iter().map(|v| v.map(java_double))))),
+        (Float32, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float32Type>().iter().map(|v| v.map(float_text))))),
+        (Float64, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float64Type>().iter().map(|v| v.map(double_text))))),
         (Binary, Utf8) => Ok(Arc::new(binary_to_text(array.as_binary::<i32>()))),
         (Decimal128(p, s), Decimal128(to_p, to_s))
             if to_s >= s && i16::from(*to_p) - i16::from(*to_s) >= i16::from(*p) - i16::from(*s) =>

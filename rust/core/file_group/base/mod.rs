@@ -7,7 +7,6 @@
 //! Bytes in and bytes out through generic traits: no storage and no paths here.
 
 pub mod file_keys;
-pub mod java_text;
 pub mod keys;
 pub mod options;
 pub mod parquet_schema;

@@ -64,6 +64,19 @@ pub fn read_first_record<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T
     read_datum(&schema, &mut records).map_err(|e| Error::corrupt("an Avro record could not be read").caused_by(e))
 }
 
+/// The name, without namespace, of the record that a container file holds.
+///
+/// # Errors
+/// `Corrupt` if the bytes do not begin like a container file with a record schema.
+pub fn record_name(bytes: &[u8]) -> Result<String> {
+    let header = Header::read(&mut Cursor::new(bytes))?;
+    let schema: serde_json::Value = serde_json::from_str(header.schema)
+        .map_err(|e| Error::corrupt("an Avro schema is not valid JSON").caused_by(e))?;
+    let name = schema.get("name").and_then(serde_json::Value::as_str);
+    let name = name.ok_or_else(|| Error::corrupt("an Avro container file does not hold records"))?;
+    Ok(name.rsplit_once('.').map_or(name, |(_, short)| short).to_owned())
+}
+
 struct Header<'a> {
     schema: &'a str,
     deflate: bool,

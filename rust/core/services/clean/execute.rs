@@ -11,9 +11,10 @@ use crate::format::avro::metadata::{
     CleanMetadata, CleanPartitionMetadata, CleanerPlan, CompactionPlan, SavepointMetadata, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
+use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
-use crate::table::{HudiTable, TableView, run_parallel};
+use crate::table::{HudiTable, TableView};
 use crate::timeline::{Timeline, TimelineWriter};
 
 /// Finishes cleans that were begun before, then plans and runs one if it is due. Answers what the last of them did.

@@ -20,7 +20,7 @@ use crate::timeline::Timeline;
 /// The one policy that is built.
 const POLICY: &str = "KEEP_LATEST_COMMITS";
 /// Key under which a plan keeps the savepoints that it saw.
-pub(super) const SAVEPOINTS: &str = "savepointed_timestamps";
+pub(in crate::services) const SAVEPOINTS: &str = "savepointed_timestamps";
 
 /// Settings of cleaning.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use crate::format::avro::metadata::{
     CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
+use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
-use crate::table::{HudiTable, run_parallel};
+use crate::table::HudiTable;
 use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
 
 /// Where markers of all writes are.

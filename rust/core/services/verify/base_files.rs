@@ -12,9 +12,10 @@ use super::{Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, group_files, is_partition_metadata};
+use crate::parallel::run_parallel;
 use crate::storage::FileReader;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{HudiTable, TableSchema, TableView, run_parallel, with_meta_columns};
+use crate::table::{HudiTable, TableSchema, TableView, with_meta_columns};
 
 const COMMIT_TIME: &str = "_hoodie_commit_time";
 const RECORD_KEY: &str = "_hoodie_record_key";

@@ -23,9 +23,9 @@ use arrow::record_batch::RecordBatch;
 use arrow_cast::cast;
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
-use super::java_number::{write_decimal, write_double, write_float};
 use super::text_builder::write_digits;
 use crate::error::{Error, Result};
+use crate::format::java::{write_decimal, write_double, write_float};
 
 /// Where a column, or a field of a struct column, is in a batch.
 #[derive(Debug, Clone)]

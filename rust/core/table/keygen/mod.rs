@@ -8,8 +8,6 @@
 mod auto_keys;
 mod column_text;
 mod config;
-mod java_digits;
-mod java_number;
 mod joda;
 mod joda_parse;
 mod partition_path;

@@ -4,8 +4,26 @@
 //! |---|---|
 //! | `_version_` | decimal number N of the current manifest |
 //! | `manifest_<N>` | JSON `{"files":[{"fileName":…,"fileLen":…}]}` |
-//! | `<minT>_<maxT>_<level>.parquet` | rows of archived instants, one requested time each |
+//! | `<minT>_<maxT>_<level>.parquet` | rows of archived instants: times, action, metadata, plan, version |
+//!
+//! Archiving adds a file of level 0; when a level has as many files as `hoodie.timeline.compaction.batch.size` says,
+//! the oldest become one file of the next level. (Layout 1 has log files in its place: [`archive_v1`].) Format and behaviour are Hudi's (`LSMTimelineWriter`,
+//! `ArchivedTimelineLoaderV2`); files of either are read by both.
 
+mod archive_v1;
+mod compactor;
+mod entry;
+mod file;
+mod manifest;
+mod overlap;
 mod reader;
+mod writer;
 
-pub use reader::{HistoryEntry, HistoryReader, LoadMode};
+#[cfg(test)]
+mod tests;
+
+pub use compactor::{Compacted, CompactionLimits, pick};
+pub use entry::{HistoryEntry, LoadMode, TimeRange, entries};
+pub use manifest::{HistoryFile, HistoryFolder, Snapshot, parse_manifest};
+pub use reader::{HistoryArrow, HistoryReader, HistoryStream};
+pub use writer::HistoryWriter;

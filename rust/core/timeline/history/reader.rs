@@ -1,205 +1,304 @@
-//! Reading the history: only the files whose range of times is wanted, only the columns that are wanted.
+//! Reading the history: only the files whose times are wanted, of these only the row groups and pages, and only the
+//! wanted columns. Instants come by requested time, each once, in bounded memory.
 
-use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use arrow::array::{Array, BinaryArray, RecordBatch, StringArray};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use serde::Deserialize;
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 
+use super::archive_v1;
+use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, texts, to_batch};
+use super::file::OpenFile;
+use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
+use super::overlap::{self, Light};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::instant::{Action, Layout};
-use crate::storage::{Storage, optional};
+use crate::format::instant::Layout;
+use crate::parallel::{BatchStream, Part, run_parallel};
+use crate::storage::Storage;
 use crate::timeline::TimelineConfig;
 
-/// Which columns are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadMode {
-    /// Requested and completion times, and the action.
-    Action,
-    /// These, and the metadata of the completed instant.
-    Metadata,
-    /// All columns.
-    Full,
-}
-
-impl LoadMode {
-    fn columns(self) -> &'static [&'static str] {
-        match self {
-            LoadMode::Action => &["instantTime", "completionTime", "action"],
-            LoadMode::Metadata => &["instantTime", "completionTime", "action", "metadata"],
-            LoadMode::Full => &["instantTime", "completionTime", "action", "metadata", "plan"],
-        }
-    }
-}
-
-/// One archived instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryEntry {
-    /// Requested time.
-    pub requested: String,
-    /// Completion time.
-    pub completed: String,
-    /// Action, as it completed.
-    pub action: Action,
-    /// Body of the completed instant.
-    pub metadata: Option<Vec<u8>>,
-    /// Body of the plan.
-    pub plan: Option<Vec<u8>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Manifest {
-    #[serde(default)]
-    files: Vec<ManifestFile>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ManifestFile {
-    #[serde(rename = "fileName")]
-    name: String,
-    #[serde(rename = "fileLen", default)]
-    length: u64,
-}
+/// Times the history is looked up again when a file vanished under the reader.
+const ATTEMPTS: usize = 5;
+/// Rows of a file whose times are kept in memory while its order is checked; those of a larger one are read twice.
+const KEPT_ROWS: usize = 1 << 20;
 
 /// Reads the history of one table.
-pub struct HistoryReader<'a> {
-    storage: &'a Storage,
-    config: &'a TimelineConfig,
+#[derive(Clone)]
+pub struct HistoryReader {
+    folder: HistoryFolder,
+    layout: Layout,
+    threads: usize,
 }
 
-impl<'a> HistoryReader<'a> {
+impl HistoryReader {
     /// A reader; nothing is read yet.
-    pub fn new(storage: &'a Storage, config: &'a TimelineConfig) -> Self {
-        Self { storage, config }
+    pub fn new(storage: &Storage, config: &TimelineConfig) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { folder: HistoryFolder::new(storage, config), layout: config.layout, threads }
     }
 
-    /// Archived instants with `since <= requested <= until`, by requested time, each once.
+    /// The same reader with a number of threads.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads: threads.max(1), ..self }
+    }
+
+    /// Archived instants of a range as a stream of batches, by requested time, each once. The columns are those of
+    /// the mode.
+    ///
+    /// # Errors
+    /// `Corrupt` for files that are damaged or not what they should be; `Storage`. While streaming too.
+    pub fn scan(&self, range: TimeRange, mode: LoadMode) -> Result<HistoryStream> {
+        let batches = match self.layout {
+            Layout::V1 => {
+                let entries = archive_v1::read(self.folder.storage(), self.folder.folder(), &range, mode)?;
+                BatchStream::of_batches(mode.schema(), vec![to_batch(&entries)?.project(&mode.columns_of_file())?])
+            }
+            Layout::V2 => retrying(|| self.open(&range, mode))?,
+        };
+        Ok(HistoryStream { reader: self.clone(), schema: mode.schema(), mode, range, batches, attempts: 0 })
+    }
+
+    /// The same as rows, for ranges that fit into memory.
     pub fn read(&self, since: Option<&str>, until: Option<&str>, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
-        if self.config.layout == Layout::V1 {
-            return self.refuse_archive_of_version_6();
-        }
-        // A compaction of the history may remove files between the manifest and the read: then read the new manifest.
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match self.read_once(since, until, mode) {
-                Err(e) if e.kind() == ErrorKind::NotFound && attempts < 4 => continue,
-                other => return other,
-            }
-        }
+        self.rows(TimeRange::closed(since, until), mode)
     }
 
-    fn refuse_archive_of_version_6(&self) -> Result<Vec<HistoryEntry>> {
-        let archived = self.storage.list(&self.config.history_folder)?.files;
-        if archived.iter().any(|f| f.name().starts_with(".commits_.archive")) {
-            return Err(Error::unsupported("the archived timeline of a version 6 table cannot be read yet")
-                .with("table", self.storage.uri())
-                .remedy("Ask for a range that lies on the active timeline"));
+    /// The newest `count` archived instants, oldest of them first.
+    pub fn newest(&self, count: usize, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
+        if count == 0 {
+            return Ok(Vec::new());
         }
-        Ok(Vec::new())
+        if self.layout == Layout::V1 {
+            let mut all = self.rows(TimeRange::all(), mode)?;
+            return Ok(all.split_off(all.len().saturating_sub(count)));
+        }
+        let since = retrying(|| self.time_of_newest(count))?;
+        let mut found = self.rows(TimeRange::closed(since.as_deref(), None), mode)?;
+        Ok(found.split_off(found.len().saturating_sub(count)))
     }
 
-    fn read_once(&self, since: Option<&str>, until: Option<&str>, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
-        let mut entries: BTreeMap<String, HistoryEntry> = BTreeMap::new();
-        let wanted = |t: &str| since.is_none_or(|s| t >= s) && until.is_none_or(|u| t <= u);
-        for file in self.manifest()?.files {
-            let (min, max) = name_range(&file.name).ok_or_else(|| {
-                Error::corrupt("a history manifest names a file of no known form").with("file", &file.name)
-            })?;
-            if since.is_some_and(|s| max < s) || until.is_some_and(|u| min > u) {
-                continue;
+    fn rows(&self, range: TimeRange, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
+        let mode = if mode == LoadMode::Time { LoadMode::Action } else { mode };
+        let mut found = Vec::new();
+        for batch in self.scan(range, mode)? {
+            found.extend(entries(&batch?)?);
+        }
+        Ok(found)
+    }
+
+    /// The current version, with what it is made of.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.folder.load()
+    }
+
+    fn open(&self, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
+        self.open_files(self.folder.load()?.files, range, mode)
+    }
+
+    /// The rows of some files, by requested time, each instant once.
+    pub(super) fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
+        let wanted = files.into_iter().filter(|f| range.overlaps(&f.min, &f.max)).collect();
+        let open = |file: HistoryFile| OpenFile::open(&self.folder, file, range);
+        let files: Vec<OpenFile> = run_parallel(wanted, self.threads, open)?;
+        let checked = run_parallel(files, self.threads, |file| Checked::new(file, range, mode))?;
+        let mut parts = Vec::new();
+        for group in groups(checked) {
+            parts.extend(parts_of(group, range, mode));
+        }
+        Ok(BatchStream::new(mode.schema(), parts, self.threads))
+    }
+
+    /// A requested time at or before that of the `count`-th newest instant; `None` when there are fewer.
+    fn time_of_newest(&self, count: usize) -> Result<Option<String>> {
+        let mut files = self.folder.load()?.files;
+        files.sort_by(|a, b| b.max.cmp(&a.max));
+        let mut found: Vec<String> = Vec::new();
+        let mut files = files.into_iter().peekable();
+        while let Some(file) = files.next() {
+            let open = OpenFile::open(&self.folder, file, &TimeRange::all())?;
+            // Without the writer's word, any row may be the newest.
+            let rows = if open.sorted { count.max(64) } else { usize::MAX };
+            let mut seen = 0;
+            for unit in open.units_from_the_end(rows) {
+                for batch in open.read(&unit, &TimeRange::all(), LoadMode::Time)? {
+                    let batch = batch?;
+                    found.extend(texts(&batch, INSTANT_TIME)?.iter().flatten().map(str::to_owned));
+                    seen += batch.num_rows();
+                }
+                if open.sorted && seen >= count {
+                    break;
+                }
             }
-            let path = format!("{}/{}", self.config.history_folder, file.name);
-            for entry in self.read_file(&path, file.length, mode)? {
-                if wanted(&entry.requested) {
-                    // A crash while archiving can leave an instant in two files; they are equal.
-                    entries.entry(entry.requested.clone()).or_insert(entry);
+            found.sort_unstable_by(|a, b| b.cmp(a));
+            found.dedup();
+            found.truncate(count);
+            let enough = found.get(count - 1);
+            if enough.is_some_and(|oldest| files.peek().is_none_or(|next| next.max < *oldest)) {
+                return Ok(enough.cloned());
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A compaction of the history may remove files between the look at the manifest and the read.
+fn retrying<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match work() {
+            Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {}
+            other => return other,
+        }
+    }
+}
+
+/// A file of which is known whether its wanted rows ascend.
+struct Checked {
+    file: OpenFile,
+    ascending: bool,
+    /// Its rows, when the mode wants no bodies and they were read for the check.
+    kept: Option<Vec<RecordBatch>>,
+}
+
+impl Checked {
+    fn new(file: OpenFile, range: &TimeRange, mode: LoadMode) -> Result<Self> {
+        if file.sorted {
+            return Ok(Self { file, ascending: true, kept: None });
+        }
+        let keep = !mode.has_bodies() && file.rows() <= KEPT_ROWS;
+        let light = if mode.has_bodies() { LoadMode::Time } else { mode };
+        let mut kept = Vec::new();
+        let mut ascending = true;
+        let mut last: Option<String> = None;
+        for unit in file.units(range, light) {
+            for batch in file.read(&unit, range, light)? {
+                let batch = batch?;
+                let times = texts(&batch, INSTANT_TIME)?;
+                ascending = ascending && overlap::ascends(last.as_deref(), times);
+                if !times.is_empty() {
+                    last = Some(times.value(times.len() - 1).to_owned());
+                }
+                if keep {
+                    kept.push(batch);
                 }
             }
         }
-        Ok(entries.into_values().collect())
-    }
-
-    fn manifest(&self) -> Result<Manifest> {
-        let folder = &self.config.history_folder;
-        let version = optional(self.storage.read(&format!("{folder}/_version_")))?;
-        let current = version.and_then(|b| std::str::from_utf8(&b).ok().and_then(|s| s.trim().parse::<u64>().ok()));
-        if let Some(n) = current
-            && let Some(manifest) = self.read_manifest(n)?
-        {
-            return Ok(manifest);
-        }
-        // The version file is rewritten by delete and create; in the gap the newest manifest counts.
-        let listed = self.storage.list(folder)?.files;
-        let newest = listed.iter().filter_map(|f| f.name().strip_prefix("manifest_")?.parse::<u64>().ok()).max();
-        match newest {
-            Some(n) => Ok(self.read_manifest(n)?.unwrap_or(Manifest { files: Vec::new() })),
-            None => Ok(Manifest { files: Vec::new() }),
-        }
-    }
-
-    fn read_manifest(&self, n: u64) -> Result<Option<Manifest>> {
-        let path = format!("{}/manifest_{n}", self.config.history_folder);
-        let Some(bytes) = optional(self.storage.read(&path))? else { return Ok(None) };
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Some(Manifest { files: Vec::new() }));
-        }
-        let manifest = serde_json::from_slice(&bytes);
-        manifest
-            .map(Some)
-            .map_err(|e| Error::corrupt("a history manifest is not valid JSON").caused_by(e).with("file", path))
-    }
-
-    fn read_file(&self, path: &str, length: u64, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
-        let named = |e: Error| e.with("table", self.storage.uri()).with("file", path);
-        let file = self.storage.reader(path, length)?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| named(e.into()))?;
-        let mask = ProjectionMask::columns(builder.parquet_schema(), mode.columns().iter().copied());
-        let reader = builder.with_projection(mask).build().map_err(|e| named(e.into()))?;
-        let mut out = Vec::new();
-        for batch in reader {
-            let batch = batch.map_err(|e| named(e.into()))?;
-            decode(&batch, &mut out).map_err(named)?;
-        }
-        Ok(out)
+        Ok(Self { file, ascending, kept: keep.then_some(kept) })
     }
 }
 
-/// Smallest and largest requested time of a history file, from its name.
-fn name_range(name: &str) -> Option<(&str, &str)> {
-    let (times, level) = name.strip_suffix(".parquet")?.rsplit_once('_')?;
-    let (min, max) = times.split_once('_')?;
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    (digits(min) && digits(max) && digits(level)).then_some((min, max))
+/// Puts files together whose times overlap; groups by time.
+fn groups(mut files: Vec<Checked>) -> Vec<Vec<Checked>> {
+    files.sort_by(|a, b| (&a.file.file.min, &a.file.file.name).cmp(&(&b.file.file.min, &b.file.file.name)));
+    let mut groups: Vec<(String, Vec<Checked>)> = Vec::new();
+    for checked in files {
+        let max = checked.file.file.max.clone();
+        match groups.last_mut() {
+            Some((end, group)) if checked.file.file.min <= *end => {
+                if max > *end {
+                    *end = max;
+                }
+                group.push(checked);
+            }
+            _ => groups.push((max, vec![checked])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn decode(batch: &RecordBatch, out: &mut Vec<HistoryEntry>) -> Result<()> {
-    let missing = |name: &str| Error::corrupt(format!("a history file has no usable column {name}"));
-    let text = |name: &'static str| -> Result<&StringArray> {
-        batch.column_by_name(name).and_then(|c| c.as_any().downcast_ref()).ok_or_else(|| missing(name))
-    };
-    let bytes = |name: &'static str| -> Option<&BinaryArray> {
-        batch.column_by_name(name).and_then(|c| c.as_any().downcast_ref())
-    };
-    let (requested, completed, action) = (text("instantTime")?, text("completionTime")?, text("action")?);
-    let (metadata, plan) = (bytes("metadata"), bytes("plan"));
-    let body =
-        |column: Option<&BinaryArray>, row: usize| column.filter(|c| c.is_valid(row)).map(|c| c.value(row).to_vec());
-    for row in 0..batch.num_rows() {
-        if requested.is_null(row) {
-            return Err(Error::corrupt("a history file holds an instant without a time"));
+fn parts_of(mut group: Vec<Checked>, range: &TimeRange, mode: LoadMode) -> Vec<Part> {
+    if group.len() == 1
+        && let Some(only) = group.pop_if(|only| only.ascending)
+    {
+        if let Some(kept) = only.kept {
+            return vec![Box::new(move || Ok(Box::new(kept.into_iter().map(Ok))))];
         }
-        let name = action.value(row);
-        let action = Action::parse(name)
-            .ok_or_else(|| Error::corrupt(format!("a history file holds the unknown action '{name}'")))?;
-        out.push(HistoryEntry {
-            requested: requested.value(row).to_owned(),
-            completed: completed.value(row).to_owned(),
-            action,
-            metadata: body(metadata, row),
-            plan: body(plan, row),
-        });
+        let part = |unit| -> Part {
+            let (file, range) = (only.file.clone(), range.clone());
+            Box::new(move || Ok(Box::new(file.read(&unit, &range, mode)?)))
+        };
+        return only.file.units(range, mode).into_iter().map(part).collect();
     }
-    Ok(())
+    let files: Vec<OpenFile> = group.into_iter().map(|c| c.file).collect();
+    let range = range.clone();
+    vec![Box::new(move || {
+        let light = Light::load(&files, &range, mode)?;
+        Ok(Box::new(light.batches(files, mode)))
+    })]
+}
+
+/// Archived instants, batch by batch.
+pub struct HistoryStream {
+    reader: HistoryReader,
+    schema: SchemaRef,
+    mode: LoadMode,
+    range: TimeRange,
+    batches: BatchStream,
+    attempts: usize,
+}
+
+impl HistoryStream {
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Goes on behind the last instant with the files of the newest version: those of the one that was being read are
+    /// gone. What was archived since is read too when it is in the range.
+    fn reopen(&mut self) -> Result<()> {
+        self.batches = retrying(|| self.reader.open(&self.range, self.mode))?;
+        Ok(())
+    }
+}
+
+impl Iterator for HistoryStream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.batches.next()? {
+                Ok(batch) => {
+                    let times = texts(&batch, INSTANT_TIME);
+                    if let Ok(times) = times
+                        && !times.is_empty()
+                    {
+                        self.range.start = Bound::Excluded(times.value(times.len() - 1).to_owned());
+                        self.attempts = 0;
+                    }
+                    return Some(Ok(batch));
+                }
+                Err(e) => {
+                    let e = Error::from(e);
+                    self.attempts += 1;
+                    if e.kind() != ErrorKind::NotFound || self.attempts >= ATTEMPTS {
+                        return Some(Err(e));
+                    }
+                    if let Err(e) = self.reopen() {
+                        return Some(Err(e));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// For consumers that take Arrow readers.
+impl arrow::array::RecordBatchReader for HistoryArrow {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+/// A [`HistoryStream`] as an Arrow reader.
+pub struct HistoryArrow(pub HistoryStream);
+
+impl Iterator for HistoryArrow {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|batch| batch.map_err(ArrowError::from))
+    }
 }

@@ -6,6 +6,7 @@
 //!
 //! On disk (table versions 8 and 9) every record is an Avro container file; version 6 has commits as JSON.
 
+mod archived;
 mod clean;
 mod clustering;
 mod commit;
@@ -19,6 +20,7 @@ mod savepoint;
 #[cfg(test)]
 mod tests;
 
+pub use archived::{ArchivedMetaEntry, MergeArchiveFilePlan, OldCompactionMetadata, OldCompactionWriteStat};
 pub use clean::{ActionInstant, CleanFileInfo, CleanMetadata, CleanPartitionMetadata, CleanerPlan};
 pub use clustering::{ClusteringGroup, ClusteringPlan, ClusteringStrategy, RequestedReplaceMetadata, SliceInfo};
 pub use commit::{CommitMetadata, ReplaceCommitMetadata, RuntimeStats, WriteStat};

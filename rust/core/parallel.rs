@@ -61,7 +61,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
+/// A part of a stream, not opened yet.
+pub type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
 
 /// A stream of batches: each part is read by a thread, and the batches come part after part.
 pub struct BatchStream {

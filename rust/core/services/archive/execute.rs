@@ -1,0 +1,290 @@
+//! Gathering what a plan is made from, and moving instants.
+//!
+//! In this order, so that a process may die anywhere: the history gets the instants and names them in a new version;
+//! then their pending files go, then the completed ones, oldest first. An instant is at every moment in one place at
+//! least, and readers take the active one when it is in both.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use super::super::clean::SAVEPOINTS;
+use super::plan::{ArchiveInput, ArchiveOptions, ArchivePlan, LastClean, MetadataTable, plan_archive};
+use crate::error::{Error, Result};
+use crate::file_group::markers::delete_markers;
+use crate::file_group::{BaseFile, LogFile};
+use crate::format::avro::metadata::{CleanerPlan, RollbackMetadata, decode, encode};
+use crate::format::instant::{Action, Instant, State};
+use crate::parallel::run_parallel;
+use crate::storage::{FileMeta, Storage};
+use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
+use crate::table::{HudiTable, TableType};
+use crate::timeline::history::{Compacted, HistoryEntry, HistoryWriter};
+use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
+
+/// Bytes of bodies that go into one file of level 0.
+const FILE_BYTES: usize = 64 << 20;
+/// Files that are deleted at a time: it is the storage that takes its time.
+const DELETIONS: usize = 16;
+
+/// What an archiving did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArchiveOutcome {
+    /// The plan that was carried out.
+    pub plan: ArchivePlan,
+    /// Files of the history that were written.
+    pub files: usize,
+    /// What the compaction of the history did.
+    pub compacted: Compacted,
+}
+
+/// What an archiving would do now.
+///
+/// # Errors
+/// `Unsupported` for a table of version 6 and for a metadata table by itself; `InvalidOption`; `Corrupt`; `Storage`.
+pub fn planned(table: &HudiTable) -> Result<ArchivePlan> {
+    let writer = table.timeline_writer()?;
+    make_plan(table, &writer.load()?, &ArchiveOptions::from_options(table.options())?)
+}
+
+/// Archives what is due, under the table lock, and compacts the history if something was.
+///
+/// # Errors
+/// As [`planned`]. Nothing is taken off the timeline before the history has it.
+pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
+    let options = ArchiveOptions::from_options(table.options())?;
+    let writer = table.timeline_writer()?;
+    let held = writer.lock().acquire()?;
+    let timeline = writer.load()?;
+    let plan = make_plan(table, &timeline, &options)?;
+    let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
+    if outcome.plan.instants.is_empty() {
+        return Ok(outcome);
+    }
+    let threads = table.threads()?;
+    let history = HistoryWriter::new(table.storage(), timeline.config()).with_threads(threads);
+    let actions = gather(&timeline, &outcome.plan.instants);
+    let mut rest = actions.as_slice();
+    while !rest.is_empty() {
+        let (entries, taken) = read_some(table.storage(), &timeline, rest)?;
+        let (now, later) = rest.split_at(taken);
+        for action in now {
+            delete_markers(table.storage(), &action.completed.requested)?;
+        }
+        // Two who archive at once would each take the other's files for strays.
+        held.verify()?;
+        outcome.files += usize::from(history.append(&entries)?.is_some());
+        held.verify()?;
+        delete_instants(table.storage(), now, if threads == 1 { 1 } else { DELETIONS })?;
+        rest = later;
+    }
+    held.verify()?;
+    outcome.compacted = history.compact(&options.history)?;
+    Ok(outcome)
+}
+
+/// Compacts the history, whether something was archived or not.
+pub fn compact_history(table: &HudiTable) -> Result<Compacted> {
+    let options = ArchiveOptions::from_options(table.options())?;
+    let writer = table.timeline_writer()?;
+    let held = writer.lock().acquire()?;
+    held.verify()?;
+    HistoryWriter::new(table.storage(), table.config().timeline())
+        .with_threads(table.threads()?)
+        .compact(&options.history)
+}
+
+fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -> Result<ArchivePlan> {
+    let storage = table.storage();
+    if storage.uri().trim_end_matches('/').ends_with(&format!("{META_FOLDER}/metadata")) {
+        return Err(Error::unsupported("a metadata table is archived by its data table's writer")
+            .with("table", storage.uri())
+            .remedy("Archive the data table"));
+    }
+    let mut input = ArchiveInput {
+        timeline,
+        merge_on_read: table.config().table_type() == TableType::MergeOnRead,
+        last_clean: last_clean(storage, timeline)?,
+        metadata_table: metadata_table(table)?,
+        files_left: Vec::new(),
+    };
+    let plan = plan_archive(&input, options);
+    // Only of what would go: looking costs a listing of each partition concerned.
+    for instant in &plan.instants {
+        let left = match instant.action {
+            Action::ReplaceCommit => replaced_file(storage, timeline, instant)?,
+            Action::Rollback => rolled_back_file(storage, timeline, instant)?,
+            _ => None,
+        };
+        input.files_left.extend(left.map(|file| (instant.requested.clone(), file)));
+    }
+    Ok(if input.files_left.is_empty() { plan } else { plan_archive(&input, options) })
+}
+
+fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
+    let Some(clean) = timeline.completed(Action::Clean).next_back() else { return Ok(None) };
+    let requested = Instant { state: State::Requested, completed: None, ..clean.clone() };
+    let body = timeline.read(storage, &requested)?;
+    let plan: CleanerPlan = decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", &requested))?;
+    let savepointed = plan.extra_metadata.unwrap_or_default().remove(SAVEPOINTS).unwrap_or_default();
+    Ok(Some(LastClean {
+        requested: clean.requested.clone(),
+        earliest_to_retain: plan.earliest_instant_to_retain.map(|i| i.timestamp).filter(|t| !t.is_empty()),
+        savepointed: savepointed.split(',').filter(|t| !t.is_empty()).map(str::to_owned).collect(),
+    }))
+}
+
+fn metadata_table(table: &HudiTable) -> Result<MetadataTable> {
+    if table.config().metadata_partitions().is_empty() || !table.options().flag("hoodie.metadata.enable", true)? {
+        return Ok(MetadataTable::Absent);
+    }
+    let base = format!("{META_FOLDER}/metadata/{META_FOLDER}/timeline");
+    let config = TimelineConfig {
+        folder: base.clone(),
+        history_folder: format!("{base}/history"),
+        ..table.config().timeline().clone()
+    };
+    let timeline = Timeline::load(table.storage(), &config)?;
+    let last = timeline.completed(Action::Commit).next_back();
+    Ok(last.map_or(MetadataTable::NeverCompacted, |i| MetadataTable::CompactedAt(i.requested.clone())))
+}
+
+/// A file of a file group that the instant replaced, if one is still there.
+fn replaced_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<String>> {
+    let metadata = read_write_metadata(storage, timeline, instant)?;
+    for (partition, ids) in &metadata.partition_to_replace_file_ids {
+        let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
+        let of_group = |f: &FileMeta| file_group_of(f).is_some_and(|id| ids.contains(id.as_str()));
+        if let Some(left) = storage.list(partition)?.files.into_iter().find(of_group) {
+            return Ok(Some(left.path));
+        }
+    }
+    Ok(None)
+}
+
+fn file_group_of(file: &FileMeta) -> Option<String> {
+    BaseFile::parse(file).map(|b| b.file_id).or_else(|| LogFile::parse(file).map(|l| l.file_id))
+}
+
+/// A file that the rollback could not delete, if it is still there.
+fn rolled_back_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<String>> {
+    let body = timeline.read(storage, instant)?;
+    let done: RollbackMetadata = decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
+    for partition in done.partition_metadata.values() {
+        for failed in &partition.failed_delete_files {
+            let name = failed.rsplit('/').next().unwrap_or(failed);
+            let path = if partition.partition_path.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{}/{name}", partition.partition_path)
+            };
+            if storage.exists(&path)? {
+                return Ok(Some(path));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// An action with all the files that it has on the timeline.
+struct ActiveAction {
+    completed: Instant,
+    files: Vec<(Instant, FileMeta)>,
+}
+
+fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
+    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, FileMeta)>> = BTreeMap::new();
+    for entry in timeline.raw() {
+        files.entry((&entry.0.requested, entry.0.action.completed_as())).or_default().push(entry);
+    }
+    instants
+        .iter()
+        .map(|i| {
+            let of_action = files.get(&(i.requested.as_str(), i.action.completed_as()));
+            ActiveAction { completed: i.clone(), files: of_action.into_iter().flatten().cloned().cloned().collect() }
+        })
+        .collect()
+}
+
+/// Entries of the first actions, as many as make a file.
+fn read_some(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction]) -> Result<(Vec<HistoryEntry>, usize)> {
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    for action in actions {
+        let entry = action.read(storage, timeline)?;
+        bytes += entry.metadata.as_ref().map_or(0, Bytes::len) + entry.plan.as_ref().map_or(0, Bytes::len);
+        entries.push(entry);
+        if bytes >= FILE_BYTES {
+            break;
+        }
+    }
+    let taken = entries.len();
+    Ok((entries, taken))
+}
+
+impl ActiveAction {
+    fn read(&self, storage: &Storage, timeline: &Timeline) -> Result<HistoryEntry> {
+        let instant = &self.completed;
+        let body = timeline.read(storage, instant)?;
+        let metadata = in_avro(body, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
+        Ok(HistoryEntry {
+            requested: instant.requested.clone(),
+            completed: instant.completed.clone().unwrap_or_default(),
+            action: instant.action.completed_as(),
+            metadata: Some(metadata).filter(|b| !b.is_empty()),
+            plan: self.plan(storage)?,
+        })
+    }
+
+    /// The plan column: what Hudi puts there (`MetadataConversionUtils.createLSMTimelineInstant`).
+    fn plan(&self, storage: &Storage) -> Result<Option<Bytes>> {
+        let has_plan = |a: Action| {
+            matches!(
+                a,
+                Action::Clean | Action::Compaction | Action::LogCompaction | Action::ReplaceCommit | Action::Clustering
+            )
+        };
+        let mut found = None;
+        for state in [State::Requested, State::Inflight] {
+            for (instant, file) in self.files.iter().filter(|(i, _)| i.state == state && has_plan(i.action)) {
+                let replaces = matches!(instant.action, Action::ReplaceCommit | Action::Clustering);
+                // Of the others the inflight file says nothing.
+                if file.size > 0 && (state == State::Requested || replaces) {
+                    found = Some(storage.read(&file.path)?);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A body as the history keeps it. Legacy instants have JSON.
+fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
+    if body.is_empty() || body.starts_with(b"Obj\x01") {
+        return Ok(body);
+    }
+    let metadata = decode_write_metadata(&body, instant.action)?;
+    if instant.action == Action::ReplaceCommit {
+        return Ok(encode(&metadata)?.into());
+    }
+    Ok(encode(&crate::format::avro::metadata::CommitMetadata {
+        partition_to_write_stats: metadata.partition_to_write_stats,
+        compacted: metadata.compacted,
+        extra_metadata: metadata.extra_metadata,
+        version: metadata.version,
+        operation_type: metadata.operation_type,
+    })?
+    .into())
+}
+
+/// Pending files first: without its completed file, an action with pending ones would look unfinished. Then the
+/// completed ones one by one, oldest first, so that no reader sees a hole.
+fn delete_instants(storage: &Storage, actions: &[ActiveAction], at_a_time: usize) -> Result<()> {
+    let files = actions.iter().flat_map(|a| &a.files);
+    let (mut completed, pending): (Vec<_>, Vec<_>) = files.partition(|(instant, _)| instant.is_completed());
+    run_parallel(pending, at_a_time, |(_, file)| storage.delete(&file.path).map(|_| ()))?;
+    completed.sort_by(|a, b| (&a.0.requested, &a.0.completed).cmp(&(&b.0.requested, &b.0.completed)));
+    for (_, file) in completed {
+        storage.delete(&file.path)?;
+    }
+    Ok(())
+}

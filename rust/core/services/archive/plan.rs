@@ -1,0 +1,312 @@
+//! Which instants are archived, and what holds others back. Pure.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::format::instant::{Action, Instant};
+use crate::services::clean::{CleanOptions, earliest_to_retain};
+use crate::table::Options;
+use crate::timeline::Timeline;
+use crate::timeline::history::CompactionLimits;
+
+/// Settings of archiving.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveOptions {
+    /// Completed writes that stay (`hoodie.keep.min.commits`).
+    pub keep_min: usize,
+    /// Completed writes that may be there before some are archived (`hoodie.keep.max.commits`).
+    pub keep_max: usize,
+    /// Whether archiving goes on behind a savepoint (`hoodie.archive.beyond.savepoint`).
+    pub beyond_savepoint: bool,
+    /// Delta commits that start a compaction, when compaction counts them
+    /// (`hoodie.compact.inline.trigger.strategy`, `hoodie.compact.inline.max.delta.commits`).
+    pub compacted_after: Option<usize>,
+    /// Commits whose files the cleaner keeps; `None` with `KEEP_LATEST_FILE_VERSIONS`, which does not count them.
+    pub commits_retained: Option<usize>,
+    /// How the history is compacted.
+    pub history: CompactionLimits,
+}
+
+impl ArchiveOptions {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// `InvalidOption` for values that are no numbers, or a maximum that is not above the minimum.
+    pub fn from_options(options: &Options) -> Result<Self> {
+        let keep_min = options.number("hoodie.keep.min.commits", 20)?;
+        let keep_max = options.number("hoodie.keep.max.commits", 30)?;
+        if keep_max <= keep_min || keep_min == 0 {
+            return Err(Error::invalid_option(format!(
+                "hoodie.keep.max.commits={keep_max} is not above hoodie.keep.min.commits={keep_min}, or that is 0"
+            ))
+            .remedy("Set hoodie.keep.min.commits to at least 1 and hoodie.keep.max.commits to more than that"));
+        }
+        let trigger = options.get("hoodie.compact.inline.trigger.strategy").unwrap_or("NUM_COMMITS");
+        let counts = ["NUM_COMMITS", "NUM_AND_TIME"].iter().any(|t| trigger.eq_ignore_ascii_case(t));
+        let delta_commits = options.number("hoodie.compact.inline.max.delta.commits", 5)?;
+        let standard = CompactionLimits::default();
+        let batch_size = options.number("hoodie.timeline.compaction.batch.size", standard.batch_size)?;
+        if batch_size < 2 {
+            return Err(Error::invalid_option(format!(
+                "hoodie.timeline.compaction.batch.size={batch_size} is below 2"
+            ))
+            .remedy("Set it to at least 2"));
+        }
+        Ok(Self {
+            keep_min,
+            keep_max,
+            beyond_savepoint: options.flag("hoodie.archive.beyond.savepoint", false)?,
+            compacted_after: counts.then_some(delta_commits),
+            commits_retained: commits_retained(options)?,
+            history: CompactionLimits {
+                batch_size,
+                max_bytes: options.number("hoodie.timeline.compaction.target.file.max.bytes", standard.max_bytes)?,
+                retained_versions: options
+                    .number("hoodie.timeline.manifest.retained.versions", standard.retained_versions)?,
+            },
+        })
+    }
+}
+
+fn commits_retained(options: &Options) -> Result<Option<usize>> {
+    match options.get("hoodie.clean.policy") {
+        Some(policy) if policy.eq_ignore_ascii_case("KEEP_LATEST_FILE_VERSIONS") => Ok(None),
+        _ => CleanOptions::from_options(options).map(|o| Some(o.commits_retained)),
+    }
+}
+
+/// Why an instant has to stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A write or a table service is not finished.
+    Pending(Instant),
+    /// The cleaner still looks at it: `hoodie.clean.commits.retained`, counted from the first pending write if there is
+    /// one.
+    CleanerRetains,
+    /// The next compaction counts the delta commits since the last one.
+    CompactionCounts,
+    /// A savepoint protects the commit.
+    Savepoint,
+    /// It replaced file groups, and no clean has passed it yet.
+    ReplacedNotCleaned,
+    /// Files that it replaced or rolled back are still there; the first of them.
+    FilesLeft(String),
+    /// The metadata table was never compacted.
+    MetadataTableNeverCompacted,
+    /// The metadata table was last compacted before it.
+    MetadataTableNotCompacted,
+}
+
+impl Reason {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Reason::Pending(_) => "Finish it, or roll it back if its writer is gone",
+            Reason::CleanerRetains => {
+                "Finish or roll back pending writes, or lower hoodie.clean.commits.retained; else this is as it should be"
+            }
+            Reason::CompactionCounts => "Compact the table, or lower hoodie.compact.inline.max.delta.commits",
+            Reason::Savepoint => "Delete the savepoint, or set hoodie.archive.beyond.savepoint=true",
+            Reason::ReplacedNotCleaned => "Clean the table; hoodie.clean.automatic=true does it after each commit",
+            Reason::FilesLeft(_) => "Clean the table; if the files stay, delete those that verify() names",
+            Reason::MetadataTableNeverCompacted | Reason::MetadataTableNotCompacted => {
+                "Let Hudi compact the metadata table (hoodie.metadata.compact.max.delta.commits), or turn it off"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Pending(instant) => write!(f, "{instant} is not finished"),
+            Reason::CleanerRetains => f.write_str("the cleaner retains commits from a little later on"),
+            Reason::CompactionCounts => f.write_str("the next compaction counts its delta commits"),
+            Reason::Savepoint => f.write_str("a savepoint protects it"),
+            Reason::ReplacedNotCleaned => f.write_str("the files that it replaced are not cleaned yet"),
+            Reason::FilesLeft(file) => write!(f, "a file that it replaced or rolled back is still there: {file}"),
+            Reason::MetadataTableNeverCompacted => f.write_str("the metadata table was never compacted"),
+            Reason::MetadataTableNotCompacted => f.write_str("the metadata table was last compacted before it"),
+        }
+    }
+}
+
+/// What keeps instants on the active timeline that would go by their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Requested time of the first instant that has to stay.
+    pub from: String,
+    /// Why.
+    pub reason: Reason,
+    /// Completed writes that it holds back.
+    pub writes: usize,
+}
+
+/// What will be archived.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArchivePlan {
+    /// Completed writes on the active timeline.
+    pub writes: usize,
+    /// Completed writes that stay, after the cleaner's needs were looked at.
+    pub keep_min: usize,
+    /// Completed writes beyond which archiving begins, after the same.
+    pub keep_max: usize,
+    /// The instants that go, completed, by requested time.
+    pub instants: Vec<Instant>,
+    /// What holds others back; the first one is the nearest.
+    pub held_back: Vec<HeldBack>,
+}
+
+/// The metadata table, as far as archiving has to respect it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetadataTable {
+    /// There is none.
+    Absent,
+    /// It was never compacted.
+    NeverCompacted,
+    /// Time of its last compaction.
+    CompactedAt(String),
+}
+
+/// What is known about the last clean.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastClean {
+    /// Its requested time.
+    pub requested: String,
+    /// The earliest instant that its plan retained, when its policy has one.
+    pub earliest_to_retain: Option<String>,
+    /// Commits that were savepointed when it was planned.
+    pub savepointed: Vec<String>,
+}
+
+/// What a plan is made from.
+pub struct ArchiveInput<'a> {
+    /// The active timeline.
+    pub timeline: &'a Timeline,
+    /// Whether the table is merge-on-read.
+    pub merge_on_read: bool,
+    /// The last completed clean.
+    pub last_clean: Option<LastClean>,
+    /// The metadata table.
+    pub metadata_table: MetadataTable,
+    /// Requested times of instants that left files behind, with one of the files.
+    pub files_left: Vec<(String, String)>,
+}
+
+/// Makes the plan. Sources: `TimelineArchiverV2.getCommitInstantsToArchive`, `ArchivalUtils`, `ClusteringUtils`,
+/// `CompactionUtils` of Hudi 1.2.
+pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> ArchivePlan {
+    let timeline = input.timeline;
+    let writes: Vec<&Instant> = timeline.completed_writes().collect();
+    let (keep_min, keep_max) = keep(timeline, options, &writes);
+    let mut plan = ArchivePlan { writes: writes.len(), keep_min, keep_max, ..ArchivePlan::default() };
+    if writes.len() <= options.keep_max {
+        return plan;
+    }
+    let savepoints: HashSet<&str> = timeline.completed(Action::Savepoint).map(|i| i.requested.as_str()).collect();
+    let stays = |i: &&&Instant| options.beyond_savepoint && savepoints.contains(i.requested.as_str());
+    // By their number as it is configured, and after what the cleaner needs.
+    let wanted: Vec<&&Instant> = writes.iter().filter(|i| !stays(i)).take(writes.len() - options.keep_min).collect();
+    let count = if writes.len() <= keep_max { 0 } else { writes.len() - keep_min };
+    let due: Vec<&&Instant> = wanted.iter().take(count).copied().collect();
+    let mut bounds = bounds(input, options, &writes);
+    bounds.extend(wanted.get(due.len()).map(|i| (i.requested.clone(), Reason::CleanerRetains)));
+    bounds.sort_by(|a, b| a.0.cmp(&b.0));
+    let first = bounds.first().map(|(from, _)| from.clone());
+    let goes = |i: &Instant| first.as_ref().is_none_or(|from| i.requested < *from);
+    plan.instants = due.iter().filter(|i| goes(i)).map(|i| (**i).clone()).collect();
+    if let Some(last) = plan.instants.last().map(|i| i.requested.clone()) {
+        let services = timeline
+            .instants()
+            .iter()
+            .filter(|i| i.is_completed() && matches!(i.action, Action::Clean | Action::Rollback) && i.requested < last);
+        plan.instants.extend(services.cloned());
+        plan.instants.sort_by(|a, b| (&a.requested, a.action).cmp(&(&b.requested, b.action)));
+    }
+    plan.held_back = bounds
+        .into_iter()
+        .map(|(from, reason)| {
+            let writes = wanted.iter().filter(|i| i.requested >= from).count();
+            HeldBack { from, reason, writes }
+        })
+        .filter(|held| held.writes > 0)
+        .collect();
+    plan
+}
+
+/// What the cleaner will still look at stays.
+fn keep(timeline: &Timeline, options: &ArchiveOptions, writes: &[&Instant]) -> (usize, usize) {
+    let earliest = options.commits_retained.and_then(|n| earliest_to_retain(timeline, n));
+    let Some(earliest) = earliest else { return (options.keep_min, options.keep_max) };
+    let needed = writes.iter().filter(|i| i.requested > earliest.requested).count() + 2;
+    if options.keep_min >= needed {
+        return (options.keep_min, options.keep_max);
+    }
+    (needed, needed + options.keep_max - options.keep_min)
+}
+
+/// Requested times from which on nothing goes, each with its reason.
+fn bounds(input: &ArchiveInput<'_>, options: &ArchiveOptions, writes: &[&Instant]) -> Vec<(String, Reason)> {
+    let timeline = input.timeline;
+    let mut bounds: Vec<(String, Reason)> = Vec::new();
+    if let Some(pending) = timeline.pending().find(|i| i.action.is_write()) {
+        let before = writes.iter().rfind(|i| i.requested < pending.requested);
+        let from = before.map_or(&pending.requested, |i| &i.requested);
+        bounds.push((from.clone(), Reason::Pending(pending.clone())));
+    }
+    if input.merge_on_read
+        && let Some(max) = options.compacted_after
+        && let Some(from) = first_counted(timeline, max)
+    {
+        bounds.push((from, Reason::CompactionCounts));
+    }
+    if let Some(from) = first_replaced(timeline, input.last_clean.as_ref()) {
+        bounds.push((from, Reason::ReplacedNotCleaned));
+    }
+    match &input.metadata_table {
+        MetadataTable::Absent => {}
+        MetadataTable::NeverCompacted => bounds.push((String::new(), Reason::MetadataTableNeverCompacted)),
+        MetadataTable::CompactedAt(at) => {
+            let later = writes.iter().find(|i| i.completed.as_deref().is_some_and(|c| c > at.as_str()));
+            bounds.extend(later.map(|i| (i.requested.clone(), Reason::MetadataTableNotCompacted)));
+        }
+    }
+    if !options.beyond_savepoint
+        && let Some(first) = timeline.completed(Action::Savepoint).next()
+    {
+        bounds.push((first.requested.clone(), Reason::Savepoint));
+    }
+    bounds.extend(input.files_left.iter().map(|(at, file)| (at.clone(), Reason::FilesLeft(file.clone()))));
+    bounds
+}
+
+/// The first of the delta commits that the next compaction counts, or the compaction that they come after.
+fn first_counted(timeline: &Timeline, max: usize) -> Option<String> {
+    let compaction = timeline.completed(Action::Commit).next_back();
+    let since: Vec<&Instant> = timeline
+        .instants()
+        .iter()
+        .filter(|i| i.action == Action::DeltaCommit && compaction.is_none_or(|c| i.requested > c.requested))
+        .collect();
+    if since.len() < max {
+        return compaction.or(since.first().copied()).map(|i| i.requested.clone());
+    }
+    since.get(since.len() - max).map(|i| i.requested.clone())
+}
+
+/// The first instant that replaced files which the last clean has not passed.
+fn first_replaced(timeline: &Timeline, last_clean: Option<&LastClean>) -> Option<String> {
+    let replacing: Vec<&Instant> =
+        timeline.instants().iter().filter(|i| matches!(i.action, Action::ReplaceCommit | Action::Clustering)).collect();
+    let Some(clean) = last_clean else { return replacing.first().map(|i| i.requested.clone()) };
+    let retained = clean.earliest_to_retain.as_deref();
+    // A savepoint before the retained instants kept the files of a replacement in between.
+    let savepoint = clean.savepointed.iter().map(String::as_str).min().filter(|savepoint| {
+        let between =
+            |i: &&&Instant| i.requested.as_str() >= *savepoint && retained.is_none_or(|r| i.requested.as_str() < r);
+        retained.is_none_or(|r| *savepoint < r) && replacing.iter().any(|i| between(&i))
+    });
+    let lower = savepoint.or(retained).unwrap_or(&clean.requested);
+    replacing.iter().find(|i| i.requested.as_str() >= lower).map(|i| i.requested.clone())
+}

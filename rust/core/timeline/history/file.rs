@@ -1,0 +1,287 @@
+//! One history file: its row groups, pruned by a range of times, as units of reading.
+
+// Units are lists of ranges, most often of one.
+#![allow(clippy::single_range_in_vec_init)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
+};
+use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::statistics::Statistics;
+
+use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
+use super::manifest::{HistoryFile, HistoryFolder};
+use crate::error::{Error, Result};
+use crate::storage::FileReader;
+
+/// Footer entry of files whose rows ascend strictly by requested time. Hudi ignores it.
+pub(super) const SORTED_KEY: &str = "hoodoo.history.sorted";
+
+/// Bytes of one batch, about.
+const BATCH_BYTES: u64 = 4 << 20;
+/// Rows of one batch, at most.
+const BATCH_ROWS: u64 = 16_384;
+/// Bytes (uncompressed) that one thread reads in a go: Hudi's files are a single row group.
+const UNIT_BYTES: u64 = 32 << 20;
+/// Files beyond this size have a page index worth reading for a range.
+const SMALL_FILE: u64 = 256 << 10;
+
+/// A history file with its footer read.
+#[derive(Clone)]
+pub(super) struct OpenFile {
+    pub(super) file: HistoryFile,
+    reader: FileReader,
+    metadata: ArrowReaderMetadata,
+    /// Whether its writer vouches for ascending times.
+    pub(super) sorted: bool,
+    context: Arc<Context>,
+}
+
+struct Context {
+    table: String,
+    path: String,
+}
+
+/// Rows of one row group.
+#[derive(Debug, Clone)]
+pub(super) struct Unit {
+    row_group: usize,
+    /// Ranges of rows within the row group, ascending.
+    ranges: Vec<Range<usize>>,
+    /// Whether rows outside of the range of times may be among them.
+    filtered: bool,
+}
+
+impl OpenFile {
+    /// Opens a file; reads the page index when a part of it is wanted.
+    pub(super) fn open(folder: &HistoryFolder, file: HistoryFile, range: &TimeRange) -> Result<Self> {
+        let path = folder.path(&file.name);
+        let context = Arc::new(Context { table: folder.storage().uri().to_owned(), path: path.clone() });
+        let part = !range.covers(&file.min, &file.max) && file.size > SMALL_FILE;
+        let policy = if part { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_page_index_policy(policy);
+        let reader = folder.storage().reader(&path, file.size)?;
+        let open = || -> Result<Self> {
+            let metadata = ArrowReaderMetadata::load(&reader, options)?;
+            check_columns(metadata.schema())?;
+            let entries = metadata.metadata().file_metadata().key_value_metadata();
+            let sorted = entries
+                .is_some_and(|all| all.iter().any(|e| e.key == SORTED_KEY && e.value.as_deref() == Some("true")));
+            Ok(Self { file, reader: reader.clone(), metadata, sorted, context: context.clone() })
+        };
+        open().map_err(|e| e.with("table", &context.table).with("file", &context.path))
+    }
+
+    /// Rows in the file, as its footer says.
+    pub(super) fn rows(&self) -> usize {
+        usize::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// What has to be read for a range of times, in pieces for threads.
+    pub(super) fn units(&self, range: &TimeRange, mode: LoadMode) -> Vec<Unit> {
+        let filtered = !range.covers(&self.file.min, &self.file.max);
+        let mut units = Vec::new();
+        for (row_group, group) in self.metadata.metadata().row_groups().iter().enumerate() {
+            let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+            let ranges = match filtered {
+                false => vec![0..rows],
+                true if group_is_outside(group, range) => continue,
+                true => self.pages_within(row_group, rows, range),
+            };
+            units.extend(split(ranges, self.rows_for(group, mode, UNIT_BYTES)).into_iter().map(|ranges| Unit {
+                row_group,
+                ranges,
+                filtered,
+            }));
+        }
+        units
+    }
+
+    /// Units with exactly the given rows of the file, which ascend.
+    pub(super) fn units_of_rows(&self, rows: &[usize]) -> Vec<Unit> {
+        let mut units: Vec<Unit> = Vec::new();
+        let mut first = 0;
+        let mut rest = rows;
+        for (row_group, group) in self.metadata.metadata().row_groups().iter().enumerate() {
+            let end = first + usize::try_from(group.num_rows()).unwrap_or(0);
+            let (here, later) = rest.split_at(rest.partition_point(|r| *r < end));
+            if !here.is_empty() {
+                let mut ranges: Vec<Range<usize>> = Vec::new();
+                for row in here.iter().map(|r| r - first) {
+                    match ranges.last_mut() {
+                        Some(last) if last.end == row => last.end += 1,
+                        _ => ranges.push(row..row + 1),
+                    }
+                }
+                units.push(Unit { row_group, ranges, filtered: false });
+            }
+            rest = later;
+            first = end;
+        }
+        units
+    }
+
+    /// The last rows of the file: units from the end, each with at most `rows` rows.
+    pub(super) fn units_from_the_end(&self, rows: usize) -> impl Iterator<Item = Unit> {
+        let groups = self.metadata.metadata().row_groups().iter().enumerate().rev();
+        let sizes: Vec<(usize, usize)> = groups.map(|(i, g)| (i, usize::try_from(g.num_rows()).unwrap_or(0))).collect();
+        sizes.into_iter().flat_map(move |(row_group, count)| {
+            let mut end = count;
+            std::iter::from_fn(move || {
+                let start = end.saturating_sub(rows.max(1));
+                let range = start..end;
+                end = start;
+                (!range.is_empty()).then(|| Unit { row_group, ranges: vec![range], filtered: false })
+            })
+        })
+    }
+
+    /// Reads a unit.
+    pub(super) fn read(
+        &self,
+        unit: &Unit,
+        range: &TimeRange,
+        mode: LoadMode,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+        let context = self.context.clone();
+        let named = move |e: Error| e.with("table", &context.table).with("file", &context.path);
+        let group = self.metadata.metadata().row_groups().get(unit.row_group);
+        let rows = group.map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
+        let batch_rows = group.map_or(1, |g| self.rows_for(g, mode, BATCH_BYTES).min(BATCH_ROWS as usize));
+        let mut builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
+        let schema = builder.parquet_schema();
+        let wanted = ProjectionMask::columns(schema, mode.columns().iter().copied());
+        let times = ProjectionMask::columns(schema, [INSTANT_TIME]);
+        builder = builder.with_row_groups(vec![unit.row_group]).with_projection(wanted).with_batch_size(batch_rows);
+        if unit.ranges.as_slice() != [0..rows] {
+            builder =
+                builder.with_row_selection(RowSelection::from_consecutive_ranges(unit.ranges.iter().cloned(), rows));
+        }
+        if unit.filtered {
+            let range = range.clone();
+            let within = ArrowPredicateFn::new(times, move |batch| rows_within(&batch, &range));
+            builder = builder.with_row_filter(RowFilter::new(vec![Box::new(within)]));
+        }
+        let reader = builder.build().map_err(|e| named(e.into()))?;
+        let schema = mode.schema();
+        Ok(reader.map(move |batch| {
+            let batch = batch.map_err(|e| named(e.into()))?;
+            in_order_of(&batch, &schema).map_err(&named)
+        }))
+    }
+
+    /// How many rows of a row group make up about `bytes`, in the columns of a mode.
+    fn rows_for(&self, group: &RowGroupMetaData, mode: LoadMode, bytes: u64) -> usize {
+        let size: i64 = group
+            .columns()
+            .iter()
+            .filter(|c| mode.columns().contains(&c.column_descr().name()))
+            .map(|c| c.uncompressed_size().max(0))
+            .fold(0, i64::saturating_add);
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        let each = (size.unsigned_abs() / rows.max(1)).max(1);
+        usize::try_from((bytes / each).clamp(64, 1 << 20)).unwrap_or(64)
+    }
+
+    /// Rows of the pages of a row group that may hold wanted times; all rows when the file has no page index.
+    fn pages_within(&self, row_group: usize, rows: usize, range: &TimeRange) -> Vec<Range<usize>> {
+        let all = || vec![0..rows];
+        let metadata = self.metadata.metadata();
+        let schema = metadata.file_metadata().schema_descr();
+        let Some(column) = schema.columns().iter().position(|c| c.name() == INSTANT_TIME) else { return all() };
+        let index = metadata.page_index_for_row_group(row_group);
+        let (Some(ColumnIndexMetaData::BYTE_ARRAY(pages)), Some(places)) =
+            (index.column_index(column), index.page_locations(column))
+        else {
+            return all();
+        };
+        let starts: Vec<usize> = places.iter().filter_map(|p| usize::try_from(p.first_row_index).ok()).collect();
+        let ascending = starts.windows(2).all(|w| matches!(w, [a, b] if a < b));
+        if starts.first() != Some(&0) || !ascending || starts.last().is_some_and(|s| *s >= rows) {
+            return all();
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (page, start) in starts.iter().enumerate() {
+            let end = starts.get(page + 1).copied().unwrap_or(rows);
+            let outside = match (text(pages.min_value(page)), text(pages.max_value(page))) {
+                (Some(min), Some(max)) => !range.overlaps(min, max),
+                _ => false,
+            };
+            match ranges.last_mut() {
+                _ if outside => {}
+                Some(last) if last.end == *start => last.end = end,
+                _ => ranges.push(*start..end),
+            }
+        }
+        ranges
+    }
+}
+
+/// Cuts ranges of rows into pieces of about `rows` rows.
+fn split(ranges: Vec<Range<usize>>, rows: usize) -> Vec<Vec<Range<usize>>> {
+    let rows = rows.max(1);
+    let mut pieces: Vec<Vec<Range<usize>>> = Vec::new();
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            // A rest of less than half a piece goes along.
+            let end = if range.end - start < rows + rows / 2 { range.end } else { start + rows };
+            pieces.push(vec![start..end]);
+            start = end;
+        }
+    }
+    pieces
+}
+
+fn group_is_outside(group: &RowGroupMetaData, range: &TimeRange) -> bool {
+    let column = group.columns().iter().find(|c| c.column_descr().name() == INSTANT_TIME);
+    let Some(Statistics::ByteArray(statistics)) = column.and_then(|c| c.statistics()) else { return false };
+    match (text(statistics.min_bytes_opt()), text(statistics.max_bytes_opt())) {
+        (Some(min), Some(max)) => !range.overlaps(min, max),
+        _ => false,
+    }
+}
+
+fn text(bytes: Option<&[u8]>) -> Option<&str> {
+    std::str::from_utf8(bytes?).ok()
+}
+
+fn rows_within(batch: &RecordBatch, range: &TimeRange) -> std::result::Result<BooleanArray, ArrowError> {
+    let times = batch.column(0).as_any().downcast_ref::<StringArray>();
+    let times = times.ok_or_else(|| ArrowError::SchemaError("times are no text".to_owned()))?;
+    Ok((0..times.len()).map(|row| Some(times.is_valid(row) && range.contains(times.value(row)))).collect())
+}
+
+/// Files are written by Hudi and by others: a column may be elsewhere, or of another type.
+fn check_columns(schema: &SchemaRef) -> Result<()> {
+    for field in FILE_SCHEMA.fields().iter().take(5) {
+        let found = schema.field_with_name(field.name()).ok().map(|f| f.data_type());
+        if found != Some(field.data_type()) {
+            let found = found.map_or_else(|| "is missing".to_owned(), |t| format!("is {t}"));
+            return Err(Error::corrupt(format!("column {} of a history file {found}", field.name())));
+        }
+    }
+    Ok(())
+}
+
+fn in_order_of(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let column = batch.column_by_name(field.name());
+        let column = column.ok_or_else(|| Error::corrupt(format!("a history file has no column {}", field.name())))?;
+        columns.push(column.clone());
+    }
+    if columns.first().is_some_and(|times| times.null_count() > 0 && times.data_type() == &DataType::Utf8) {
+        return Err(Error::corrupt("a history file holds an instant without a time"));
+    }
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}
