@@ -64,4 +64,4 @@ class StorageError(HudiError, OSError):
 
 
 class LockError(HudiError, TimeoutError):
-    """The table lock could not be had, or clocks are too far apart."""
+    """The table lock could not be had or was lost, or clocks are too far apart. Trying again may succeed."""

@@ -41,6 +41,7 @@ struct Inner {
     context: Vec<(&'static str, String)>,
     remedy: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    transient: bool,
 }
 
 /// Result with this crate's [`Error`].
@@ -56,7 +57,14 @@ impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
-            inner: Box::new(Inner { kind, message: message.into(), context: Vec::new(), remedy: None, source: None }),
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                context: Vec::new(),
+                remedy: None,
+                source: None,
+                transient: false,
+            }),
         }
     }
 
@@ -106,6 +114,13 @@ impl Error {
         self
     }
 
+    /// Marks a failure that passes by itself: an overloaded server, a connection that broke.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.inner.transient = true;
+        self
+    }
+
     /// The kind, for matching.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
@@ -123,7 +138,7 @@ impl Error {
 
     /// Whether the same call may succeed when it is tried again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::Conflict | ErrorKind::Lock)
+        self.inner.transient || matches!(self.inner.kind, ErrorKind::Conflict | ErrorKind::Lock)
     }
 }
 

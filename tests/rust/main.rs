@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod failing_store;
+mod hooked_store;
 mod small_table;
 
 mod archiving;
 mod crash_at_every_call;
+mod lost_lock;
+mod true_time;

@@ -62,7 +62,10 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
 
 /// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
 fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
-    if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
+    // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
+    if error.kind() == ErrorKind::Lock {
+        tracing::warn!("without the table lock, what the write left stays for the next writer to roll back");
+    } else if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     Err(error.with("table", table.storage().uri()))
@@ -74,7 +77,7 @@ fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
     check_writable(&table)?;
     {
         let writer = table.timeline_writer()?;
-        let _held = writer.lock().acquire();
+        let _held = writer.lock().acquire()?;
         TableConfig::finish_update(table.storage())?;
         for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
             table.storage().remove_unfinished(folder)?;
@@ -114,15 +117,31 @@ pub fn abort_distributed(table: &HudiTable) -> Result<()> {
 /// Inline services after a commit.
 pub fn after_commit(table: &HudiTable) -> Result<()> {
     let options = table.options();
-    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
-        clean(table, &drop_metadata_table)
-            .map_err(|e| Error::new(e.kind(), "the write was committed, but cleaning after it failed").caused_by(e))?;
+    if !options.flag("hoodie.table.services.enabled", true)? {
+        return Ok(());
     }
-    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
-        archive(table)
-            .map_err(|e| Error::new(e.kind(), "the write was committed, but archiving after it failed").caused_by(e))?;
+    if options.flag("hoodie.clean.automatic", true)? {
+        settle(table, "cleaning", clean(table, &drop_metadata_table).map(|_| ()))?;
+    }
+    if options.flag("hoodie.archive.automatic", true)? {
+        settle(table, "archiving", archive(table).map(|_| ()))?;
     }
     Ok(())
+}
+
+/// What comes of a service that ran after a commit.
+fn settle(table: &HudiTable, service: &str, outcome: Result<()>) -> Result<()> {
+    match outcome {
+        // Another writer has the lock. An error that asks to try again would have the rows written twice.
+        Err(e) if e.kind() == ErrorKind::Lock => {
+            tracing::warn!(table = table.storage().uri(), "{service} is left for the next write: {e}");
+            Ok(())
+        }
+        Err(e) => {
+            Err(Error::new(e.kind(), format!("the write was committed, but {service} after it failed")).caused_by(e))
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 /// The operation of a job that names none: rows without keys are only ever added.

@@ -13,6 +13,7 @@ mod file;
 mod location;
 mod runtime;
 mod spill;
+mod versioned;
 mod windows;
 
 use std::path::PathBuf;
@@ -21,13 +22,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
 pub use file::{FileReader, FileWriter};
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
 pub use spill::{SpillOptions, spill};
+pub use versioned::FileVersion;
 
 /// Folders that are listed at a time.
 const LISTINGS: usize = 16;
@@ -142,6 +144,9 @@ impl Storage {
                 Error::storage(format!("{doing}: not allowed"))
                     .remedy("Check the permissions of the folder, or the credentials in storage_options")
             }
+            object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => {
+                Error::unsupported(format!("{doing}: this storage cannot do it"))
+            }
             _ if self.is_local() => Error::storage(format!("{doing} failed"))
                 .remedy("Check that the storage can be reached, is writable and has room"),
             _ => Error::storage(format!("{doing} failed")).remedy(
@@ -149,6 +154,7 @@ impl Storage {
                  in storage_options or in the environment",
             ),
         };
+        let error = if versioned::is_transient(&e) { error.transient() } else { error };
         let error = error.with("table", &self.uri);
         let error = if path.is_empty() { error } else { error.with("file", path) };
         match e {
@@ -248,15 +254,6 @@ impl Storage {
             size: object.size,
             modified_ms: object.last_modified.timestamp_millis(),
         }
-    }
-
-    /// Creates a file; fails with `AlreadyExists` when it is there. Atomic: no reader sees half of it.
-    pub fn create(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
-        let key = self.key(path)?;
-        let options = PutOptions { mode: PutMode::Create, ..Default::default() };
-        block_on(self.store.put_opts(&key, content.into().into(), options))
-            .map_err(|e| self.error(path, "creating", e))?;
-        Ok(())
     }
 
     /// Writes a file, replacing one that is there. Atomic: a reader sees the old or the new content.

@@ -103,3 +103,37 @@ fn readers_of_one_file_do_not_move_each_other() {
         });
     });
 }
+
+#[test]
+fn an_update_needs_the_version_that_was_read() {
+    let s = Storage::open("memory://update/t", &StorageOptions::new()).unwrap();
+    assert!(s.read_versioned("x").unwrap().is_none());
+    let first = s.create_versioned("x", "1").unwrap();
+    let (content, read) = s.read_versioned("x").unwrap().unwrap();
+    assert_eq!((content.as_ref(), &read), (b"1".as_ref(), &first));
+    let second = s.update("x", "2", &first).unwrap();
+    assert_eq!(s.update("x", "3", &first).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(s.read("x").unwrap(), "2");
+    s.delete("x").unwrap();
+    assert_eq!(s.update("x", "3", &second).unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(!s.exists("x").unwrap());
+
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
+    let version = disk.create_versioned("x", "1").unwrap();
+    assert_eq!(disk.update("x", "2", &version).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn failures_that_pass_may_be_tried_again() {
+    let s = Storage::open("memory://passing/t", &StorageOptions::new()).unwrap();
+    let answer = |status: &str| {
+        let text = format!("after 10 retries: Server returned non-2xx status code: {status}: <Error/>");
+        s.error("f", "writing", object_store::Error::Generic { store: "S3", source: text.into() })
+    };
+    for passing in ["503 Service Unavailable", "500 Internal Server Error", "429 Too Many Requests"] {
+        let e = answer(passing);
+        assert!(e.is_retryable() && e.kind() == ErrorKind::Storage, "{e}");
+    }
+    assert!(!answer("400 Bad Request").is_retryable());
+}

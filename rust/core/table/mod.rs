@@ -20,7 +20,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::storage::{SpillOptions, Storage, StorageOptions};
-use crate::timeline::{Clock, SystemClock, TimeGenerator, Timeline, TimelineWriter};
+use crate::timeline::{
+    Clock, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
+};
 
 pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
@@ -28,6 +30,9 @@ pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use options::Options;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
 pub use view::TableView;
+
+/// A minute: no clock that is kept right is off by more.
+const LONGEST_SKEW_MS: u64 = 60_000;
 
 /// An open table.
 #[derive(Clone)]
@@ -93,9 +98,21 @@ impl HudiTable {
 
     /// Makes transitions on the timeline.
     pub fn timeline_writer(&self) -> Result<TimelineWriter> {
-        let skew = self.options.number("hoodie.time.generator.max_expected_clock_skew_ms", 1u64)?;
+        let lock = LockConfig::from_options(&|key| self.options.get(key).map(str::to_owned))?;
+        let several_machines = lock.provider != LockProviderKind::InProcess;
+        // Threads of one process have one clock.
+        let default = if several_machines { 200 } else { 1 };
+        let skew = self.options.number("hoodie.time.generator.max_expected_clock_skew_ms", default)?;
+        if skew > LONGEST_SKEW_MS {
+            return Err(Error::invalid_option(format!(
+                "hoodie.time.generator.max_expected_clock_skew_ms is {skew}: every instant would take that long"
+            ))
+            .remedy(format!("Set it to at most {LONGEST_SKEW_MS}, and the clocks of all writers right")));
+        }
         let time = TimeGenerator::new(self.clock.clone(), self.config.timeline().zone, skew);
-        TimelineWriter::new(self.storage.clone(), self.config.timeline().clone(), time)
+        let time = if several_machines { time.for_several_machines() } else { time };
+        let lock = TableLock::new(&self.storage, &lock, self.clock.clone())?;
+        Ok(TimelineWriter::new(self.storage.clone(), self.config.timeline().clone(), time)?.with_lock(lock))
     }
 
     /// The files as they are now, or as they were at an instant.

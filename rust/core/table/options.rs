@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::timeline::LockProviderKind;
 
 /// What is done about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,9 @@ const fn harmless(name: &'static str) -> OptionKey {
 const fn only(name: &'static str, values: &'static [&'static str]) -> OptionKey {
     OptionKey { name, aliases: &[], support: Support::Only(values) }
 }
+
+/// Which lock keeps other processes out; one that is not built must not be left out silently.
+const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
 
 /// Every key that is known.
 pub const KEYS: &[OptionKey] = &[
@@ -115,11 +119,22 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.enable", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
+    yes(LOCK_PROVIDER, &[]),
+    yes("hoodie.write.lock.wait_time_ms", &[]),
+    yes("hoodie.write.lock.num_retries", &[]),
+    yes("hoodie.write.lock.wait_time_ms_between_retry", &[]),
+    yes("hoodie.write.lock.max_wait_time_ms_between_retry", &[]),
+    yes("hoodie.write.lock.client.num_retries", &[]),
+    yes("hoodie.write.lock.client.wait_time_ms_between_retry", &[]),
+    yes("hoodie.write.lock.filesystem.path", &[]),
+    yes("hoodie.write.lock.filesystem.expire", &[]),
+    yes("hoodie.write.lock.storage.validity.timeout.secs", &[]),
+    yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
     yes("hoodoo.memory.budget", &[]),
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),
-    only("hoodie.write.lock.provider", &["org.apache.hudi.client.transaction.lock.InProcessLockProvider"]),
+    only("hoodie.time.generator.type", &["WAIT_TO_ADJUST_SKEW"]),
     only("hoodie.clean.failed.writes.policy", &["EAGER"]),
     only("hoodie.cleaner.policy.failed.writes", &["EAGER"]),
     only("hoodie.table.cdc.enabled", &["false"]),
@@ -168,6 +183,9 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.metadata.index.partition.stats.enable"),
     harmless("hoodie.client.heartbeat.interval_in_ms"),
     harmless("hoodie.write.auto.upgrade"),
+    harmless("hoodie.write.lock.heartbeat_interval_ms"),
+    harmless("hoodie.write.lock.conflict.resolution.strategy"),
+    harmless("hoodie.auto.adjust.lock.configs"),
 ];
 
 /// Options as a job gives them, checked.
@@ -183,6 +201,9 @@ impl Options {
         let mut unknown = Vec::new();
         for (key, value) in &given {
             match find(key).map(|k| k.support) {
+                Some(Support::Yes) if key == LOCK_PROVIDER => {
+                    LockProviderKind::parse(value)?;
+                }
                 Some(Support::Yes | Support::Harmless) => {}
                 Some(Support::Only(values)) => {
                     if !values.iter().any(|v| v.eq_ignore_ascii_case(value)) {

@@ -11,7 +11,9 @@ mod transitions;
 mod true_time;
 
 pub use active::Timeline;
-pub use lock::{TableLock, table_lock};
+pub use lock::{
+    Attempt, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, table_lock,
+};
 pub use transitions::{TimelineWriter, Transition, next_state};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};
 

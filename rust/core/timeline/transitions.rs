@@ -63,6 +63,12 @@ impl TimelineWriter {
         Ok(Self { storage, config, time, lock })
     }
 
+    /// The same writer with another lock than that between the threads of this process.
+    #[must_use]
+    pub fn with_lock(self, lock: TableLock) -> Self {
+        Self { lock, ..self }
+    }
+
     /// The table lock. Not re-entrant.
     pub fn lock(&self) -> &TableLock {
         &self.lock
@@ -75,7 +81,7 @@ impl TimelineWriter {
 
     /// Takes a new time and creates `T.<action>.requested` with the plan made for that time.
     pub fn request(&self, action: Action, plan: impl FnOnce(&str) -> Result<Vec<u8>>) -> Result<Instant> {
-        let _held = self.lock.acquire();
+        let held = self.lock.acquire()?;
         let timeline = self.load()?;
         if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
             return Err(Error::conflict("a restore of the table is not finished")
@@ -85,6 +91,7 @@ impl TimelineWriter {
         }
         let requested = self.time.generate(timeline.newest_time())?;
         let body = plan(&requested)?;
+        held.check()?;
         self.request_at(action, requested, body)
     }
 
@@ -119,7 +126,7 @@ impl TimelineWriter {
         before: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
-        let _held = self.lock.acquire();
+        let held = self.lock.acquire()?;
         let timeline = self.load()?;
         let known = timeline
             .instants()
@@ -134,10 +141,13 @@ impl TimelineWriter {
             }
             _ => return Err(self.vanished(instant)),
         }
+        held.check()?;
         before(&timeline)?;
         let completed = self.time.generate(timeline.newest_time())?;
         let done = Instant { state, completed: Some(completed), ..instant.clone() };
         let path = self.path(&done);
+        // Whoever has the lock now, if it is not us, may have rolled this write back, and gives out earlier times.
+        held.verify().map_err(|e| e.with("instant", instant))?;
         self.storage.create(&path, body).map_err(|e| e.with("instant", instant))?;
         Ok(Instant { action: instant.action.completed_as(), ..done })
     }

@@ -67,21 +67,29 @@ pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
 /// whatever the table.
 static LAST: Mutex<i64> = Mutex::new(0);
 
-/// Longest wait for a clock that is behind the newest instant of the table.
-const LONGEST_WAIT_MS: i64 = 5_000;
+/// Longest wait for a clock that is behind, where the writers' clocks are one.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Gives out instant times.
 #[derive(Clone)]
 pub struct TimeGenerator {
     clock: Arc<dyn Clock>,
     zone: TimeZone,
-    max_skew_ms: u64,
+    max_skew: Duration,
+    patience: Duration,
 }
 
 impl TimeGenerator {
     /// A generator; `max_skew_ms` is how far the clocks of the writers may be apart.
     pub fn new(clock: Arc<dyn Clock>, zone: TimeZone, max_skew_ms: u64) -> Self {
-        Self { clock, zone, max_skew_ms }
+        Self { clock, zone, max_skew: Duration::from_millis(max_skew_ms), patience: LONGEST_WAIT }
+    }
+
+    /// The same for writers on several machines: a clock that is behind the newest instant by more than the skew that is
+    /// expected is an error.
+    #[must_use]
+    pub fn for_several_machines(self) -> Self {
+        Self { patience: self.max_skew, ..self }
     }
 
     /// The zone of the times.
@@ -95,26 +103,57 @@ impl TimeGenerator {
     }
 
     /// A new time, later than any this process gave out and later than `after`. The caller holds the table lock.
+    ///
+    /// # Errors
+    /// `Lock` when the clock is behind `after`, the newest time of the table, and does not come up to it.
     pub fn generate(&self, after: Option<&str>) -> Result<String> {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut waited = 0;
+        let now = self.reserve(after)?;
+        // Whoever is next reads a later time, though its clock may be behind by the largest skew. One more, for times
+        // are whole milliseconds: less than that would let two of them be the same.
+        self.clock.sleep(self.max_skew.saturating_add(Duration::from_millis(1)));
+        Ok(format_instant(now, self.zone))
+    }
+
+    /// The first millisecond after those that were given out.
+    fn reserve(&self, after: Option<&str>) -> Result<i64> {
+        let pause = Duration::from_millis(1);
+        let (mut behind_table, mut behind_process) = (Duration::ZERO, Duration::ZERO);
         loop {
             let now = self.clock.now_ms();
-            self.clock.sleep(Duration::from_millis(self.max_skew_ms.max(1)));
             let text = format_instant(now, self.zone);
-            if now > *last && after.is_none_or(|a| text.as_str() > a) {
-                *last = now;
-                return Ok(text);
+            if after.is_some_and(|a| text.as_str() <= a) {
+                if behind_table > self.patience {
+                    return Err(self.too_far_behind(&text, after.unwrap_or_default()));
+                }
+                behind_table += pause;
+            } else {
+                let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+                if now > *last {
+                    *last = now;
+                    return Ok(now);
+                }
+                if behind_process > LONGEST_WAIT {
+                    return Err(Error::lock("this machine's clock was put back")
+                        .with("clock", text)
+                        .with("newest", format_instant(*last, self.zone))
+                        .remedy("Write again when the clock is past the newest time, or in a new process"));
+                }
+                behind_process += pause;
             }
-            if waited >= LONGEST_WAIT_MS {
-                return Err(Error::lock("this machine's clock is behind the newest instant of the table")
-                    .with("clock", text)
-                    .with("newest", after.unwrap_or_default())
-                    .remedy("Set the clock, and the same time zone for all writers (or create tables with hoodie.table.timeline.timezone=UTC)"));
-            }
-            self.clock.sleep(Duration::from_millis(1));
-            waited += 1 + i64::try_from(self.max_skew_ms.max(1)).unwrap_or(1);
+            self.clock.sleep(pause);
         }
+    }
+
+    fn too_far_behind(&self, clock: &str, newest: &str) -> Error {
+        Error::lock("this machine's clock is behind the newest instant of the table")
+            .with("clock", clock)
+            .with("newest", newest)
+            .with("skew", format!("{} ms", self.max_skew.as_millis()))
+            .remedy(
+                "Set the clocks of all writers, or hoodie.time.generator.max_expected_clock_skew_ms for all of them to \
+                 how far they may be apart; and give them one time zone (or create tables with \
+                 hoodie.table.timeline.timezone=UTC)",
+            )
     }
 }
 
@@ -162,5 +201,18 @@ mod tests {
     fn a_clock_that_is_behind_is_found_out() {
         let g = TimeGenerator::new(Arc::new(Stuck), TimeZone::Utc, 1);
         assert!(g.generate(Some("20990101000000000")).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_by_no_more_than_the_skew_is_waited_for() {
+        let machines = |skew| TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, skew).for_several_machines();
+        let ahead = |ms| format_instant(SystemClock.now_ms() + ms, TimeZone::Utc);
+        let after = ahead(30);
+        assert!(machines(100).generate(Some(&after)).unwrap() > after);
+        let begun = std::time::Instant::now();
+        let e = machines(10).generate(Some(&ahead(60_000))).unwrap_err();
+        assert_eq!(e.kind(), crate::error::ErrorKind::Lock);
+        assert!(e.to_string().contains("skew=10 ms"), "{e}");
+        assert!(begun.elapsed() < LONGEST_WAIT);
     }
 }

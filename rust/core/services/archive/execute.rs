@@ -54,7 +54,7 @@ pub fn planned(table: &HudiTable) -> Result<ArchivePlan> {
 pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    let _held = writer.lock().acquire();
+    let held = writer.lock().acquire()?;
     let timeline = writer.load()?;
     let plan = make_plan(table, &timeline, &options)?;
     let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
@@ -71,10 +71,14 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
         for action in now {
             delete_markers(table.storage(), &action.completed.requested)?;
         }
+        // Two who archive at once would each take the other's files for strays.
+        held.verify()?;
         outcome.files += usize::from(history.append(&entries)?.is_some());
+        held.verify()?;
         delete_instants(table.storage(), now, if threads == 1 { 1 } else { DELETIONS })?;
         rest = later;
     }
+    held.verify()?;
     outcome.compacted = history.compact(&options.history)?;
     Ok(outcome)
 }
@@ -83,7 +87,8 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 pub fn compact_history(table: &HudiTable) -> Result<Compacted> {
     let options = ArchiveOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    let _held = writer.lock().acquire();
+    let held = writer.lock().acquire()?;
+    held.verify()?;
     HistoryWriter::new(table.storage(), table.config().timeline())
         .with_threads(table.threads()?)
         .compact(&options.history)

@@ -1,0 +1,231 @@
+//! A lock file on a local disk, as Hudi's `FileSystemBasedLockProvider` keeps it: `<folder>/lock`, empty, there as long
+//! as the lock is held.
+//!
+//! The file says nothing about its owner, so we know ours by what the file system says of it: we keep it open, and its
+//! number is not given to another file meanwhile. Hudi creates the file in two steps (is it there? then open it), so it
+//! may open one that we created in between. Its checksum file then gives it away: [`Lease::verify`] takes the lock as
+//! lost, and it is left to Hudi.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+use crate::timeline::{Clock, META_FOLDER};
+
+/// The provider.
+pub(super) struct FileSystemLock {
+    file: PathBuf,
+    /// Hadoop's checksum of the file; ours have none.
+    checksum: PathBuf,
+    expire_ms: i64,
+    clock: Arc<dyn Clock>,
+}
+
+impl FileSystemLock {
+    pub(super) fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        let folder = match &config.folder {
+            Some(given) => local_folder(given)?,
+            None => storage.local_path(META_FOLDER).ok_or_else(|| {
+                Error::unsupported("FileSystemBasedLockProvider needs a local folder; object stores cannot create a file exclusively as it does")
+                    .with("table", storage.uri())
+                    .remedy("Set hoodie.write.lock.provider to org.apache.hudi.client.transaction.lock.StorageBasedLockProvider for every writer of this table")
+            })?,
+        };
+        let (file, checksum) = (folder.join("lock"), folder.join(".lock.crc"));
+        Ok(Self { file, checksum, expire_ms: millis(config.expire), clock })
+    }
+
+    /// Removes a lock that its owner left behind, if it has reached the age for that. `Some` tells who holds it still.
+    fn remove_expired(&self) -> io::Result<Option<String>> {
+        let Some(found) = optional(std::fs::metadata(&self.file))? else { return Ok(None) };
+        let age = self.clock.now_ms().saturating_sub(modified_ms(&found));
+        if self.expire_ms == 0 || age <= self.expire_ms {
+            return Ok(Some(self.describe(age)));
+        }
+        // Moved aside and looked at again before it goes: another process may have removed the old file and created its
+        // own since. That one is put back; its owner knows it by its number.
+        let mut aside = self.file.clone().into_os_string();
+        aside.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+        let aside = PathBuf::from(aside);
+        if optional(std::fs::rename(&self.file, &aside))?.is_none() {
+            return Ok(None);
+        }
+        let moved = std::fs::metadata(&aside)?;
+        if identity(&moved) != identity(&found) || modified_ms(&moved) != modified_ms(&found) {
+            let back = std::fs::hard_link(&aside, &self.file);
+            std::fs::remove_file(&aside)?;
+            return back.map(|()| Some(self.describe(0)));
+        }
+        std::fs::remove_file(&aside)?;
+        optional(std::fs::remove_file(&self.checksum))?;
+        tracing::warn!(lock = %self.file.display(), "removed a lock file that its owner left {} s ago", age / 1000);
+        Ok(None)
+    }
+
+    /// Hudi leaves the file empty; whatever another writer says in it is worth repeating.
+    fn describe(&self, age_ms: i64) -> String {
+        let mut said = Vec::new();
+        if let Ok(file) = File::open(&self.file) {
+            let _ = file.take(200).read_to_end(&mut said);
+        }
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        let who = if said.is_empty() { "a writer that does not give its name".to_owned() } else { said };
+        format!("{who}, for {} s", age_ms.max(0) / 1000)
+    }
+
+    fn create(&self) -> io::Result<Option<FileLease>> {
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        // While there is no lock this is what was left of one; afterwards it tells that Hudi opened ours.
+        optional(std::fs::remove_file(&self.checksum))?;
+        let file = match OpenOptions::new().write(true).create_new(true).open(&self.file) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            other => other?,
+        };
+        let created = file.metadata()?;
+        Ok(Some(FileLease {
+            path: self.file.clone(),
+            checksum: self.checksum.clone(),
+            open: Some(file),
+            created: identity(&created),
+            since: self.clock.now_ms(),
+            expire_ms: self.expire_ms,
+            clock: self.clock.clone(),
+        }))
+    }
+
+    fn failed(&self, e: io::Error) -> Error {
+        Error::storage("the lock file cannot be created")
+            .caused_by(e)
+            .with("lock", self.file.display())
+            .remedy("Check the permissions of the folder, and hoodie.write.lock.filesystem.path")
+    }
+}
+
+impl LockProvider for FileSystemLock {
+    fn try_acquire(&self, _owner: &str) -> Result<Attempt> {
+        if let Some(holder) = self.remove_expired().map_err(|e| self.failed(e))? {
+            return Ok(Attempt::Busy(Some(holder)));
+        }
+        Ok(match self.create().map_err(|e| self.failed(e))? {
+            Some(lease) => Attempt::Acquired(Box::new(lease)),
+            None => Attempt::Busy(None),
+        })
+    }
+
+    fn place(&self) -> String {
+        self.file.display().to_string()
+    }
+
+    fn remedy(&self) -> String {
+        "Try again. If no writer is at work on the table, the one that held the lock died: delete the file, or let \
+         hoodie.write.lock.filesystem.expire (minutes) do it; writers wait longer with \
+         hoodie.write.lock.client.num_retries"
+            .to_owned()
+    }
+}
+
+struct FileLease {
+    path: PathBuf,
+    checksum: PathBuf,
+    /// Open until it is given back, so that the file's number stays ours.
+    open: Option<File>,
+    created: Identity,
+    since: i64,
+    expire_ms: i64,
+    clock: Arc<dyn Clock>,
+}
+
+impl FileLease {
+    fn is_ours(&self) -> io::Result<bool> {
+        let found = optional(std::fs::metadata(&self.path))?;
+        Ok(found.is_some_and(|found| identity(&found) == self.created) && !self.checksum.try_exists()?)
+    }
+}
+
+impl Lease for FileLease {
+    fn check(&self) -> Result<()> {
+        let place = self.path.display().to_string();
+        let held = self.clock.now_ms().saturating_sub(self.since);
+        if self.expire_ms > 0 && held >= self.expire_ms {
+            return Err(lost(format!("it was held for {} s, longer than others respect it", held / 1000), &place));
+        }
+        match self.is_ours() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(lost("its file was deleted or opened by another process", &place)),
+            Err(e) => Err(lost("its file cannot be looked at", &place).caused_by(e)),
+        }
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.check()
+    }
+
+    fn release(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let removed = match self.is_ours() {
+            Ok(true) => optional(std::fs::remove_file(&self.path)).map(|_| ()),
+            Ok(false) => Ok(()),
+            Err(e) => Err(e),
+        };
+        drop(open);
+        removed.map_err(|e| {
+            Error::lock("the lock file cannot be deleted")
+                .caused_by(e)
+                .with("lock", self.path.display())
+                .remedy("Delete it, or no writer gets the lock again")
+        })
+    }
+}
+
+/// The folder that `hoodie.write.lock.filesystem.path` names.
+fn local_folder(given: &str) -> Result<PathBuf> {
+    let path = match given.split_once(":/") {
+        None => PathBuf::from(given),
+        Some(("file", rest)) => Path::new("/").join(rest.trim_start_matches('/')),
+        Some((scheme, _)) => {
+            return Err(Error::unsupported(format!(
+                "a lock file in '{scheme}' is not supported (hoodie.write.lock.filesystem.path={given})"
+            ))
+            .remedy("Use a folder on a disk of this machine; for tables in object stores, StorageBasedLockProvider"));
+        }
+    };
+    std::path::absolute(&path).map_err(|e| {
+        Error::invalid_option(format!("'{given}' is no folder (hoodie.write.lock.filesystem.path)")).caused_by(e)
+    })
+}
+
+/// What tells a file from another that has its name later.
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(metadata: &Metadata) -> Identity {
+    let created = metadata.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    created.map_or((0, 0), |t| (t.as_secs(), u64::from(t.subsec_nanos())))
+}
+
+fn modified_ms(metadata: &Metadata) -> i64 {
+    let modified = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    modified.map_or(0, millis)
+}
+
+/// Turns "not found" into `None`.
+fn optional<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}

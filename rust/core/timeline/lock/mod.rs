@@ -1,0 +1,209 @@
+//! The table lock: times are generated and instants created under it.
+//!
+//! Always taken is the lock between the threads of this process, and inside of it the one of the provider that
+//! `hoodie.write.lock.provider` names, which excludes other processes and machines, Hudi's writers among them:
+//!
+//! | provider | what it is |
+//! |---|---|
+//! | `InProcessLockProvider`, or none | nothing more |
+//! | `FileSystemBasedLockProvider` | `<folder>/lock`, an empty file on a local disk |
+//! | `StorageBasedLockProvider` | `.hoodie/.locks/table_lock.json`, a lease in an object store |
+//!
+//! A lock can be lost while it is held: a lease runs out, a file is deleted. Whoever publishes something asks
+//! [`LockGuard::verify`] just before.
+
+mod config;
+mod file_system;
+mod in_process;
+mod storage_based;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+
+pub use config::{LockConfig, LockProviderKind, LockWait};
+
+use self::file_system::FileSystemLock;
+use self::in_process::{ProcessGuard, ProcessLock};
+use self::storage_based::StorageBasedLock;
+use super::{Clock, SystemClock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+
+/// A lock that excludes other processes.
+pub trait LockProvider: Send + Sync {
+    /// Tries once. `owner` is a name that nobody else has; the same one is used while one caller tries again.
+    fn try_acquire(&self, owner: &str) -> Result<Attempt>;
+    /// What is locked, for messages.
+    fn place(&self) -> String;
+    /// What to do when the lock is not to be had.
+    fn remedy(&self) -> String;
+}
+
+/// What came of one try.
+pub enum Attempt {
+    /// The lock is ours.
+    Acquired(Box<dyn Lease>),
+    /// Somebody else has it: who, as far as one can tell.
+    Busy(Option<String>),
+}
+
+/// A lock that is held.
+pub trait Lease: Send {
+    /// Whether it was lost, as far as this process knows. Cheap.
+    fn check(&self) -> Result<()>;
+    /// Makes sure that it is still ours.
+    fn verify(&self) -> Result<()>;
+    /// Gives it back, unless it was lost.
+    fn release(&mut self) -> Result<()>;
+}
+
+/// The lock of one table.
+#[derive(Clone)]
+pub struct TableLock {
+    uri: Arc<str>,
+    process: ProcessLock,
+    provider: Option<Arc<dyn LockProvider>>,
+    wait: LockWait,
+    clock: Arc<dyn Clock>,
+}
+
+/// The lock of the table at `uri` between the threads of this process only.
+pub fn table_lock(uri: &str) -> TableLock {
+    TableLock {
+        uri: uri.into(),
+        process: ProcessLock::of(uri),
+        provider: None,
+        wait: LockWait::default(),
+        clock: Arc::new(SystemClock),
+    }
+}
+
+impl TableLock {
+    /// The lock of a table as its options have it.
+    ///
+    /// # Errors
+    /// `Unsupported` when the storage cannot keep such a lock.
+    pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        let provider: Option<Arc<dyn LockProvider>> = match config.provider {
+            LockProviderKind::InProcess => None,
+            LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
+            LockProviderKind::StorageBased => {
+                Some(Arc::new(StorageBasedLock::new(storage.clone(), config, clock.clone())?))
+            }
+        };
+        Ok(Self { provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
+    }
+
+    /// Whether other processes are excluded too.
+    pub fn is_remote(&self) -> bool {
+        self.provider.is_some()
+    }
+
+    /// Waits for the lock. Not re-entrant.
+    ///
+    /// # Errors
+    /// `Lock`, which may be tried again, when it is not free within the time that the options give.
+    pub fn acquire(&self) -> Result<LockGuard> {
+        let named = |e: Error| e.with("table", &self.uri);
+        let process = self.process.acquire(self.wait.total()).map_err(named)?;
+        let lease = match &self.provider {
+            None => None,
+            Some(provider) => Some(self.acquire_from(provider.as_ref()).map_err(named)?),
+        };
+        Ok(LockGuard { uri: self.uri.clone(), lease, _process: process })
+    }
+
+    fn acquire_from(&self, provider: &dyn LockProvider) -> Result<Box<dyn Lease>> {
+        let owner = uuid::Uuid::new_v4().to_string();
+        let begun = self.clock.now_ms();
+        let (mut holder, mut failure) = (None, None);
+        for call in 0..=self.wait.client_retries {
+            if call > 0 {
+                self.clock.sleep(jittered(self.wait.client_pause));
+            }
+            let deadline = self.clock.now_ms().saturating_add(millis(self.wait.time));
+            let mut pause = self.wait.pause;
+            for _ in 0..=self.wait.retries {
+                match provider.try_acquire(&owner) {
+                    Ok(Attempt::Acquired(lease)) => return Ok(lease),
+                    Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
+                    // A store that is overloaded now may answer the next time.
+                    Err(e) if e.is_retryable() => failure = Some(e),
+                    Err(e) => return Err(e),
+                }
+                let left = deadline.saturating_sub(self.clock.now_ms());
+                let Ok(left @ 1..) = u64::try_from(left) else { break };
+                self.clock.sleep(jittered(pause).min(Duration::from_millis(left)));
+                pause = pause.saturating_mul(2).min(self.wait.longest_pause);
+            }
+        }
+        let waited = self.clock.now_ms().saturating_sub(begun);
+        let error = Error::lock(format!("the table lock was not to be had within {waited} ms"))
+            .with("lock", provider.place())
+            .with("holder", holder.unwrap_or_else(|| "unknown".into()))
+            .remedy(provider.remedy());
+        Err(match failure {
+            Some(cause) => error.caused_by(cause),
+            None => error,
+        })
+    }
+}
+
+/// Holds the table lock until it is dropped.
+pub struct LockGuard {
+    uri: Arc<str>,
+    // Given back before the other: the next thread of this process must find it free.
+    lease: Option<Box<dyn Lease>>,
+    _process: ProcessGuard,
+}
+
+impl LockGuard {
+    /// Fails when the lock is known to be lost. Costs next to nothing.
+    pub fn check(&self) -> Result<()> {
+        self.ask(|lease| lease.check())
+    }
+
+    /// Makes sure that the lock is still held, by asking where it is kept. For the moment before publishing.
+    ///
+    /// # Errors
+    /// `Lock` when it was lost, or may have been: then another writer may be at work already.
+    pub fn verify(&self) -> Result<()> {
+        self.ask(|lease| lease.verify())
+    }
+
+    fn ask(&self, question: impl Fn(&dyn Lease) -> Result<()>) -> Result<()> {
+        let Some(lease) = &self.lease else { return Ok(()) };
+        question(lease.as_ref()).map_err(|e| e.with("table", &self.uri))
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if let Some(lease) = &mut self.lease
+            && let Err(e) = lease.release()
+        {
+            tracing::warn!(table = &*self.uri, "the table lock could not be given back: {e}");
+        }
+    }
+}
+
+/// The error of a lock that was lost.
+fn lost(why: impl std::fmt::Display, place: &str) -> Error {
+    Error::new(ErrorKind::Lock, format!("the table lock was lost: {why}"))
+        .with("lock", place)
+        .remedy("Nothing was published. Write again; what this try left is invisible, and the next write removes it")
+}
+
+/// A pause that differs between writers who began to wait at the same time.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::rng().random_range(0.5..=1.0))
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
