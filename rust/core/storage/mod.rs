@@ -10,6 +10,7 @@
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod file;
+mod local;
 mod location;
 mod runtime;
 mod spill;
@@ -166,7 +167,11 @@ impl Storage {
     /// The whole content of a file.
     pub fn read(&self, path: &str) -> Result<Bytes> {
         let key = self.key(path)?;
-        block_on(async { self.store.get(&key).await?.bytes().await }).map_err(|e| self.error(path, "reading", e))
+        let content = match self.local_path(path) {
+            Some(file) => std::fs::read(file).map(Bytes::from).map_err(|e| local::as_object_store(e, path)),
+            None => block_on(async { self.store.get(&key).await?.bytes().await }),
+        };
+        content.map_err(|e| self.error(path, "reading", e))
     }
 
     /// The whole content of a file, or `None` when it is not there.
@@ -177,6 +182,10 @@ impl Storage {
     /// Size and time of a file, or `None` when it is not there.
     pub fn head(&self, path: &str) -> Result<Option<FileMeta>> {
         let key = self.key(path)?;
+        if let Some(file) = self.local_path(path) {
+            let found = local::head(&file, path).map_err(|e| local::as_object_store(e, path));
+            return optional(found.map_err(|e| self.error(path, "looking up", e)));
+        }
         let found = block_on(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
         Ok(optional(found)?.map(|meta| FileMeta {
             path: path.to_owned(),
@@ -193,16 +202,20 @@ impl Storage {
     /// One level of a folder, sorted by path. A folder that is not there is empty.
     pub fn list(&self, folder: &str) -> Result<Listing> {
         let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
-        let found = block_on(self.store.list_with_delimiter(key.as_ref()));
-        let found = match found {
+        let found = match self.local_path(folder) {
+            Some(local) => local::list(&local, folder).map_err(|e| local::as_object_store(e, folder)),
+            None => block_on(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
+                files: found.objects.iter().map(|o| self.file_meta(o)).collect(),
+                folders: found.common_prefixes.iter().map(|p| self.relative(p)).collect(),
+            }),
+        };
+        let mut listing = match found {
             Err(e) if nothing_there(&e) => return Ok(Listing::default()),
             other => other.map_err(|e| self.error(folder, "listing", e))?,
         };
-        let mut files: Vec<FileMeta> = found.objects.into_iter().map(|o| self.file_meta(&o)).collect();
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        let mut folders: Vec<String> = found.common_prefixes.iter().map(|p| self.relative(p)).collect();
-        folders.sort();
-        Ok(Listing { files, folders })
+        listing.files.sort_by(|a, b| a.path.cmp(&b.path));
+        listing.folders.sort();
+        Ok(listing)
     }
 
     /// All files below a folder, sorted by path.
@@ -270,8 +283,12 @@ impl Storage {
         self.remove_checksum(path)?;
         self.remove_unfinished_of(path)?;
         let key = self.key(path)?;
+        let deleted = match self.local_path(path) {
+            Some(file) => std::fs::remove_file(file).map_err(|e| local::as_object_store(e, path)),
+            None => block_on(self.store.delete(&key)),
+        };
         // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
-        match block_on(self.store.delete(&key)) {
+        match deleted {
             Ok(()) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(e) => Err(self.error(path, "deleting", e)),
@@ -364,9 +381,7 @@ impl Storage {
         };
         for entry in entries {
             let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|n| n.rsplit_once('#')).map(|(_, number)| number);
-            if number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+            if entry.file_name().to_str().is_some_and(local::is_unfinished) {
                 match std::fs::remove_file(entry.path()) {
                     Err(e) if !is_absence(&e) => return Err(failed(e)),
                     _ => {}

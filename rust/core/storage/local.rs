@@ -1,0 +1,60 @@
+//! Small things on a local disk, done at once: through a runtime's threads each would take many times as long, and a
+//! timeline is thousands of small files.
+
+use std::io::{Error, ErrorKind};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::{FileMeta, Listing};
+
+/// The error as the object store would have it, so that both become the same error of ours.
+pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
+    let path = path.to_owned();
+    match e.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => object_store::Error::NotFound { path, source: e.into() },
+        ErrorKind::PermissionDenied => object_store::Error::PermissionDenied { path, source: e.into() },
+        _ => object_store::Error::Generic { store: "local", source: e.into() },
+    }
+}
+
+/// One level of a folder, in no order. Files that are being written are not shown, nor links that lead nowhere.
+pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
+    let mut listing = Listing::default();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if is_unfinished(name) {
+            continue;
+        }
+        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        match std::fs::metadata(entry.path()) {
+            Ok(metadata) if metadata.is_dir() => listing.folders.push(path),
+            Ok(metadata) => listing.files.push(file_meta(path, &metadata)?),
+            // Deleted since, or a link to nothing.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(listing)
+}
+
+/// Size and time of a file; a folder is none.
+pub(super) fn head(file: &Path, path: &str) -> std::io::Result<FileMeta> {
+    let metadata = std::fs::metadata(file)?;
+    if metadata.is_dir() {
+        return Err(ErrorKind::NotFound.into());
+    }
+    file_meta(path.to_owned(), &metadata)
+}
+
+fn file_meta(path: String, metadata: &std::fs::Metadata) -> std::io::Result<FileMeta> {
+    let since = metadata.modified()?.duration_since(UNIX_EPOCH);
+    let modified_ms = since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
+    Ok(FileMeta { path, size: metadata.len(), modified_ms })
+}
+
+/// `name#1`: the object store gives a file its name when it is whole.
+pub(super) fn is_unfinished(name: &str) -> bool {
+    name.rsplit_once('#').is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
