@@ -18,8 +18,10 @@ const TRAILER: u64 = 8;
 const SMALLEST: u64 = 4 + 4 + 4 + 8 + 4 + TRAILER;
 /// Bytes of a map entry less its text.
 const ENTRY_LEAD: u64 = 8;
-/// How much is looked through at a time for the next block.
-const STRIDE: u64 = 1 << 20;
+/// How much is looked through at first for the next block, and at most at a time. It grows in between: otherwise a file full
+/// of magics would be read over and over.
+const FIRST_STRIDE: u64 = 256;
+const LAST_STRIDE: u64 = 1 << 20;
 
 /// The blocks of a file in their order. Ends with the file, or behind the first error.
 ///
@@ -85,8 +87,10 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
     /// The next place with a magic, else the end of the file.
     fn next_magic(&self, mut from: u64) -> Result<u64> {
         let file_end = self.file.size();
+        let mut stride = FIRST_STRIDE;
         while file_end - from >= MAGIC_LENGTH {
-            let bytes = self.file.read(from, STRIDE.min(file_end - from))?;
+            let bytes = self.file.read(from, stride.min(file_end - from))?;
+            stride = (4 * stride).min(LAST_STRIDE);
             if let Some(found) = bytes.windows(MAGIC.len()).position(|w| w == MAGIC) {
                 return Ok(from + found as u64);
             }

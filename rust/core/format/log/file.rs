@@ -17,6 +17,11 @@ impl<R: ChunkReader> LogFile<R> {
         Self { source }
     }
 
+    /// Where it is read from.
+    pub fn source(&self) -> &R {
+        &self.source
+    }
+
     /// How many bytes it has.
     pub fn size(&self) -> u64 {
         self.source.len()

@@ -120,7 +120,7 @@ fn what_is_cut_off_is_one_corrupt_block() {
 
 #[test]
 fn the_next_magic_is_found_where_reads_meet() {
-    for gap in [(1 << 20) - 7, (1 << 20) - 3, 1 << 20, (1 << 20) + 1, 3 << 20] {
+    for gap in (0..1400).chain((1 << 20) - 12..(1 << 20) + 12).chain([3 << 20]) {
         let mut bytes = MAGIC.to_vec();
         bytes.resize(6 + gap, b'#');
         bytes.extend(encode(1, &[], b"keys"));
@@ -128,6 +128,36 @@ fn the_next_magic_is_found_where_reads_meet() {
         assert!(error.is_none());
         assert_eq!(blocks.iter().map(|b| b.kind).collect::<Vec<_>>(), [BlockKind::Corrupt, BlockKind::Delete], "{gap}");
     }
+}
+
+/// Counts what is read of it.
+struct Counted(Bytes, std::sync::atomic::AtomicU64);
+
+impl parquet::file::reader::Length for Counted {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+impl parquet::file::reader::ChunkReader for Counted {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.1.fetch_add(length as u64, std::sync::atomic::Ordering::Relaxed);
+        self.0.get_bytes(start, length)
+    }
+}
+
+#[test]
+fn a_file_full_of_magics_is_not_read_over_and_over() {
+    let magics = MAGIC.repeat(100_000);
+    let file = LogFile::new(Counted(Bytes::from(magics.clone()), Default::default()));
+    assert_eq!(file.blocks().filter(|b| b.as_ref().unwrap().kind == BlockKind::Corrupt).count(), 100_000);
+    assert!(file.source().1.load(std::sync::atomic::Ordering::Relaxed) < 50 * magics.len() as u64);
 }
 
 #[test]
