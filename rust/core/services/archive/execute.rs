@@ -66,7 +66,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let actions = gather(&timeline, &outcome.plan.instants);
     let mut rest = actions.as_slice();
     while !rest.is_empty() {
-        let (entries, taken) = read_some(table.storage(), &timeline, rest)?;
+        let (entries, taken) = read_some(table.storage(), rest)?;
         let (now, later) = rest.split_at(taken);
         for action in now {
             delete_markers(table.storage(), &action.completed.requested)?;
@@ -207,10 +207,10 @@ fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
 }
 
 /// Entries of the first actions, as many as make a file.
-fn read_some(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction]) -> Result<(Vec<HistoryEntry>, usize)> {
+fn read_some(storage: &Storage, actions: &[ActiveAction]) -> Result<(Vec<HistoryEntry>, usize)> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for action in actions {
-        let entry = action.read(storage, timeline)?;
+        let entry = action.read(storage)?;
         bytes += entry.metadata.as_ref().map_or(0, Bytes::len) + entry.plan.as_ref().map_or(0, Bytes::len);
         entries.push(entry);
         if bytes >= FILE_BYTES {
@@ -222,9 +222,10 @@ fn read_some(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction]) -
 }
 
 impl ActiveAction {
-    fn read(&self, storage: &Storage, timeline: &Timeline) -> Result<HistoryEntry> {
+    fn read(&self, storage: &Storage) -> Result<HistoryEntry> {
         let instant = &self.completed;
-        let body = timeline.read(storage, instant)?;
+        let file = self.files.iter().find(|(i, _)| i.is_completed() && i.completed == instant.completed);
+        let body = file.map(|(_, file)| storage.read(&file.path)).transpose()?.unwrap_or_default();
         let metadata = in_avro(body, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
         Ok(HistoryEntry {
             requested: instant.requested.clone(),
