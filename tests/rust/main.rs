@@ -7,5 +7,6 @@ mod small_table;
 
 mod archiving;
 mod crash_at_every_call;
+mod fuzz;
 mod lost_lock;
 mod true_time;

@@ -10,6 +10,7 @@
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod file;
+pub mod guard;
 mod local;
 mod location;
 mod runtime;

@@ -18,7 +18,6 @@ pub mod writer;
 mod constant_column;
 mod evolution;
 pub use evolution::evolve;
-mod guard;
 mod pruning;
 mod row_group;
 

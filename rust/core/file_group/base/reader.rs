@@ -16,7 +16,6 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::evolution::{evolve, missing, normal_field, wanted_leaves};
-use super::guard::{Chunks, decode};
 use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
@@ -25,6 +24,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::{BloomFilter, BloomFilterType};
+use crate::storage::guard::{Chunks, decode};
 
 /// Rows of a batch unless asked otherwise.
 const BATCH_ROWS: usize = 8192;

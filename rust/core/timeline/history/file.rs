@@ -21,6 +21,7 @@ use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
 use super::manifest::{HistoryFile, HistoryFolder};
 use crate::error::{Error, Result};
 use crate::storage::FileReader;
+use crate::storage::guard::{Chunks, decode};
 
 /// Footer entry of files whose rows ascend strictly by requested time. Hudi ignores it.
 pub(super) const SORTED_KEY: &str = "hoodoo.history.sorted";
@@ -31,6 +32,8 @@ const BATCH_BYTES: u64 = 4 << 20;
 const BATCH_ROWS: u64 = 16_384;
 /// Bytes (uncompressed) that one thread reads in a go: Hudi's files are a single row group.
 const UNIT_BYTES: u64 = 32 << 20;
+/// Pieces of a row group, at most.
+const MAX_UNITS: usize = 1_024;
 /// Files beyond this size have a page index worth reading for a range.
 const SMALL_FILE: u64 = 256 << 10;
 
@@ -70,14 +73,16 @@ impl OpenFile {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_page_index_policy(policy);
         let reader = folder.storage().reader(&path, file.size)?;
         let open = || -> Result<Self> {
-            let metadata = ArrowReaderMetadata::load(&reader, options)?;
+            let chunks = Chunks::new(reader.clone());
+            let metadata = ArrowReaderMetadata::load(&chunks, options).map_err(|e| chunks.explain_parquet(e))?;
             check_columns(metadata.schema())?;
             let entries = metadata.metadata().file_metadata().key_value_metadata();
             let sorted = entries
                 .is_some_and(|all| all.iter().any(|e| e.key == SORTED_KEY && e.value.as_deref() == Some("true")));
             Ok(Self { file, reader: reader.clone(), metadata, sorted, context: context.clone() })
         };
-        open().map_err(|e| e.with("table", &context.table).with("file", &context.path))
+        decode("the footer of a history file", open)
+            .map_err(|e| e.with("table", &context.table).with("file", &context.path))
     }
 
     /// Rows in the file, as its footer says.
@@ -156,8 +161,8 @@ impl OpenFile {
         let group = self.metadata.metadata().row_groups().get(unit.row_group);
         let rows = group.map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
         let batch_rows = group.map_or(1, |g| self.rows_for(g, mode, BATCH_BYTES).min(BATCH_ROWS as usize));
-        let mut builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
+        let chunks = Chunks::new(self.reader.clone());
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), self.metadata.clone());
         let schema = builder.parquet_schema();
         let wanted = ProjectionMask::columns(schema, mode.columns().iter().copied());
         let times = ProjectionMask::columns(schema, [INSTANT_TIME]);
@@ -171,11 +176,24 @@ impl OpenFile {
             let within = ArrowPredicateFn::new(times, move |batch| rows_within(&batch, &range));
             builder = builder.with_row_filter(RowFilter::new(vec![Box::new(within)]));
         }
-        let reader = builder.build().map_err(|e| named(e.into()))?;
+        let build = || builder.build().map_err(|e| chunks.explain_parquet(e));
+        let mut reader = decode("a history file", build).map_err(&named)?;
         let schema = mode.schema();
-        Ok(reader.map(move |batch| {
-            let batch = batch.map_err(|e| named(e.into()))?;
-            in_order_of(&batch, &schema).map_err(&named)
+        let mut missing = if unit.filtered { 0 } else { unit.ranges.iter().map(Range::len).sum::<usize>() };
+        let mut ended = false;
+        Ok(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let next = || match reader.next() {
+                None if missing > 0 => Err(Error::corrupt("a history file has fewer rows than its footer says")),
+                None => Ok(None),
+                Some(batch) => in_order_of(&batch.map_err(|e| chunks.explain(e))?, &schema).map(Some),
+            };
+            let batch = decode("a history file", next).map_err(&named).transpose();
+            missing = missing.saturating_sub(batch.iter().flatten().map(RecordBatch::num_rows).sum());
+            ended = !matches!(batch, Some(Ok(_)));
+            batch
         }))
     }
 
@@ -228,7 +246,9 @@ impl OpenFile {
 
 /// Cuts ranges of rows into pieces of about `rows` rows.
 fn split(ranges: Vec<Range<usize>>, rows: usize) -> Vec<Vec<Range<usize>>> {
-    let rows = rows.max(1);
+    // A footer may announce any number of rows.
+    let all: usize = ranges.iter().map(Range::len).fold(0, usize::saturating_add);
+    let rows = rows.max(all / MAX_UNITS).max(1);
     let mut pieces: Vec<Vec<Range<usize>>> = Vec::new();
     for range in ranges {
         let mut start = range.start;

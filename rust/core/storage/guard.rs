@@ -12,7 +12,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::error::{Error, Result};
 
 /// Runs a decoder over bytes that may be hostile; a panic becomes a `Corrupt` error.
-pub(super) fn decode<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn decode<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(f))
         .unwrap_or_else(|_| Err(Error::corrupt(format!("the decoder gave up while reading {what}"))))
 }
@@ -21,7 +21,7 @@ pub(super) fn decode<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> 
 type FirstError = Arc<Mutex<Option<ParquetError>>>;
 
 /// A chunk reader that can be handed out many times and remembers what the storage said.
-pub(super) struct Chunks<R> {
+pub struct Chunks<R> {
     inner: Arc<R>,
     first: FirstError,
 }
@@ -33,17 +33,18 @@ impl<R> Clone for Chunks<R> {
 }
 
 impl<R> Chunks<R> {
-    pub(super) fn new(inner: R) -> Self {
+    /// Guards a file.
+    pub fn new(inner: R) -> Self {
         Self { inner: Arc::new(inner), first: Arc::default() }
     }
 
     /// What an error of the Arrow reader really was.
-    pub(super) fn explain(&self, error: ArrowError) -> Error {
+    pub fn explain(&self, error: ArrowError) -> Error {
         let stored = self.first.lock().ok().and_then(|mut e| e.take());
         match (stored, error) {
             (Some(stored), _) => stored.into(),
             (None, error @ ArrowError::ExternalError(_)) => error.into(),
-            (None, error) => Error::corrupt("a base file could not be decoded").caused_by(error),
+            (None, error) => Error::corrupt("a Parquet file could not be decoded").caused_by(error),
         }
     }
 
@@ -61,11 +62,11 @@ impl<R> Chunks<R> {
     }
 
     /// What an error of the Parquet crate really was.
-    pub(super) fn explain_parquet(&self, error: ParquetError) -> Error {
+    pub fn explain_parquet(&self, error: ParquetError) -> Error {
         match self.first.lock().ok().and_then(|mut e| e.take()) {
             Some(stored) => stored.into(),
             // Not said by the storage: a decompressor, say, that met garbage.
-            None => Error::corrupt("a base file could not be decoded").caused_by(error),
+            None => Error::corrupt("a Parquet file could not be decoded").caused_by(error),
         }
     }
 }
@@ -93,7 +94,8 @@ impl<R: ChunkReader> ChunkReader for Chunks<R> {
     }
 }
 
-pub(super) struct Chunk<T> {
+/// What a [`Chunks`] reads from.
+pub struct Chunk<T> {
     inner: T,
     first: FirstError,
 }
