@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ArchiveReport", "HeldBack", "HistoryCompaction", "Instant", "Timeline"]
 
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
+_ORDERS = ("requested", "completed")
+_WRITES = {"commit", "deltacommit", "replacecommit", "compaction", "logcompaction"}
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ class Timeline:
         until: str | None = None,
         *,
         history: bool = False,
+        order: str = "requested",
     ) -> list[Instant]:
-        """Lists actions by requested time.
+        """Lists actions by the time they were requested, or by the time they were completed.
 
         Args:
             action: Only this action, such as `commit`.
@@ -117,12 +120,13 @@ class Timeline:
             since: Only requested times greater than or equal to this.
             until: Only requested times less than or equal to this.
             history: Also those that were archived.
+            order: `requested`, or `completed`: the order in which actions became visible, pending ones last.
 
         Returns:
             The actions, oldest first.
 
         Raises:
-            InvalidOptionError: A state that does not exist.
+            InvalidOptionError: A state or an order that does not exist.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
@@ -135,6 +139,9 @@ class Timeline:
         if state is not None and state.upper() not in _RANK:
             message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
             raise InvalidOptionError(message)
+        if order not in _ORDERS:
+            message = f"{order!r} is no order. Use 'requested' or 'completed'"
+            raise InvalidOptionError(message)
         # The active ones first: an archiving in between moves instants the other way, and they are then seen twice
         # rather than not at all.
         rows = [Instant(*row) for row in self._native.instants()]
@@ -143,6 +150,8 @@ class Timeline:
             archived = (Instant(*row) for row in self._native.history(since, until))
             rows += [i for i in archived if (i.requested, i.action) not in active]
             rows.sort(key=lambda i: (i.requested, i.action))
+        if order == "completed":
+            rows.sort(key=lambda i: (i.completed is None, i.completed or "", i.requested))
         return [
             i
             for i in rows
@@ -151,6 +160,19 @@ class Timeline:
             and (since is None or i.requested >= since)
             and (until is None or i.requested <= until)
         ]
+
+    def hollow(self) -> list[Instant]:
+        """Lists pending writes behind which later ones are completed already.
+
+        A reader that goes by requested times must stop before the first of them, or it will miss its rows when it
+        completes; one that goes by completion times need not care. A pending clustering is none: it changes no rows.
+
+        Returns:
+            The writes, oldest first.
+        """
+        rows = self.instants()
+        newest = max((i.requested for i in rows if i.state == "COMPLETED" and i.action in _WRITES), default="")
+        return [i for i in rows if i.state != "COMPLETED" and i.action in _WRITES and i.requested < newest]
 
     def latest(self, count: int) -> list[Instant]:
         """Lists the newest actions, archived ones too when the active timeline has fewer.

@@ -19,7 +19,8 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::parallel::BatchStream;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
-use crate::timeline::history::{HistoryReader, LoadMode};
+use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
+use crate::timeline::{TimeZone, format_instant, parse_instant_ms};
 
 /// Rows of a batch that a scan gives out, at most.
 pub const BATCH_ROWS: usize = 65_536;
@@ -231,22 +232,34 @@ impl HudiTable {
                 out.extend(written_by(&instant.requested, metadata));
             }
         }
-        // An action takes a day at most: older archived instants cannot have completed in the range.
         let first = view.timeline().first_active();
         if first.is_none_or(|first| since < first) {
-            let history = HistoryReader::new(self.storage(), self.config().timeline());
-            for entry in history.read(None, first, LoadMode::Metadata)? {
-                let time = if by_requested { &entry.requested } else { &entry.completed };
-                let archived = entry.action.is_write() && !out.iter().any(|(t, _)| *t == entry.requested);
-                if archived && inside(time) {
-                    let metadata = decode_write_metadata(entry.metadata.as_deref().unwrap_or_default(), entry.action)?;
-                    out.extend(written_by(&entry.requested, metadata));
+            let active: HashSet<String> = out.iter().map(|(t, _)| t.clone()).collect();
+            let zone = self.config().timeline().zone;
+            let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
+            let range = TimeRange::closed(from.as_deref(), first);
+            let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
+            for batch in history.scan(range, LoadMode::Metadata)? {
+                for entry in entries(&batch?)? {
+                    let time = if by_requested { &entry.requested } else { &entry.completed };
+                    if entry.action.is_write() && inside(time) && !active.contains(&entry.requested) {
+                        let body = entry.metadata.unwrap_or_default();
+                        out.extend(written_by(&entry.requested, decode_write_metadata(&body, entry.action)?));
+                    }
                 }
             }
         }
         out.sort();
         Ok(out)
     }
+}
+
+/// The earliest requested time of an action that completed after `completed`: Hudi takes it that none lasts more than a
+/// day. `None` when that is no time of a calendar.
+fn longest_before(completed: &str, zone: TimeZone) -> Option<String> {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+    let whole = format!("{completed:0<17}");
+    Some(format_instant(parse_instant_ms(&whole, zone)?.checked_sub(DAY_MS)?, zone))
 }
 
 /// Requested time of a write, and the file groups (partition, id) that it wrote.

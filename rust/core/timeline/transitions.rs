@@ -152,6 +152,19 @@ impl TimelineWriter {
         Ok(Instant { action: instant.action.completed_as(), ..done })
     }
 
+    /// Takes a begun table service back to its plan, so that it can be tried again. The caller has removed what the try
+    /// wrote.
+    pub fn revert(&self, instant: &Instant) -> Result<Instant> {
+        let state = next_state(Some(instant.state), instant.action, Transition::Revert)?;
+        let planned = Instant { state, completed: None, ..instant.clone() };
+        let _held = self.lock.acquire()?;
+        if !self.storage.exists(&self.path(&planned))? {
+            return Err(self.vanished(&planned));
+        }
+        self.storage.delete(&self.path(instant))?;
+        Ok(planned)
+    }
+
     /// Removes the files of a pending instant, the inflight one first.
     pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
         for state in [State::Inflight, State::Requested] {
@@ -222,6 +235,17 @@ mod tests {
         assert!(done.completed.as_deref().unwrap() > done.requested.as_str());
         assert_eq!(w.complete(&started, vec![], |_| Ok(())).unwrap_err().kind(), ErrorKind::Conflict);
         assert_eq!(w.load().unwrap().instants(), [done]);
+    }
+
+    #[test]
+    fn a_begun_service_goes_back_to_its_plan() {
+        let w = writer("transitions-3");
+        let started = w.start(&w.request(Action::Compaction, |_| Ok(b"plan".to_vec())).unwrap(), vec![]).unwrap();
+        let planned = w.revert(&started).unwrap();
+        assert_eq!(w.load().unwrap().instants(), [planned.clone()]);
+        assert_eq!(w.revert(&planned).unwrap_err().kind(), ErrorKind::Conflict);
+        let done = w.complete(&w.start(&planned, vec![]).unwrap(), b"x".to_vec(), |_| Ok(())).unwrap();
+        assert_eq!((done.action, w.revert(&done).unwrap_err().kind()), (Action::Commit, ErrorKind::Conflict));
     }
 
     #[test]
