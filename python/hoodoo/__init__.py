@@ -20,9 +20,10 @@ from hoodoo.exceptions import (
     TableNotFoundError,
     UnsupportedError,
 )
+from hoodoo.figures import Figures
 from hoodoo.report import Problem, Report
 from hoodoo.table import FileSlice, Table
-from hoodoo.timeline import ArchiveReport, HeldBack, HistoryCompaction, Instant, Timeline
+from hoodoo.timeline import ArchiveReport, HeldBack, History, HistoryCompaction, HistoryFile, Instant, Timeline
 from hoodoo.writer import write
 
 __version__ = _native.__version__
@@ -32,9 +33,12 @@ __all__ = [
     "Commit",
     "ConflictError",
     "CorruptFileError",
+    "Figures",
     "FileSlice",
     "HeldBack",
+    "History",
     "HistoryCompaction",
+    "HistoryFile",
     "HudiError",
     "Instant",
     "InvalidOptionError",

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.figures import WRITES, Figures, summarize
+from hoodoo.instant_time import now_in, zone_of
+from hoodoo.plot import draw
+from hoodoo.plot.intervals import chart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hoodoo._native import NativeTable
 
-__all__ = ["ArchiveReport", "HeldBack", "HistoryCompaction", "Instant", "Timeline"]
+__all__ = ["ArchiveReport", "HeldBack", "History", "HistoryCompaction", "HistoryFile", "Instant", "Timeline"]
+
+# Metadata that are read at a time: mostly it is the storage that is waited for.
+_READERS = 8
 
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
@@ -93,6 +104,38 @@ class HistoryCompaction:
     removed: int
 
 
+@dataclass(frozen=True)
+class HistoryFile:
+    """A file of the history.
+
+    Attributes:
+        name: Its name in the folder of the history.
+        size: Its bytes.
+        since: The earliest requested time in it.
+        until: The latest requested time in it.
+        level: 0 as archiving writes it; a compaction merges files into one of the next level.
+    """
+
+    name: str
+    size: int
+    since: str
+    until: str
+    level: int
+
+
+@dataclass(frozen=True)
+class History:
+    """The history as it is kept.
+
+    Attributes:
+        version: Number of the manifest that lists the files; 0 when nothing was archived.
+        files: The files, the earliest first; there are none in a table of version 6, whose archive is made of logs.
+    """
+
+    version: int
+    files: tuple[HistoryFile, ...]
+
+
 class Timeline:
     """The timeline of a table. Each call reads it anew."""
 
@@ -169,6 +212,69 @@ class Timeline:
             rows.sort(key=lambda i: (i.requested, i.action))
         return rows[-count:] if count > 0 else []
 
+    def newest(
+        self,
+        count: int,
+        action: str | None = None,
+        state: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> list[Instant]:
+        """Lists the newest of the actions asked for, archived ones too, in bounded memory.
+
+        Args:
+            count: How many at most.
+            action: As in `instants`.
+            state: As in `instants`.
+            since: As in `instants`.
+            until: As in `instants`.
+
+        Returns:
+            The actions by requested time, oldest first.
+
+        Raises:
+            InvalidOptionError: A state that does not exist.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/newest", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commits = [t.insert({"id": [n]}) for n in range(3)]
+            >>> [i.requested for i in t.timeline.newest(2)] == [c.instant for c in commits[1:]]
+            True
+        """
+        if count < 1:
+            return []
+        if action is None and state is None and since is None and until is None:
+            return self.latest(count)
+        active = self.instants()
+        found = self.instants(action, state, since, until)
+        wanted = count - len(found)
+        if wanted > 0 and (state is None or state.upper() == "COMPLETED"):
+            seen = {(i.requested, i.action) for i in active}
+            # One more for each that is on the active timeline too, as an archiving that died leaves them.
+            archived = self._archived_tail(wanted + len(seen), action, since, until)
+            found += [i for i in archived if (i.requested, i.action) not in seen]
+            found.sort(key=lambda i: (i.requested, i.action))
+        return found[-count:]
+
+    def _archived_tail(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
+        """The last archived actions of a stream, of which no more is held than that."""
+        tail: pa.Table | None = None
+        for batch in self.read_history("action", since, until):
+            rows = pa.Table.from_batches([batch])
+            if action is not None:
+                rows = rows.filter(pc.equal(rows["action"], action))
+            tail = rows if tail is None else pa.concat_tables([tail, rows])
+            tail = tail.slice(max(tail.num_rows - count, 0))
+        if tail is None:
+            return []
+        columns = (tail[name].to_pylist() for name in ("instantTime", "completionTime", "action"))
+        return [
+            Instant(requested, completed, name, "COMPLETED")
+            for requested, completed, name in zip(*columns, strict=True)
+        ]
+
     def to_arrow(self, since: str | None = None, until: str | None = None, *, history: bool = True) -> pa.Table:
         """Gives actions as an Arrow table.
 
@@ -223,6 +329,108 @@ class Timeline:
             CorruptFileError: A file of the history that cannot be read; while streaming, as the text of an Arrow error.
         """
         return self._native.scan_history(columns, since, until)
+
+    def history_files(self) -> History:
+        """Lists the files that the archived actions are kept in.
+
+        Returns:
+            The version and its files.
+
+        Raises:
+            CorruptFileError: The manifest cannot be read.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/files", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> t.timeline.history_files()
+            History(version=0, files=())
+        """
+        version, files = self._native.history_files()
+        found = [HistoryFile(*file) for file in files]
+        return History(version, tuple(sorted(found, key=lambda f: (f.since, f.until, f.name))))
+
+    def plot(
+        self,
+        path: str | Path,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        history: bool = True,
+        limit: int = 5_000,
+        figures: int = 30,
+    ) -> Path:
+        """Draws actions as intervals from their request to their completion.
+
+        Args:
+            path: The file: `.html` for a page of its own, which fetches nothing, to zoom and look into; `.png` for a
+                picture, which takes matplotlib (`pip install 'hoodoo[plot]'`).
+            since: Only requested times greater than or equal to this.
+            until: Only requested times less than or equal to this.
+            history: Also actions that were archived.
+            limit: How many actions at most; the newest are drawn.
+            figures: Of how many of the newest writes the metadata are read, for a page to tell their rows and files.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidOptionError: A path with another ending.
+            UnsupportedError: A PNG without matplotlib.
+
+        Examples:
+            >>> import hoodoo, pathlib, pyarrow as pa, tempfile
+            >>> t = hoodoo.Table.create("memory://docs-timeline/plot", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = t.timeline.plot(pathlib.Path(folder) / "t.html").read_text()
+            >>> commit.instant in page
+            True
+        """
+        if limit < 1:
+            message = f"{limit} actions cannot be drawn. Give a limit of 1 or more"
+            raise InvalidOptionError(message)
+        if history:
+            found = self.newest(limit, since=since, until=until)
+        else:
+            found = self.instants(since=since, until=until)[-limit:]
+        options = self._native.properties()
+        zone = zone_of(options)
+        writes = [i for i in found if i.action in WRITES and i.state == "COMPLETED"]
+        read = writes[-figures:] if figures > 0 and Path(path).suffix.lower() != ".png" else []
+        drawn = chart(
+            found,
+            now_in(zone),
+            title=options.get("hoodie.table.name", ""),
+            zone=zone,
+            figures=self.figures(read),
+        )
+        return draw(drawn, path)
+
+    def figures(self, instants: Iterable[Instant]) -> dict[Instant, Figures]:
+        """Adds up what actions did: rows, files and bytes.
+
+        Args:
+            instants: The actions; those that are not completed are left out.
+
+        Returns:
+            The figures of each.
+
+        Raises:
+            CorruptFileError: Metadata that cannot be decoded.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/figures", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1, 2]})
+            >>> [(did.operation, did.inserted, did.files) for did in t.timeline.figures(t.timeline.instants()).values()]
+            [('insert', 2, 1)]
+        """
+        done = [i for i in instants if i.state == "COMPLETED"]
+        with ThreadPoolExecutor(_READERS) as readers:
+            return {i: summarize(i.action, m) for i, m in zip(done, readers.map(self.metadata, done), strict=True)}
 
     def compact_history(self) -> HistoryCompaction:
         """Merges files of the history level by level, and removes old versions. Archiving does it too.
