@@ -57,6 +57,8 @@ function look(from, to) {
   const start = Math.min(Math.max(middle - size / 2, outer.from), outer.to - size);
   view = { from: start, to: start + size };
   if (pinned) unpin();
+  // What is under the pointer is another action now.
+  if (pointer && !touching.size) point(...pointer);
   redraw();
 }
 function zoom(factor, px) {
@@ -155,6 +157,7 @@ function drawAxis(ink) {
     ink.beginPath(); ink.moveTo(at, AXIS - 4); ink.lineTo(at, height); ink.stroke();
     ink.fillStyle = colours.faint;
     const label = text(t);
+    if (at + 4 + ink.measureText(label).width > width) continue;
     ink.fillText(label, at + 4, AXIS - 9);
     // The day stands above the first tick that is in it.
     if (label.includes(":") && day(t) !== said) {
@@ -370,7 +373,7 @@ function unpin() {
 // ---- hands -----------------------------------------------------------------------------------------------------
 
 const touching = new Map();
-let moved = 0;
+let moved = 0, pointer = null;
 const place = (event) => {
   const box = canvas.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];
@@ -392,6 +395,7 @@ canvas.addEventListener("pointerdown", (event) => {
 });
 canvas.addEventListener("pointermove", (event) => {
   const [px, py] = place(event), before = touching.get(event.pointerId);
+  pointer = event.pointerType === "touch" ? null : [px, py];
   if (!before) {
     if (!pinned && event.pointerType !== "touch") point(px, py);
     return;
@@ -419,7 +423,7 @@ for (const kind of ["pointerup", "pointercancel"]) {
     }
   });
 }
-canvas.addEventListener("pointerleave", () => { if (!pinned) { unpin(); redraw(); } });
+canvas.addEventListener("pointerleave", () => { pointer = null; if (!pinned) { unpin(); redraw(); } });
 canvas.addEventListener("dblclick", (event) => zoom(0.4, place(event)[0]));
 
 let sliding = false;
