@@ -18,7 +18,7 @@ from hoodoo.plot import draw
 from hoodoo.plot.intervals import chart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from hoodoo._native import NativeTable
 
@@ -175,9 +175,7 @@ class Timeline:
             >>> [i.action for i in t.timeline.instants(state="completed")]
             ['commit']
         """
-        if state is not None and state.upper() not in _RANK:
-            message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
-            raise InvalidOptionError(message)
+        wanted = _wanted(action, state, since, until)
         # The active ones first: an archiving in between moves instants the other way, and they are then seen twice
         # rather than not at all.
         rows = [Instant(*row) for row in self._native.instants()]
@@ -186,14 +184,7 @@ class Timeline:
             archived = (Instant(*row) for row in self._native.history(since, until))
             rows += [i for i in archived if (i.requested, i.action) not in active]
             rows.sort(key=lambda i: (i.requested, i.action))
-        return [
-            i
-            for i in rows
-            if (action is None or i.action == action)
-            and (state is None or i.state == state.upper())
-            and (since is None or i.requested >= since)
-            and (until is None or i.requested <= until)
-        ]
+        return [i for i in rows if wanted(i)]
 
     def latest(self, count: int) -> list[Instant]:
         """Lists the newest actions, archived ones too when the active timeline has fewer.
@@ -247,8 +238,9 @@ class Timeline:
             return []
         if action is None and state is None and since is None and until is None:
             return self.latest(count)
+        matches = _wanted(action, state, since, until)
         active = self.instants()
-        found = self.instants(action, state, since, until)
+        found = [i for i in active if matches(i)]
         wanted = count - len(found)
         if wanted > 0 and (state is None or state.upper() == "COMPLETED"):
             seen = {(i.requested, i.action) for i in active}
@@ -485,3 +477,17 @@ class Timeline:
             message = f"there is no instant {instant} on the timeline or in its history"
             raise InvalidOptionError(message)
         return found[0]
+
+
+def _wanted(action: str | None, state: str | None, since: str | None, until: str | None) -> Callable[[Instant], bool]:
+    """Checks what is asked for, and gives the condition."""
+    if state is not None and state.upper() not in _RANK:
+        message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
+        raise InvalidOptionError(message)
+    highest = None if state is None else state.upper()
+    return lambda i: (
+        (action is None or i.action == action)
+        and (highest is None or i.state == highest)
+        and (since is None or i.requested >= since)
+        and (until is None or i.requested <= until)
+    )
