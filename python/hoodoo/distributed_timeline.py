@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hoodoo import _native
 from hoodoo.distributed import TableTask
-from hoodoo.exceptions import InvalidOptionError
+from hoodoo.exceptions import InvalidOptionError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,17 +80,30 @@ class TimelineTask(TableTask):
         Returns:
             Rows of `schema`.
         """
-        table = self.table() if self.columns in {"metadata", "plan", "full"} else None
+        wanted = [name for name in ("metadata", "plan") if name in self.schema.names]
+        table = self.table()
         columns: dict[str, list[str | bytes | None]] = {field.name: [] for field in self.schema}
         for requested, completed, action, state in found:
             row = {"requested": requested, "completed": completed, "action": action, "state": state}
             for name in columns.keys() & row.keys():
                 columns[name].append(row[name])
-            if table is not None and "metadata" in columns:
-                columns["metadata"].append(_json(table.metadata(requested, action, state, completed)))
-            if table is not None and "plan" in columns:
-                columns["plan"].append(_json(table.plan(requested, action)))
+            for name in wanted:
+                columns[name].append(_body(table, name, (requested, completed, action, state)))
         return pa.RecordBatch.from_pydict(columns, schema=self.schema)
+
+
+def _body(table: _native.NativeTable, name: str, instant: tuple[str, str | None, str, str]) -> bytes | None:
+    """The metadata or the plan of an action as JSON text; None where there is none."""
+    requested, completed, action, state = instant
+    try:
+        if name == "plan":
+            return _json(table.plan(requested, action))
+        return _json(table.metadata(requested, action, state, completed))
+    except (StorageError, InvalidOptionError):
+        # A pending action may be finished or rolled back by now; its file is gone then.
+        if state == "COMPLETED" or (requested, completed, action, state) in table.instants():
+            raise
+        return None
 
 
 def _json(text: str) -> bytes | None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ArchiveReport", "HeldBack", "History", "HistoryCompaction", "HistoryFile", "Instant", "Timeline"]
 
+# The first version of tables whose history has files of its own.
+_LAYOUT_2 = 8
 # Metadata that are read at a time: mostly it is the storage that is waited for.
 _READERS = 8
 
@@ -195,13 +197,21 @@ class Timeline:
         Returns:
             The actions by requested time, oldest first.
         """
+        if count < 1:
+            return []
         rows = self.instants()
-        if len(rows) < count:
+        if len(rows) < count or self._archived_since(rows[-count].requested):
             active = {(i.requested, i.action) for i in rows}
-            archived = (Instant(*row) for row in self._native.newest_history(count))
+            archived = (Instant(*row) for row in self._native.newest_history(count + len(active)))
             rows = [i for i in archived if (i.requested, i.action) not in active] + rows
             rows.sort(key=lambda i: (i.requested, i.action))
-        return rows[-count:] if count > 0 else []
+        return rows[-count:]
+
+    def _archived_since(self, requested: str) -> bool:
+        """Whether something may be archived that is newer: a pending action stays while later ones go."""
+        if self._native.version < _LAYOUT_2:
+            return True
+        return any(file.until >= requested for file in self.history_files().files)
 
     def newest(
         self,
@@ -241,11 +251,13 @@ class Timeline:
         matches = _wanted(action, state, since, until)
         active = self.instants()
         found = [i for i in active if matches(i)]
-        wanted = count - len(found)
-        if wanted > 0 and (state is None or state.upper() == "COMPLETED"):
+        if len(found) >= count:
+            # Only those that are newer still matter.
+            since = found[-count].requested
+        if state is None or state.upper() == "COMPLETED":
             seen = {(i.requested, i.action) for i in active}
             # One more for each that is on the active timeline too, as an archiving that died leaves them.
-            archived = self._archived_tail(wanted + len(seen), action, since, until)
+            archived = self._archived_tail(count + len(seen), action, since, until)
             found += [i for i in archived if (i.requested, i.action) not in seen]
             found.sort(key=lambda i: (i.requested, i.action))
         return found[-count:]

@@ -95,7 +95,7 @@ def inspect(
     active = timeline.instants(since=instant, until=instant)
     found = timeline.instants(since=instant, until=instant, history=True)
     if not found:
-        render.show_failure(f"neither the timeline of {uri} nor its history has an instant {instant}")
+        render.show_failure(f"there is no instant {instant} on the timeline of {uri} or in its history")
         raise typer.Exit(1)
     told = [
         {

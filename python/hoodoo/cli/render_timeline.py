@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Group
 from rich.json import JSON
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table as Grid
@@ -29,7 +30,7 @@ STATE_STYLES = {"COMPLETED": "green", "INFLIGHT": "yellow", "REQUESTED": "cyan"}
 MARKS = {"COMPLETED": "✓", "INFLIGHT": "◐", "REQUESTED": "○"}
 PLAIN_MARKS = {"COMPLETED": "+", "INFLIGHT": "~", "REQUESTED": "."}
 # What a narrower terminal goes without, the least telling first.
-NARROWER = ((128, ("deleted", "written")), (104, ("operation",)), (92, ("inserted", "updated")))
+DROPPED = ("written", "deleted", "operation", "inserted", "updated", "files", "age", "took")
 # Archived actions that are listed; more are only counted.
 LISTED = 20
 
@@ -125,31 +126,41 @@ def timeline_grid(
     Returns:
         A rich table.
     """
-    right = {"age", "took", "files", "inserted", "updated", "deleted", "written"}
-    columns = ["requested", "age", "action", "state", "took", "operation", "files"]
-    columns += ["inserted", "updated", "deleted", "written"]
-    dropped = {name for width, names in NARROWER if console.width < width for name in names}
-    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in columns:
-        if name not in dropped:
-            grid.add_column(name, justify="right" if name in right else "left", no_wrap=True)
-    for instant in instants:
-        did = figures.get(instant, Figures())
-        cells: dict[str, str | Text] = {
-            "requested": Text(instant.requested, style="dim" if instant in archived else ""),
-            "age": Text(age(instant.requested, now), style="dim"),
-            "action": action_text(instant.action),
-            "state": state_text(instant.state),
-            "took": _took(instant, now),
-            "operation": Text("" if did.operation == instant.action else did.operation),
-            "files": count(did.files),
-            "inserted": count(did.inserted),
-            "updated": count(did.updated),
-            "deleted": count(did.deleted),
-            "written": "" if did.size is None else human_size(did.size),
-        }
-        grid.add_row(*(value for name, value in cells.items() if name not in dropped))
+    rows = [_cells(instant, figures.get(instant, Figures()), now, dim=instant in archived) for instant in instants]
+    for dropped in range(len(DROPPED) + 1):
+        grid = _grid_without(DROPPED[:dropped], rows)
+        if Measurement.get(console, console.options.update(max_width=1 << 16), grid).maximum <= console.width:
+            break
     return grid
+
+
+def _grid_without(dropped: Collection[str], rows: Sequence[Mapping[str, str | Text]]) -> Grid:
+    left = {"requested", "action", "state", "operation"}
+    names = ["requested", "age", "action", "state", "took", "operation", "files"]
+    names += ["inserted", "updated", "deleted", "written"]
+    shown = [name for name in names if name not in dropped]
+    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in shown:
+        grid.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(row[name] for name in shown))
+    return grid
+
+
+def _cells(instant: Instant, did: Figures, now: datetime, *, dim: bool) -> dict[str, str | Text]:
+    return {
+        "requested": Text(instant.requested, style="dim" if dim else ""),
+        "age": Text(age(instant.requested, now), style="dim"),
+        "action": action_text(instant.action),
+        "state": state_text(instant.state),
+        "took": _took(instant, now),
+        "operation": Text("" if did.operation == instant.action else did.operation),
+        "files": count(did.files),
+        "inserted": count(did.inserted),
+        "updated": count(did.updated),
+        "deleted": count(did.deleted),
+        "written": "" if did.size is None else human_size(did.size),
+    }
 
 
 def _took(instant: Instant, now: datetime) -> Text:
