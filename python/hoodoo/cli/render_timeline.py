@@ -202,7 +202,7 @@ def show_timeline(
     if older is None or older:
         number = "" if older is None else f"{older:,} "
         parts.append(f"{number}older actions not shown; ask for more with --limit")
-    console.print(", ".join(parts), style="dim")
+    console.print(", ".join(parts), style="dim", highlight=False)
 
 
 def show_action(
@@ -284,7 +284,11 @@ def show_history(
     levels = Counter(file.level for file in history.files)
     shape = ", ".join(f"{levels[level]:,} of level {level}" for level in sorted(levels, reverse=True))
     size = human_size(sum(file.size for file in history.files))
-    console.print(f"version {history.version:,}: {len(history.files):,} files ({shape}), {size}{known}", style="dim")
+    console.print(
+        f"version {history.version:,}: {len(history.files):,} files ({shape}), {size}{known}",
+        style="dim",
+        highlight=False,
+    )
 
 
 def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
@@ -307,7 +311,7 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
     else:
         console.print(f"nothing {verb} to the history", style="bold")
     begins = f"archiving begins beyond {report.keep_max:,} and leaves {report.keep_min:,}"
-    console.print(f"{report.writes:,} completed writes were on the active timeline; {begins}")
+    console.print(f"{report.writes:,} completed writes were on the active timeline; {begins}", highlight=False)
     if report.files or report.files_compacted:
         merged = f", {report.files_compacted:,} merged into larger ones" if report.files_compacted else ""
         console.print(f"{report.files:,} files of the history written{merged}")
@@ -315,9 +319,11 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
         return
     console.print()
     console.print("Held back", style="bold yellow")
-    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, leading=1)
     for heading in ("from", "age", "writes", "why", "what to do"):
-        grid.add_column(heading, no_wrap=heading in {"from", "age", "writes"})
+        # Names of options are to be read whole.
+        right = heading in {"age", "writes"}
+        grid.add_column(heading, no_wrap=right, overflow="fold", justify="right" if right else "left")
     for held in report.held_back:
         since, reason, remedy = escape(held.since) or "all of them", escape(held.reason), escape(held.remedy)
         grid.add_row(since, Text(age(held.since, now), style="dim"), count(held.writes), reason, remedy)
