@@ -203,7 +203,7 @@ def test_archive_says_what_holds_actions_back(tables: dict[str, str]):
     output = " ".join(run("archive", tables["cow_v9_states"], "--dry-run", *KEEP).split())
     assert "Held back" in output
     assert "20261121170817424 replacecommit INFLIGHT is not finished" in output
-    assert "Finish it, or roll it back if its writer is gone" in output
+    assert "→ Finish it, or roll it back if its writer is gone" in output
     told = of_json("archive", tables["cow_v9_states"], "--dry-run", *KEEP)["held_back"]
     assert all(HeldBack(**held).remedy for held in told)
 

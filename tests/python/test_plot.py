@@ -73,9 +73,10 @@ def test_lanes_begin_with_writes():
 
 
 def test_what_has_no_time_is_left_out_and_counted():
-    odd = Instant("00000000000001", "00000000000001", "commit", "COMPLETED")
-    drawn = chart([odd, instant(0, 5)], NOW)
-    assert (drawn.count, drawn.left_out) == (1, 1)
+    names = ["00000000000001", "00010101000000000", "99991231235959999", "20261341000000000", "x"]
+    odd = [Instant(name, name, "commit", "COMPLETED") for name in names]
+    drawn = chart([*odd, instant(0, 5)], NOW)
+    assert (drawn.count, drawn.left_out) == (1, 5)
     assert "without a time" in page(drawn)
 
 

@@ -320,13 +320,14 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
     console.print()
     console.print("Held back", style="bold yellow")
     grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, leading=1)
-    for heading in ("from", "age", "writes", "why", "what to do"):
+    for heading in ("from", "age", "writes", "why, and what to do"):
         # Names of options are to be read whole.
         right = heading in {"age", "writes"}
         grid.add_column(heading, no_wrap=right, overflow="fold", justify="right" if right else "left")
     for held in report.held_back:
-        since, reason, remedy = escape(held.since) or "all of them", escape(held.reason), escape(held.remedy)
-        grid.add_row(since, Text(age(held.since, now), style="dim"), count(held.writes), reason, remedy)
+        why = Text.assemble(held.reason, "\n", ("→ " + held.remedy, "cyan"))
+        since = escape(held.since) or "all of them"
+        grid.add_row(since, Text(age(held.since, now), style="dim"), count(held.writes), why)
     console.print(grid)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Chart", "Interval", "Lane", "chart"]
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # times have the table's own zone
+# Times have the table's own zone. There were no tables before the first, and will be none after the second.
+_EPOCH, _DOOMSDAY = datetime(1970, 1, 1), datetime(2300, 1, 1)  # noqa: DTZ001
 
 
 @dataclass(frozen=True)
@@ -138,17 +139,23 @@ def chart(
     lanes: dict[str, list[tuple[int, int | None, Instant]]] = {}
     left_out = 0
     for one in instants:
-        begin = parse_instant(one.requested)
-        end = parse_instant(one.completed) if one.completed else None
+        begin = _millis_of(one.requested)
+        end = _millis_of(one.completed) if one.completed else None
         if begin is None or (one.completed and end is None):
             left_out += 1
             continue
         # Clocks of two machines may give an end before the beginning.
-        closed = None if end is None else max(millis(end), millis(begin))
-        lanes.setdefault(one.action, []).append((millis(begin), closed, one))
+        closed = None if end is None else max(end, begin)
+        lanes.setdefault(one.action, []).append((begin, closed, one))
     known = figures or {}
     drawn = [_lane(action, lanes[action], known) for action in sorted(lanes, key=order)]
     return Chart(title=title, zone=zone, now=millis(now), lanes=tuple(drawn), left_out=left_out)
+
+
+def _millis_of(name: str) -> int | None:
+    time = parse_instant(name)
+    # What else looks like a time is none, and would make a speck of all others.
+    return None if time is None or not _EPOCH <= time < _DOOMSDAY else millis(time)
 
 
 def _lane(action: str, found: list[tuple[int, int | None, Instant]], figures: Mapping[Instant, Figures]) -> Lane:
