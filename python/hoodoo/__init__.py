@@ -21,9 +21,10 @@ from hoodoo.exceptions import (
     UnsupportedError,
 )
 from hoodoo.figures import Figures
+from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.report import Problem, Report
 from hoodoo.table import FileSlice, Table
-from hoodoo.timeline import ArchiveReport, HeldBack, History, HistoryCompaction, HistoryFile, Instant, Timeline
+from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
 from hoodoo.writer import write
 
 __version__ = _native.__version__

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.figures import WRITES, Figures, summarize
+from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.instant_time import now_in, zone_of
 from hoodoo.plot import draw
 from hoodoo.plot.intervals import chart
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from hoodoo._native import NativeTable
 
-__all__ = ["ArchiveReport", "HeldBack", "History", "HistoryCompaction", "HistoryFile", "Instant", "Timeline"]
+__all__ = ["ArchiveReport", "HeldBack", "Instant", "Timeline"]
 
 # The first version of tables whose history has files of its own.
 _LAYOUT_2 = 8
@@ -91,53 +92,6 @@ class ArchiveReport:
     dry_run: bool
 
 
-@dataclass(frozen=True)
-class HistoryCompaction:
-    """What a compaction of the history did.
-
-    Attributes:
-        levels: Levels that were compacted.
-        files: Files that were merged.
-        removed: Old versions and files that were removed.
-    """
-
-    levels: int
-    files: int
-    removed: int
-
-
-@dataclass(frozen=True)
-class HistoryFile:
-    """A file of the history.
-
-    Attributes:
-        name: Its name in the folder of the history.
-        size: Its bytes.
-        since: The earliest requested time in it.
-        until: The latest requested time in it.
-        level: 0 as archiving writes it; a compaction merges files into one of the next level.
-    """
-
-    name: str
-    size: int
-    since: str
-    until: str
-    level: int
-
-
-@dataclass(frozen=True)
-class History:
-    """The history as it is kept.
-
-    Attributes:
-        version: Number of the manifest that lists the files; 0 when nothing was archived.
-        files: The files, the earliest first; there are none in a table of version 6, whose archive is made of logs.
-    """
-
-    version: int
-    files: tuple[HistoryFile, ...]
-
-
 class Timeline:
     """The timeline of a table. Each call reads it anew."""
 
@@ -188,32 +142,7 @@ class Timeline:
             rows.sort(key=lambda i: (i.requested, i.action))
         return [i for i in rows if wanted(i)]
 
-    def latest(self, count: int) -> list[Instant]:
-        """Lists the newest actions, archived ones too when the active timeline has fewer.
-
-        Args:
-            count: How many.
-
-        Returns:
-            The actions by requested time, oldest first.
-        """
-        if count < 1:
-            return []
-        rows = self.instants()
-        if len(rows) < count or self._archived_since(rows[-count].requested):
-            active = {(i.requested, i.action) for i in rows}
-            archived = (Instant(*row) for row in self._native.newest_history(count + len(active)))
-            rows = [i for i in archived if (i.requested, i.action) not in active] + rows
-            rows.sort(key=lambda i: (i.requested, i.action))
-        return rows[-count:]
-
-    def _archived_since(self, requested: str) -> bool:
-        """Whether something may be archived that is newer: a pending action stays while later ones go."""
-        if self._native.version < _LAYOUT_2:
-            return True
-        return any(file.until >= requested for file in self.history_files().files)
-
-    def newest(
+    def latest(
         self,
         count: int,
         action: str | None = None,
@@ -225,10 +154,10 @@ class Timeline:
 
         Args:
             count: How many at most.
-            action: As in `instants`.
-            state: As in `instants`.
-            since: As in `instants`.
-            until: As in `instants`.
+            action: Only this action, such as `commit`.
+            state: Only this state, in any case.
+            since: Only requested times greater than or equal to this.
+            until: Only requested times less than or equal to this.
 
         Returns:
             The actions by requested time, oldest first.
@@ -238,46 +167,47 @@ class Timeline:
 
         Examples:
             >>> import hoodoo, pyarrow as pa
-            >>> t = hoodoo.Table.create("memory://docs-timeline/newest", pa.schema({"id": pa.int64()}), name="t",
+            >>> t = hoodoo.Table.create("memory://docs-timeline/latest", pa.schema({"id": pa.int64()}), name="t",
             ...                         record_key="id")
             >>> commits = [t.insert({"id": [n]}) for n in range(3)]
-            >>> [i.requested for i in t.timeline.newest(2)] == [c.instant for c in commits[1:]]
+            >>> [i.requested for i in t.timeline.latest(2)] == [c.instant for c in commits[1:]]
             True
         """
+        wanted = _wanted(action, state, since, until)
         if count < 1:
             return []
-        if action is None and state is None and since is None and until is None:
-            return self.latest(count)
-        matches = _wanted(action, state, since, until)
         active = self.instants()
-        found = [i for i in active if matches(i)]
+        found = [i for i in active if wanted(i)]
         if len(found) >= count:
-            # Only those that are newer still matter.
+            # Only later ones still matter: a pending action stays while those behind it are archived.
             since = found[-count].requested
         if state is None or state.upper() == "COMPLETED":
             seen = {(i.requested, i.action) for i in active}
             # One more for each that is on the active timeline too, as an archiving that died leaves them.
-            archived = self._archived_tail(count + len(seen), action, since, until)
+            archived = self._latest_archived(count + len(seen), action, since, until)
             found += [i for i in archived if (i.requested, i.action) not in seen]
             found.sort(key=lambda i: (i.requested, i.action))
         return found[-count:]
 
-    def _archived_tail(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
-        """The last archived actions of a stream, of which no more is held than that."""
+    def _latest_archived(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
+        files = self.history_files().files if self._native.version >= _LAYOUT_2 else None
+        if files is not None and all(since is not None and file.until < since for file in files):
+            return []
+        if action is None and until is None:
+            newest = (Instant(*row) for row in self._native.newest_history(count))
+            return [i for i in newest if since is None or i.requested >= since]
         tail: pa.Table | None = None
         for batch in self.read_history("action", since, until):
             rows = pa.Table.from_batches([batch])
             if action is not None:
                 rows = rows.filter(pc.equal(rows["action"], action))
             tail = rows if tail is None else pa.concat_tables([tail, rows])
+            # No more is held than is asked for.
             tail = tail.slice(max(tail.num_rows - count, 0))
         if tail is None:
             return []
         columns = (tail[name].to_pylist() for name in ("instantTime", "completionTime", "action"))
-        return [
-            Instant(requested, completed, name, "COMPLETED")
-            for requested, completed, name in zip(*columns, strict=True)
-        ]
+        return [Instant(begin, end, name, "COMPLETED") for begin, end, name in zip(*columns, strict=True)]
 
     def to_arrow(self, since: str | None = None, until: str | None = None, *, history: bool = True) -> pa.Table:
         """Gives actions as an Arrow table.
@@ -396,7 +326,7 @@ class Timeline:
             message = f"{limit} actions cannot be drawn. Give a limit of 1 or more"
             raise InvalidOptionError(message)
         if history:
-            found = self.newest(limit, since=since, until=until)
+            found = self.latest(limit, since=since, until=until)
         else:
             found = self.instants(since=since, until=until)[-limit:]
         options = self._native.properties()

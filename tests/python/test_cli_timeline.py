@@ -108,18 +108,18 @@ def test_show_filters_the_history(tables: dict[str, str]):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_newest_is_the_end_of_all(name: str, tables: dict[str, str]):
+def test_latest_is_the_end_of_all(name: str, tables: dict[str, str]):
     timeline = hoodoo.Table(tables[name]).timeline
     every = timeline.instants(history=True)
     for action in (None, "commit", "clean"):
         some = [i for i in every if action is None or i.action == action]
         for count in (0, 1, 5, 1000):
-            assert timeline.newest(count, action) == (some[-count:] if count else [])
+            assert timeline.latest(count, action) == (some[-count:] if count else [])
     middle = every[len(every) // 2].requested
-    assert timeline.newest(1000, until=middle) == [i for i in every if i.requested <= middle]
-    assert timeline.newest(3, state="completed") == [i for i in every if i.state == "COMPLETED"][-3:]
+    assert timeline.latest(1000, until=middle) == [i for i in every if i.requested <= middle]
+    assert timeline.latest(3, state="completed") == [i for i in every if i.state == "COMPLETED"][-3:]
     with pytest.raises(InvalidOptionError, match="done"):
-        timeline.newest(3, state="done")
+        timeline.latest(3, state="done")
 
 
 @pytest.mark.parametrize("name", ["cow_v9_states", "mor_v8_states", "mor_v6_states", "mor_v9_levels"])

@@ -70,7 +70,7 @@ def show(
     begin, end = _range(now, since, until)
     active = timeline.instants(action, state, begin, end)
     # One more than is shown, to know whether there are older ones.
-    found = timeline.newest(limit + 1, action, state, begin, end) if history else active
+    found = timeline.latest(limit + 1, action, state, begin, end) if history else active
     shown = found[-limit:]
     figures = timeline.figures(shown)
     kept = {(one.requested, one.action) for one in active}
