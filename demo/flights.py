@@ -27,7 +27,8 @@ from rich.table import Table as Grid
 
 import hoodoo
 import hoodoo.spark
-from hoodoo.cli import render
+from hoodoo.cli import render, render_timeline
+from hoodoo.instant_time import now_in, zone_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -174,12 +175,11 @@ def check(spark: SparkSession, feed: flights_feed.Feed, landing: Path, uri: str,
 
 def show_timeline(uri: str) -> None:
     """Prints what happened to the table, and makes sure that the inline clean was part of it."""
-    timeline = hoodoo.Table(uri).timeline
-    instants = timeline.instants()
-    completed = [one for one in instants if one.state == "COMPLETED"]
-    figures = {one: render.summarize(one.action, timeline.metadata(one)) for one in completed}
-    render.show_timeline(instants, figures)
-    if not any(figures[one].files for one in completed if one.action == "clean"):
+    table = hoodoo.Table(uri)
+    instants = table.timeline.instants()
+    figures = table.timeline.figures(instants)
+    render_timeline.show_timeline(instants, figures, now=now_in(zone_of(table.options)))
+    if not any(did.files for one, did in figures.items() if one.action == "clean"):
         raise MismatchError("no clean removed an old file")
 
 

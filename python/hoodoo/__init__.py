@@ -20,9 +20,11 @@ from hoodoo.exceptions import (
     TableNotFoundError,
     UnsupportedError,
 )
+from hoodoo.figures import Figures
+from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.report import Problem, Report
 from hoodoo.table import FileSlice, Table
-from hoodoo.timeline import ArchiveReport, HeldBack, HistoryCompaction, Instant, Timeline
+from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
 from hoodoo.writer import write
 
 __version__ = _native.__version__
@@ -32,9 +34,12 @@ __all__ = [
     "Commit",
     "ConflictError",
     "CorruptFileError",
+    "Figures",
     "FileSlice",
     "HeldBack",
+    "History",
     "HistoryCompaction",
+    "HistoryFile",
     "HudiError",
     "Instant",
     "InvalidOptionError",

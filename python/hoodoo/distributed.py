@@ -27,6 +27,7 @@ __all__ = [
     "DistributedWrite",
     "ReadTask",
     "SnapshotRead",
+    "TableTask",
     "WriteTask",
     "prepare_write",
 ]
@@ -44,14 +45,21 @@ row moves away."""
 
 
 @dataclass(frozen=True)
-class _TableTask:
-    """A table, as a task can carry it."""
+class TableTask:
+    """A table, as a task can carry it.
+
+    Attributes:
+        uri: Where it is.
+        options: Hudi's options.
+        storage: Settings of the storage.
+    """
 
     uri: str
     options: tuple[tuple[str, str], ...]
     storage: tuple[tuple[str, str], ...]
 
     def table(self) -> _native.NativeTable:
+        """Opens the table."""
         # Opened anew for each task: a worker lives on, and there may be another table at the same place by then.
         return _native.NativeTable.open(self.uri, dict(self.options), dict(self.storage))
 
@@ -71,7 +79,7 @@ def _reader(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
 
 
 @dataclass(frozen=True)
-class WriteTask(_TableTask):
+class WriteTask(TableTask):
     """What the tasks of one write do. Can be pickled.
 
     Attributes:
@@ -208,7 +216,7 @@ def prepare_write(
 
 
 @dataclass(frozen=True)
-class ReadTask(_TableTask):
+class ReadTask(TableTask):
     """What the tasks of one read do. Can be pickled.
 
     Attributes:

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.figures import WRITES, Figures, summarize
+from hoodoo.history import History, HistoryCompaction, HistoryFile
+from hoodoo.instant_time import now_in, zone_of
+from hoodoo.plot import draw
+from hoodoo.plot.intervals import chart
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from hoodoo._native import NativeTable
 
-__all__ = ["ArchiveReport", "HeldBack", "HistoryCompaction", "Instant", "Timeline"]
+__all__ = ["ArchiveReport", "HeldBack", "Instant", "Timeline"]
+
+# The first version of tables whose history has files of its own.
+_LAYOUT_2 = 8
+# Metadata that are read at a time: mostly it is the storage that is waited for.
+_READERS = 8
 
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 _ORDERS = ("requested", "completed")
@@ -80,21 +94,6 @@ class ArchiveReport:
     dry_run: bool
 
 
-@dataclass(frozen=True)
-class HistoryCompaction:
-    """What a compaction of the history did.
-
-    Attributes:
-        levels: Levels that were compacted.
-        files: Files that were merged.
-        removed: Old versions and files that were removed.
-    """
-
-    levels: int
-    files: int
-    removed: int
-
-
 class Timeline:
     """The timeline of a table. Each call reads it anew."""
 
@@ -136,9 +135,7 @@ class Timeline:
             >>> [i.action for i in t.timeline.instants(state="completed")]
             ['commit']
         """
-        if state is not None and state.upper() not in _RANK:
-            message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
-            raise InvalidOptionError(message)
+        wanted = _wanted(action, state, since, until)
         if order not in _ORDERS:
             message = f"{order!r} is no order. Use 'requested' or 'completed'"
             raise InvalidOptionError(message)
@@ -152,14 +149,7 @@ class Timeline:
             rows.sort(key=lambda i: (i.requested, i.action))
         if order == "completed":
             rows.sort(key=lambda i: (i.completed is None, i.completed or "", i.requested))
-        return [
-            i
-            for i in rows
-            if (action is None or i.action == action)
-            and (state is None or i.state == state.upper())
-            and (since is None or i.requested >= since)
-            and (until is None or i.requested <= until)
-        ]
+        return [i for i in rows if wanted(i)]
 
     def hollow(self) -> list[Instant]:
         """Lists pending writes behind which later ones are completed already.
@@ -174,22 +164,72 @@ class Timeline:
         newest = max((i.requested for i in rows if i.state == "COMPLETED" and i.action in _WRITES), default="")
         return [i for i in rows if i.state != "COMPLETED" and i.action in _WRITES and i.requested < newest]
 
-    def latest(self, count: int) -> list[Instant]:
-        """Lists the newest actions, archived ones too when the active timeline has fewer.
+    def latest(
+        self,
+        count: int,
+        action: str | None = None,
+        state: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> list[Instant]:
+        """Lists the newest of the actions asked for, archived ones too, in bounded memory.
 
         Args:
-            count: How many.
+            count: How many at most.
+            action: Only this action, such as `commit`.
+            state: Only this state, in any case.
+            since: Only requested times greater than or equal to this.
+            until: Only requested times less than or equal to this.
 
         Returns:
             The actions by requested time, oldest first.
+
+        Raises:
+            InvalidOptionError: A state that does not exist.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/latest", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commits = [t.insert({"id": [n]}) for n in range(3)]
+            >>> [i.requested for i in t.timeline.latest(2)] == [c.instant for c in commits[1:]]
+            True
         """
-        rows = self.instants()
-        if len(rows) < count:
-            active = {(i.requested, i.action) for i in rows}
-            archived = (Instant(*row) for row in self._native.newest_history(count))
-            rows = [i for i in archived if (i.requested, i.action) not in active] + rows
-            rows.sort(key=lambda i: (i.requested, i.action))
-        return rows[-count:] if count > 0 else []
+        wanted = _wanted(action, state, since, until)
+        if count < 1:
+            return []
+        active = self.instants()
+        found = [i for i in active if wanted(i)]
+        if len(found) >= count:
+            # Only later ones still matter: a pending action stays while those behind it are archived.
+            since = found[-count].requested
+        if state is None or state.upper() == "COMPLETED":
+            seen = {(i.requested, i.action) for i in active}
+            # One more for each that is on the active timeline too, as an archiving that died leaves them.
+            archived = self._latest_archived(count + len(seen), action, since, until)
+            found += [i for i in archived if (i.requested, i.action) not in seen]
+            found.sort(key=lambda i: (i.requested, i.action))
+        return found[-count:]
+
+    def _latest_archived(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
+        files = self.history_files().files if self._native.version >= _LAYOUT_2 else None
+        if files is not None and all(since is not None and file.until < since for file in files):
+            return []
+        if action is None and until is None:
+            newest = (Instant(*row) for row in self._native.newest_history(count))
+            return [i for i in newest if since is None or i.requested >= since]
+        tail: pa.Table | None = None
+        for batch in self.read_history("action", since, until):
+            rows = pa.Table.from_batches([batch])
+            if action is not None:
+                rows = rows.filter(pc.equal(rows["action"], action))
+            tail = rows if tail is None else pa.concat_tables([tail, rows])
+            # No more is held than is asked for.
+            tail = tail.slice(max(tail.num_rows - count, 0))
+        if tail is None:
+            return []
+        columns = (tail[name].to_pylist() for name in ("instantTime", "completionTime", "action"))
+        return [Instant(begin, end, name, "COMPLETED") for begin, end, name in zip(*columns, strict=True)]
 
     def to_arrow(self, since: str | None = None, until: str | None = None, *, history: bool = True) -> pa.Table:
         """Gives actions as an Arrow table.
@@ -246,6 +286,108 @@ class Timeline:
         """
         return self._native.scan_history(columns, since, until)
 
+    def history_files(self) -> History:
+        """Lists the files that the archived actions are kept in.
+
+        Returns:
+            The version and its files.
+
+        Raises:
+            CorruptFileError: The manifest cannot be read.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/files", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> t.timeline.history_files()
+            History(version=0, files=())
+        """
+        version, files = self._native.history_files()
+        found = [HistoryFile(*file) for file in files]
+        return History(version, tuple(sorted(found, key=lambda f: (f.since, f.until, f.name))))
+
+    def plot(
+        self,
+        path: str | Path,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        history: bool = True,
+        limit: int = 5_000,
+        figures: int = 30,
+    ) -> Path:
+        """Draws actions as intervals from their request to their completion.
+
+        Args:
+            path: The file: `.html` for a page of its own, which fetches nothing, to zoom and look into; `.png` for a
+                picture, which takes matplotlib (`pip install 'hoodoo[plot]'`).
+            since: Only requested times greater than or equal to this.
+            until: Only requested times less than or equal to this.
+            history: Also actions that were archived.
+            limit: How many actions at most; the newest are drawn.
+            figures: Of how many of the newest writes the metadata are read, for a page to tell their rows and files.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidOptionError: A path with another ending.
+            UnsupportedError: A PNG without matplotlib.
+
+        Examples:
+            >>> import hoodoo, pathlib, pyarrow as pa, tempfile
+            >>> t = hoodoo.Table.create("memory://docs-timeline/plot", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = t.timeline.plot(pathlib.Path(folder) / "t.html").read_text()
+            >>> commit.instant in page
+            True
+        """
+        if limit < 1:
+            message = f"{limit} actions cannot be drawn. Give a limit of 1 or more"
+            raise InvalidOptionError(message)
+        if history:
+            found = self.latest(limit, since=since, until=until)
+        else:
+            found = self.instants(since=since, until=until)[-limit:]
+        options = self._native.properties()
+        zone = zone_of(options)
+        writes = [i for i in found if i.action in WRITES and i.state == "COMPLETED"]
+        read = writes[-figures:] if figures > 0 and Path(path).suffix.lower() != ".png" else []
+        drawn = chart(
+            found,
+            now_in(zone),
+            title=options.get("hoodie.table.name", ""),
+            zone=zone,
+            figures=self.figures(read),
+        )
+        return draw(drawn, path)
+
+    def figures(self, instants: Iterable[Instant]) -> dict[Instant, Figures]:
+        """Adds up what actions did: rows, files and bytes.
+
+        Args:
+            instants: The actions; those that are not completed are left out.
+
+        Returns:
+            The figures of each.
+
+        Raises:
+            CorruptFileError: Metadata that cannot be decoded.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/figures", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1, 2]})
+            >>> [(did.operation, did.inserted, did.files) for did in t.timeline.figures(t.timeline.instants()).values()]
+            [('insert', 2, 1)]
+        """
+        done = [i for i in instants if i.state == "COMPLETED"]
+        with ThreadPoolExecutor(_READERS) as readers:
+            return {i: summarize(i.action, m) for i, m in zip(done, readers.map(self.metadata, done), strict=True)}
+
     def compact_history(self) -> HistoryCompaction:
         """Merges files of the history level by level, and removes old versions. Archiving does it too.
 
@@ -299,3 +441,17 @@ class Timeline:
             message = f"there is no instant {instant} on the timeline or in its history"
             raise InvalidOptionError(message)
         return found[0]
+
+
+def _wanted(action: str | None, state: str | None, since: str | None, until: str | None) -> Callable[[Instant], bool]:
+    """Checks what is asked for, and gives the condition."""
+    if state is not None and state.upper() not in _RANK:
+        message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
+        raise InvalidOptionError(message)
+    highest = None if state is None else state.upper()
+    return lambda i: (
+        (action is None or i.action == action)
+        and (highest is None or i.state == highest)
+        and (since is None or i.requested >= since)
+        and (until is None or i.requested <= until)
+    )

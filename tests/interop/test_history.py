@@ -62,7 +62,7 @@ def _completed(table: hoodoo.Table, *, history: bool) -> set[tuple[str, str | No
     return {(i.requested, i.completed, i.action) for i in found}
 
 
-@pytest.mark.parametrize("commits", [24, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("commits", [24, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])])
 def test_history_in_turns(hudi: Hudi, reading: Any, tmp_path: Path, commits: int) -> None:
     uri = str(tmp_path / "table")
     options = {**SIMPLE.options(), **_services(3)}

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 import hoodoo
 from hoodoo.cli import render
-from hoodoo.cli.commands import app, main, pairs
+from hoodoo.cli.arguments import pairs
+from hoodoo.cli.commands import app, main
+from hoodoo.figures import Figures, summarize
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 
@@ -39,9 +41,11 @@ def run(*arguments: str) -> str:
 
 def test_timeline_show_tells_what_each_commit_did(uri: str):
     lines = [line for line in run("timeline", "show", uri).splitlines() if "completed" in line]
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
-    assert [row[1:4] for row in cells] == [["commit", "completed", "insert"], ["commit", "completed", "upsert"]]
-    assert [row[5:9] for row in cells] == [["1", "3", "0", "0"], ["1", "1", "1", "0"]]
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines]
+    assert [[*row[2:4], *row[5:10]] for row in cells] == [
+        ["commit", "✓ completed", "insert", "1", "3", "0", "0"],
+        ["commit", "✓ completed", "upsert", "1", "1", "1", "0"],
+    ]
     assert all(re.fullmatch(r"\d+\.\d\d s", row[4]) for row in cells)
 
 
@@ -117,7 +121,7 @@ def test_text_with_markup_is_shown_as_it_is():
 
 
 def test_figures_of_the_other_actions():
-    assert render.summarize("clean", {"totalFilesDeleted": 4}).files == 4
-    assert render.summarize("savepoint", json.loads('{"savepointedBy": "me"}')) == render.Figures(operation="savepoint")
+    assert summarize("clean", {"totalFilesDeleted": 4}).files == 4
+    assert summarize("savepoint", json.loads('{"savepointedBy": "me"}')) == Figures(operation="savepoint")
     replaced = {"operationType": "INSERT_OVERWRITE", "partitionToWriteStats": {"p": [{"path": "p/a", "numInserts": 2}]}}
-    assert render.summarize("replacecommit", replaced).inserted == 2
+    assert summarize("replacecommit", replaced).inserted == 2

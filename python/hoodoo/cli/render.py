@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.json import JSON
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table as Grid
@@ -16,6 +13,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -26,108 +24,9 @@ PIPE_WIDTH = 200
 console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 errors = Console(stderr=True)
 
-STATE_STYLES = {"COMPLETED": "green", "INFLIGHT": "yellow", "REQUESTED": "cyan"}
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-# An instant's name: yyyyMMddHHmmssSSS. Old writers left out the milliseconds.
-INSTANT_WITH_MILLIS = 17
-# All columns of a timeline need this many characters; a narrower terminal gets the most telling ones.
-WIDE = 118
 # Wider cells are cut, so that a row stays a row.
 WIDEST_CELL = 40
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What one action did, as its metadata tells.
-
-    Attributes:
-        operation: Hudi's name of the operation, in lower case.
-        files: Data files written, or removed by a clean or rollback.
-        inserted: Rows that were new.
-        updated: Rows that replaced older ones.
-        deleted: Rows that were removed.
-        size: Bytes written.
-    """
-
-    operation: str = ""
-    files: int | None = None
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
-    size: int | None = None
-
-
-def summarize(action: str, metadata: Mapping[str, Any]) -> Figures:
-    """Adds up the metadata of a completed action.
-
-    Args:
-        action: The action's name on the timeline.
-        metadata: Its metadata with Hudi's field names.
-
-    Returns:
-        The figures that this kind of action has.
-
-    Examples:
-        >>> stats = {"city=sf": [{"path": "city=sf/a.parquet", "numInserts": 2, "numUpdateWrites": 3, "numDeletes": 1}]}
-        >>> figures = summarize("commit", {"operationType": "UPSERT", "partitionToWriteStats": stats})
-        >>> (figures.operation, figures.files, figures.inserted, figures.updated, figures.deleted)
-        ('upsert', 1, 2, 3, 1)
-    """
-    if action in {"clean", "rollback"}:
-        return Figures(operation=action, files=metadata.get("totalFilesDeleted"))
-    written = metadata.get("partitionToWriteStats")
-    if written is None:
-        return Figures(operation=action)
-    stats = [stat for group in written.values() for stat in group]
-
-    def total(name: str) -> int:
-        return sum(stat.get(name) or 0 for stat in stats)
-
-    return Figures(
-        operation=str(metadata.get("operationType") or "unknown").lower(),
-        files=sum(1 for stat in stats if stat.get("path")),
-        inserted=total("numInserts"),
-        updated=total("numUpdateWrites"),
-        deleted=total("numDeletes"),
-        size=total("totalWriteBytes"),
-    )
-
-
-def parse_instant(name: str) -> datetime | None:
-    """Reads the time out of an instant's name.
-
-    Args:
-        name: `yyyyMMddHHmmss` with or without `SSS`.
-
-    Returns:
-        The time in the table's own zone, or None if the name is no time (as that of a bootstrap instant).
-
-    Examples:
-        >>> parse_instant("20260102030405678").isoformat()
-        '2026-01-02T03:04:05.678000'
-    """
-    try:
-        if len(name) == INSTANT_WITH_MILLIS:
-            return datetime.strptime(name, "%Y%m%d%H%M%S%f")  # noqa: DTZ007  # the table's own zone
-        return datetime.strptime(name, "%Y%m%d%H%M%S")  # noqa: DTZ007
-    except ValueError:
-        return None
-
-
-def duration(instant: Instant) -> str:
-    """Says how long an action took from its request to its completion.
-
-    Args:
-        instant: The action.
-
-    Returns:
-        Text such as `0.42 s`; empty while the action is pending.
-    """
-    begin = parse_instant(instant.requested)
-    end = parse_instant(instant.completed) if instant.completed else None
-    if begin is None or end is None:
-        return ""
-    return f"{(end - begin).total_seconds():,.2f} s"
 
 
 def human_size(size: float) -> str:
@@ -163,67 +62,6 @@ def count(number: int | None) -> str:
         The text.
     """
     return "" if number is None else f"{number:,}"
-
-
-def timeline_grid(instants: Sequence[Instant], figures: Mapping[Instant, Figures]) -> Grid:
-    """Draws a timeline.
-
-    Args:
-        instants: The actions, oldest first.
-        figures: What the completed ones did.
-
-    Returns:
-        A rich table.
-    """
-    left = ["requested", "action", "state", "operation"]
-    right = ["took", "files", "inserted", "updated", "deleted", "written"]
-    narrow = {"operation", "deleted", "written"} if console.width < WIDE else set()
-    grid = Grid(title="Timeline", title_justify="left", header_style="bold", pad_edge=False)
-    for name in left + right:
-        if name not in narrow:
-            grid.add_column(name, justify="right" if name in right else "left", no_wrap=True)
-    for instant in instants:
-        did = figures.get(instant, Figures())
-        cells: dict[str, str | Text] = {
-            "requested": instant.requested,
-            "action": instant.action,
-            "state": Text(instant.state.lower(), style=STATE_STYLES.get(instant.state, "")),
-            "operation": did.operation,
-            "took": duration(instant),
-            "files": count(did.files),
-            "inserted": count(did.inserted),
-            "updated": count(did.updated),
-            "deleted": count(did.deleted),
-            "written": "" if did.size is None else human_size(did.size),
-        }
-        grid.add_row(*(value for name, value in cells.items() if name not in narrow))
-    return grid
-
-
-def show_timeline(instants: Sequence[Instant], figures: Mapping[Instant, Figures], hidden: int = 0) -> None:
-    """Prints a timeline.
-
-    Args:
-        instants: The actions, oldest first.
-        figures: What the completed ones did.
-        hidden: How many older ones were left out.
-    """
-    console.print(timeline_grid(instants, figures))
-    if hidden:
-        console.print(f"{hidden:,} older actions not shown; ask for more with --limit", style="dim")
-
-
-def show_metadata(instant: Instant, metadata: Mapping[str, Any]) -> None:
-    """Prints the plan or metadata of one action.
-
-    Args:
-        instant: The action.
-        metadata: Its content.
-    """
-    title = f"{instant.requested}  {instant.action}  {instant.state.lower()}  {duration(instant)}".rstrip()
-    console.print(
-        Panel(JSON.from_data(dict(metadata), default=str), title=escape(title), title_align="left", expand=False)
-    )
 
 
 def show_info(
@@ -336,6 +174,15 @@ def show_report(report: Report) -> None:
             escape(problem.remedy or ""),
         )
     console.print(grid)
+
+
+def show_written(path: Path) -> None:
+    """Prints where a file was written.
+
+    Args:
+        path: The file.
+    """
+    console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
 def show_failure(message: str) -> None:

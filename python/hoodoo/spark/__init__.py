@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from hoodoo.spark.dataframe_reader import read
 from hoodoo.spark.dataframe_writer import write
+from hoodoo.spark.timeline_reader import timeline
 
-__all__ = ["read", "write"]
+__all__ = ["read", "timeline", "write"]

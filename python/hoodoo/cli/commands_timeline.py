@@ -1,0 +1,210 @@
+"""The commands below `hoodoo timeline`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hoodoo import Instant, StorageError, Table, Timeline
+from hoodoo.cli import render, render_timeline
+from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
+from hoodoo.figures import Figures
+from hoodoo.instant_time import bound, now_in, took, zone_of
+
+timeline_app = typer.Typer(help="What happened to a table, and what is under way.", no_args_is_help=True)
+
+Limit = Annotated[int, typer.Option(min=1, help="How many of the latest actions to show.")]
+Action = Annotated[str | None, typer.Option(help="Only this action: commit, clean, …")]
+State = Annotated[str | None, typer.Option(help="Only this state: requested, inflight or completed.")]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Requested since: an instant, 2026-11-21T17:05, or 2h, 7d ago."),
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Requested until then; forms as for --since.")]
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+def _now(table: Table) -> datetime:
+    return now_in(zone_of(table.options))
+
+
+def _range(now: datetime, since: str | None, until: str | None) -> tuple[str | None, str | None]:
+    return (
+        None if since is None else bound(since, now, upper=False),
+        None if until is None else bound(until, now, upper=True),
+    )
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, default=str))
+
+
+def _facts(instant: Instant, *, archived: bool) -> dict[str, Any]:
+    lasted = took(instant)
+    millis = None if lasted is None else round(lasted.total_seconds() * 1000)
+    return {**asdict(instant), "took_ms": millis, "archived": archived}
+
+
+@timeline_app.command("show")
+def show(
+    uri: Uri,
+    *,
+    limit: Limit = 30,
+    action: Action = None,
+    state: State = None,
+    since: Since = None,
+    until: Until = None,
+    history: Annotated[bool, typer.Option("--history", help="Also actions that were archived.")] = False,
+    as_json: Json = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """The latest actions on the table with their state, duration and figures, newest last."""
+    table = open_table(uri, storage_option)
+    timeline, now = table.timeline, _now(table)
+    begin, end = _range(now, since, until)
+    active = timeline.instants(action, state, begin, end)
+    # One more than is shown, to know whether there are older ones.
+    found = timeline.latest(limit + 1, action, state, begin, end) if history else active
+    shown = found[-limit:]
+    figures = timeline.figures(shown)
+    kept = {(one.requested, one.action) for one in active}
+    archived = {one for one in shown if (one.requested, one.action) not in kept}
+    if as_json:
+        _print_json([{**_facts(one, archived=one in archived), **asdict(figures.get(one, Figures()))} for one in shown])
+        return
+    older = None if history and len(found) > limit else len(found) - len(shown)
+    render_timeline.show_timeline(shown, figures, now=now, archived=archived, older=older)
+
+
+@timeline_app.command("inspect")
+def inspect(
+    uri: Uri,
+    instant: Annotated[str, typer.Argument(help="The time it was requested at, as `timeline show` prints it.")],
+    as_json: Json = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """The whole plan and metadata of one action in all its states, with Hudi's own field names."""
+    table = open_table(uri, storage_option)
+    timeline = table.timeline
+    active = timeline.instants(since=instant, until=instant)
+    found = timeline.instants(since=instant, until=instant, history=True)
+    if not found:
+        render.show_failure(f"there is no instant {instant} on the timeline of {uri} or in its history")
+        raise typer.Exit(1)
+    told = [
+        {
+            **_facts(one, archived=one not in active),
+            "states": _states(timeline, one) if one in active else {"COMPLETED": timeline.metadata(one)},
+            "plan": timeline.plan(one),
+        }
+        for one in found
+    ]
+    if as_json:
+        _print_json(told)
+        return
+    for one, facts in zip(found, told, strict=True):
+        render_timeline.show_action(
+            one, now=_now(table), archived=facts["archived"], states=facts["states"], plan=facts["plan"]
+        )
+
+
+def _states(timeline: Timeline, instant: Instant) -> dict[str, dict[str, Any]]:
+    """What the file of each state that an action went through holds."""
+    contents: dict[str, dict[str, Any]] = {}
+    for state in ("REQUESTED", "INFLIGHT", "COMPLETED"):
+        if state == instant.state:
+            contents[state] = timeline.metadata(instant)
+            break
+        try:
+            contents[state] = timeline.metadata(replace(instant, state=state, completed=None))
+        except StorageError:
+            continue  # some actions are never requested: there is no such file
+    return contents
+
+
+@timeline_app.command("history")
+def history_command(
+    uri: Uri,
+    rows: Annotated[bool, typer.Option(help="Count the actions of each file, which reads their times.")] = True,
+    as_json: Json = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """The files that archived actions are kept in, by level."""
+    table = open_table(uri, storage_option)
+    timeline = table.timeline
+    kept = timeline.history_files()
+    actions = [_count(timeline, one.since, one.until) if rows else None for one in kept.files]
+    # Files may overlap, and an archive of version 6 has none: the total is counted by itself.
+    total = _count(timeline, None, None) if rows else None
+    if as_json:
+        files = [{**asdict(file), "actions": n} for file, n in zip(kept.files, actions, strict=True)]
+        totals = {"files": len(files), "size": sum(file.size for file in kept.files), "actions": total}
+        _print_json({"version": kept.version, "files": files, "totals": totals})
+        return
+    render_timeline.show_history(kept, actions, total, now=_now(table), table_version=table.version)
+
+
+def _count(timeline: Timeline, since: str | None, until: str | None) -> int:
+    return sum(batch.num_rows for batch in timeline.read_history("time", since, until))
+
+
+@timeline_app.command("archive")
+def archive(
+    uri: Uri,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    option: Options = None,
+    as_json: Json = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Moves old completed actions to the history, and says what holds others back."""
+    table = open_table(uri, storage_option, option)
+    report = table.archive(dry_run=dry_run)
+    if as_json:
+        _print_json(asdict(report))
+        return
+    render_timeline.show_archiving(report, now=_now(table))
+
+
+@timeline_app.command("compact")
+def compact(uri: Uri, option: Options = None, as_json: Json = False, storage_option: StorageOptions = None) -> None:
+    """Merges files of the history level by level, and removes old versions of it."""
+    done = open_table(uri, storage_option, option).timeline.compact_history()
+    if as_json:
+        _print_json(asdict(done))
+        return
+    render_timeline.show_compaction(done)
+
+
+@timeline_app.command("plot")
+def plot(
+    uri: Uri,
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="A page to zoom and look into.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE.png", help="A picture; takes matplotlib.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the latest actions to draw.")] = 5_000,
+    since: Since = None,
+    until: Until = None,
+    history: Annotated[bool, typer.Option(help="Also actions that were archived.")] = True,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Draws the actions as intervals from request to completion, into a page, a picture, or both.
+
+    Without --out and --png the page goes to NAME-timeline.html.
+    """
+    for file, ending in ((out, ".html"), (png, ".png")):
+        if file is not None and file.suffix.lower() != ending:
+            raise typer.BadParameter(f"{file} does not end in {ending}")
+    table = open_table(uri, storage_option)
+    begin, end = _range(_now(table), since, until)
+    if out is None and png is None:
+        name = re.sub(r"[^\w-]+", "_", table.options.get("hoodie.table.name", "")) or "table"
+        out = Path(f"{name}-timeline.html")
+    for file in (out, png):
+        if file is not None:
+            render.show_written(table.timeline.plot(file, begin, end, history=history, limit=limit))
