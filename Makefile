@@ -41,6 +41,7 @@ bench: ## the core's hot loops (criterion), then the same work by other systems 
 	@scripts/setup bench java native hudi
 	cargo bench --locked
 	@scripts/run python -m benches.peers
+	@scripts/run python -m benches.peers.timeline
 
 docs: ## the documentation site, into site/
 	@scripts/setup docs

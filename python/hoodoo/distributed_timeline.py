@@ -93,21 +93,17 @@ class TimelineTask(TableTask):
 
 
 def _body(table: _native.NativeTable, name: str, instant: tuple[str, str | None, str, str]) -> bytes | None:
-    """The metadata or the plan of an action as JSON text; None where there is none."""
+    """The file with the metadata or the plan of an action, as the history has them; None where there is none."""
     requested, completed, action, state = instant
     try:
         if name == "plan":
-            return _json(table.plan(requested, action))
-        return _json(table.metadata(requested, action, state, completed))
+            return table.plan_file(requested, action)
+        return table.instant_file(requested, action, state, completed)
     except (StorageError, InvalidOptionError):
         # A pending action may be finished or rolled back by now; its file is gone then.
         if state == "COMPLETED" or (requested, completed, action, state) in table.instants():
             raise
         return None
-
-
-def _json(text: str) -> bytes | None:
-    return None if text in {"null", "{}"} else text.encode()
 
 
 class TimelineRead:

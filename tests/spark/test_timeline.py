@@ -42,7 +42,7 @@ def test_metadata_and_plans(spark: Any, tmp_path: Path):
     assert len(rows) > len(archived)
     for requested, expected in archived.items():
         assert (rows[requested]["metadata"], rows[requested]["plan"]) == (expected["metadata"], expected["plan"])
-    assert all(rows[i.requested]["metadata"].startswith(b"{") for i in hoodoo.Table(uri).timeline.instants())
+    assert all(rows[i.requested]["metadata"].startswith(b"Obj\x01") for i in hoodoo.Table(uri).timeline.instants())
     assert hoodoo.spark.timeline(spark, uri, columns="time").columns == ["requested", "completed"]
 
 

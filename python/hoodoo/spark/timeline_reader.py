@@ -45,8 +45,8 @@ def timeline(
 
     Returns:
         The columns `requested`, `completed` (null while it is pending), `action`, `state`, all text, and `metadata`
-        and `plan`, both binary: of archived actions the Avro container file that the history has, of active ones JSON
-        text with Hudi's field names; null where there is none. Rows come in no order.
+        and `plan`, both binary: the content of the action's file, an Avro container (in tables of version 6, JSON for
+        commits that are not archived); null where there is none. Rows come in no order.
 
     Raises:
         TableNotFoundError: There is no table.

@@ -16,7 +16,7 @@ use hoodoo::table::{HudiTable, Options, commit_metadata};
 use hoodoo::timeline::history::{HistoryArrow, HistoryEntry, HistoryReader, LoadMode, TimeRange};
 use hoodoo::write::{Operation, WriteRequest};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::to_py;
 use crate::from_python::{TextMap, predicate};
@@ -289,6 +289,34 @@ impl NativeTable {
             commit_metadata::read_as_json(storage, &timeline, &instant)
         });
         Ok(json.map_err(to_py)?.to_string())
+    }
+
+    /// The bytes of an instant's file, of a completed one also when it is archived; None when it is empty.
+    fn instant_file<'py>(
+        &self,
+        py: Python<'py>,
+        requested: &str,
+        action: &str,
+        state: &str,
+        completed: Option<String>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let instant = instant_of(requested, action, state, completed)?;
+        let bytes = py.detach(|| {
+            let timeline = self.table.timeline()?;
+            commit_metadata::read_body(self.table.storage(), &timeline, &instant)
+        });
+        let bytes = bytes.map_err(to_py)?;
+        Ok((!bytes.is_empty()).then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// The bytes of the plan of an action; None when it has none.
+    fn plan_file<'py>(&self, py: Python<'py>, requested: &str, action: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let instant = instant_of(requested, action, State::Requested.name(), None)?;
+        let bytes = py.detach(|| {
+            let timeline = self.table.timeline()?;
+            commit_metadata::read_plan(self.table.storage(), &timeline, &instant)
+        });
+        Ok(bytes.map_err(to_py)?.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
     /// The plan of an action as JSON text, also when it is archived.

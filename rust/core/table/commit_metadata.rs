@@ -1,5 +1,7 @@
 //! Reading the bodies of instants, whatever the layout.
 
+use bytes::Bytes;
+
 use crate::error::{Error, Result};
 use crate::format::avro::container::record_name;
 use crate::format::avro::metadata::{
@@ -67,29 +69,49 @@ pub fn read_archived_as_json(
     body_as_json(&metadata, &final_form).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
 }
 
+/// The bytes of a completed instant's file, archived or not, or of a pending one's; empty when it is.
+pub fn read_body(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Bytes> {
+    if instant.is_completed() && !timeline.instants().iter().any(|i| is_same_action(i, instant)) {
+        let entry = archived(storage, timeline.config(), instant, LoadMode::Metadata)?;
+        return Ok(entry.metadata.unwrap_or_default());
+    }
+    timeline.read(storage, instant)
+}
+
 /// The plan of an action, archived or not, as JSON; `null` for an action that has none.
 ///
 /// A replacecommit has two bodies before it is completed. As in the history, the inflight one comes first.
 pub fn read_plan_as_json(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<serde_json::Value> {
-    let mut of_action = timeline
-        .raw()
-        .iter()
-        .map(|(raw, _)| raw)
-        .filter(|raw| is_same_action(raw, instant) && !matches!(raw.action, Action::Commit | Action::DeltaCommit))
-        .collect::<Vec<_>>();
-    if !timeline.raw().iter().any(|(raw, _)| is_same_action(raw, instant)) {
+    let json = match plan_file(storage, timeline, instant)? {
+        None => return Ok(serde_json::Value::Null),
+        Some((bytes, Some(pending))) => body_as_json(&bytes, &pending),
+        Some((bytes, None)) => plan_as_json(&bytes),
+    };
+    json.map_err(|e| e.with("table", storage.uri()).with("instant", instant))
+}
+
+/// The bytes of the same plan; `None` for an action that has none.
+pub fn read_plan(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<Bytes>> {
+    Ok(plan_file(storage, timeline, instant)?.map(|(bytes, _)| bytes))
+}
+
+/// The bytes of a plan, and the pending instant whose file they are when the action is on the active timeline.
+fn plan_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<(Bytes, Option<Instant>)>> {
+    let states: Vec<&Instant> = timeline.raw().iter().map(|(i, _)| i).filter(|i| is_same_action(i, instant)).collect();
+    if states.is_empty() {
         let plan = archived(storage, timeline.config(), instant, LoadMode::Full)?.plan;
-        let json = plan.map(|bytes| plan_as_json(&bytes)).transpose();
-        return Ok(json.map_err(|e| e.with("table", storage.uri()).with("instant", instant))?.unwrap_or_default());
+        return Ok(plan.map(|bytes| (bytes, None)));
     }
-    of_action.sort_by_key(|raw| std::cmp::Reverse(raw.state));
-    for raw in of_action.into_iter().filter(|raw| !raw.is_completed()) {
-        let bytes = timeline.read(storage, raw)?;
+    let has_plan = |i: &&&Instant| !i.is_completed() && !matches!(i.action, Action::Commit | Action::DeltaCommit);
+    let mut pending: Vec<&Instant> = states.iter().filter(has_plan).copied().collect();
+    pending.sort_by_key(|i| std::cmp::Reverse(i.state));
+    for state in pending {
+        let bytes = timeline.read(storage, state)?;
         if !bytes.is_empty() {
-            return body_as_json(&bytes, raw).map_err(|e| e.with("table", storage.uri()).with("instant", instant));
+            return Ok(Some((bytes, Some(state.clone()))));
         }
     }
-    Ok(serde_json::Value::Null)
+    Ok(None)
 }
 
 fn is_same_action(one: &Instant, other: &Instant) -> bool {

@@ -242,7 +242,7 @@ mod tests {
         let w = writer("transitions-3");
         let started = w.start(&w.request(Action::Compaction, |_| Ok(b"plan".to_vec())).unwrap(), vec![]).unwrap();
         let planned = w.revert(&started).unwrap();
-        assert_eq!(w.load().unwrap().instants(), [planned.clone()]);
+        assert_eq!(w.load().unwrap().instants(), std::slice::from_ref(&planned));
         assert_eq!(w.revert(&planned).unwrap_err().kind(), ErrorKind::Conflict);
         let done = w.complete(&w.start(&planned, vec![]).unwrap(), b"x".to_vec(), |_| Ok(())).unwrap();
         assert_eq!((done.action, w.revert(&done).unwrap_err().kind()), (Action::Commit, ErrorKind::Conflict));
