@@ -24,12 +24,10 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if is_unfinished(name) {
-            continue;
-        }
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
         match std::fs::metadata(entry.path()) {
             Ok(metadata) if metadata.is_dir() => listing.folders.push(path),
+            Ok(_) if is_unfinished(name) => {}
             Ok(metadata) => listing.files.push(file_meta(path, &metadata)?),
             // Deleted since, or a link to nothing.
             Err(e) if e.kind() == ErrorKind::NotFound => {}

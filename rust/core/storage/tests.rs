@@ -30,14 +30,15 @@ fn create_is_exclusive() {
 #[test]
 fn odd_partition_names_survive() {
     each(|s| {
-        for folder in ["city=a b", "p%2F1", "ä ö", "x=1/y=#2", "a+b&c;d"] {
+        for folder in ["city=a b", "p%2F1", "ä ö", "x=1/y=#2", "a+b&c;d", "#3", "part=#4"] {
             let path = format!("{folder}/f.parquet");
             s.create(&path, "x").unwrap();
             assert_eq!(s.list(folder).unwrap().files.first().unwrap().path, path);
         }
         let all = s.list_recursive("").unwrap();
-        assert_eq!(all.len(), 5, "{all:?}");
-        assert_eq!(s.list("").unwrap().folders.len(), 5);
+        assert_eq!(all.len(), 7, "{all:?}");
+        assert_eq!(s.list("").unwrap().folders.len(), 7);
+        assert_eq!(s.list("x=1").unwrap().folders, ["x=1/y=#2"]);
     });
 }
 
