@@ -19,7 +19,7 @@ use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
 use crate::table::{HudiTable, TableType};
-use crate::timeline::history::{Compacted, HistoryEntry, HistoryWriter};
+use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
 use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
 /// Bytes of bodies that go into one file of level 0.
@@ -55,7 +55,10 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
     let held = writer.lock().acquire()?;
-    let timeline = writer.load()?;
+    let mut timeline = writer.load()?;
+    if finish_interrupted(table.storage(), &timeline)? {
+        timeline = writer.load()?;
+    }
     let plan = make_plan(table, &timeline, &options)?;
     let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
     if outcome.plan.instants.is_empty() {
@@ -81,6 +84,32 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     held.verify()?;
     outcome.compacted = history.compact(&options.history)?;
     Ok(outcome)
+}
+
+/// Takes instants off the timeline that an archiving had in the history already when it died among their files. Until
+/// the next one is due they would stand there half. Returns whether there were any.
+fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
+    let requested: HashSet<(&str, Action)> = timeline
+        .raw()
+        .iter()
+        .filter(|(i, _)| i.state == State::Requested)
+        .map(|(i, _)| (i.requested.as_str(), i.action.completed_as()))
+        .collect();
+    let half = |i: &&Instant| {
+        i.is_completed() && i.action != Action::Savepoint && !requested.contains(&(i.requested.as_str(), i.action))
+    };
+    let halves: Vec<Instant> = timeline.instants().iter().filter(half).cloned().collect();
+    let (Some(first), Some(last)) = (halves.first(), halves.last()) else { return Ok(false) };
+    let history = HistoryReader::new(storage, timeline.config());
+    let there = history.read(Some(&first.requested), Some(&last.requested), LoadMode::Action)?;
+    let archived = |i: &Instant| {
+        there
+            .iter()
+            .any(|e| e.requested == i.requested && e.action == i.action && Some(&e.completed) == i.completed.as_ref())
+    };
+    let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
+    delete_instants(storage, &gather(timeline, &done), 1)?;
+    Ok(!done.is_empty())
 }
 
 /// Compacts the history, whether something was archived or not.
