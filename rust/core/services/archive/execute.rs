@@ -89,14 +89,11 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 /// Takes instants off the timeline that an archiving had in the history already when it died among their files. Until
 /// the next one is due they would stand there half. Returns whether there were any.
 fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
-    let requested: HashSet<(&str, Action)> = timeline
-        .raw()
-        .iter()
-        .filter(|(i, _)| i.state == State::Requested)
-        .map(|(i, _)| (i.requested.as_str(), i.action.completed_as()))
-        .collect();
+    let files: HashSet<(&str, Action, State)> =
+        timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
+    let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
     let half = |i: &&Instant| {
-        i.is_completed() && i.action != Action::Savepoint && !requested.contains(&(i.requested.as_str(), i.action))
+        i.is_completed() && i.action != Action::Savepoint && !(has(i, State::Requested) && has(i, State::Inflight))
     };
     let halves: Vec<Instant> = timeline.instants().iter().filter(half).cloned().collect();
     let (Some(first), Some(last)) = (halves.first(), halves.last()) else { return Ok(false) };
