@@ -32,7 +32,8 @@ _READERS = 8
 
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 _ORDERS = ("requested", "completed")
-_WRITES = {"commit", "deltacommit", "replacecommit", "compaction", "logcompaction"}
+# Actions whose completion shows rows; a clustering shows none that were not there.
+_WRITES = WRITES | {"compaction", "logcompaction"}
 
 
 @dataclass(frozen=True)

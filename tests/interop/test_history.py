@@ -120,13 +120,26 @@ def test_hudi_goes_on_with_a_history_that_we_compacted(hudi: Hudi, reading: Any,
     assert hoodoo.Table(uri, options=options).verify().ok
 
 
-def test_both_archive_the_same(hudi: Hudi, tmp_path: Path) -> None:
+_NO_CLEANS = {"hoodie.clean.automatic": "false"}
+
+
+@pytest.mark.parametrize(
+    ("commits", "cleaning"),
+    [
+        (18, {"hoodie.clean.commits.retained": "2"}),
+        (8, {**_NO_CLEANS, "hoodie.clean.policy": "KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained": "1"}),
+        (8, {**_NO_CLEANS, "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"}),
+    ],
+    ids=["commits", "hours", "versions"],
+)
+def test_both_archive_the_same(hudi: Hudi, tmp_path: Path, commits: int, cleaning: dict[str, str]) -> None:
     """The same operations by either side leave the same actions active, and the same archived."""
     seen = {}
     for side in ("ours", "theirs"):
         uri = str(tmp_path / side)
-        options = {**SIMPLE.options(), **_services(3), "hoodie.clean.commits.retained": "2"}
-        for commit in range(18):
+        services = {k: v for k, v in _services(3).items() if not k.startswith("hoodie.clean.")}
+        options = {**SIMPLE.options(), **services, **cleaning}
+        for commit in range(commits):
             rows = [row(n, commit, f"commit {commit}") for n in range(4)]
             operation = {5: "insert_overwrite", 11: "delete"}.get(commit, "upsert")
             if side == "ours":

@@ -122,3 +122,17 @@ def test_changes_of_archived_commits(tmp_path: Path) -> None:
     assert table.changes("0").read_all().num_rows == 13
     assert table.changes(first.completed).read_all().num_rows == 12
     assert table.changes(last.completed).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("setting", ["hoodie.clean.hours.retained", "hoodie.clean.fileversions.retained"])
+def test_other_cleaning_policies_leave_the_cleaning_to_others(setting: str) -> None:
+    """The remedy that the refusal of such a policy gives, `hoodie.clean.automatic=false`, has to work."""
+    uri = f"memory://timeline-api-{setting}/t"
+    schema = pa.schema([("id", pa.string())])
+    options = {"hoodie.clean.automatic": "false", setting: "3", "hoodie.keep.min.commits": "2"}
+    table = Table.create(uri, schema, name="t", record_key="id", options={**options, "hoodie.keep.max.commits": "3"})
+    for commit in range(5):
+        table.upsert({"id": [f"k{commit}"]})
+    assert table.to_arrow().num_rows == 5
+    active = sum(i.action == "commit" for i in table.timeline.instants())
+    assert active == (5 if "hours" in setting else 3)

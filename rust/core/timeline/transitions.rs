@@ -157,10 +157,11 @@ impl TimelineWriter {
     pub fn revert(&self, instant: &Instant) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Revert)?;
         let planned = Instant { state, completed: None, ..instant.clone() };
-        let _held = self.lock.acquire()?;
+        let held = self.lock.acquire()?;
         if !self.storage.exists(&self.path(&planned))? {
             return Err(self.vanished(&planned));
         }
+        held.verify()?;
         self.storage.delete(&self.path(instant))?;
         Ok(planned)
     }

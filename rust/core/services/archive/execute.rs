@@ -16,7 +16,7 @@ use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CleanerPlan, RollbackMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
-use crate::storage::{FileMeta, Storage};
+use crate::storage::{FileMeta, Storage, optional};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
 use crate::table::{HudiTable, TableType};
 use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
@@ -56,6 +56,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let writer = table.timeline_writer()?;
     let held = writer.lock().acquire()?;
     let mut timeline = writer.load()?;
+    held.check()?;
     if finish_interrupted(table.storage(), &timeline)? {
         timeline = writer.load()?;
     }
@@ -130,10 +131,16 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
     let mut input = ArchiveInput {
         timeline,
         merge_on_read: table.config().table_type() == TableType::MergeOnRead,
-        last_clean: last_clean(storage, timeline)?,
-        metadata_table: metadata_table(table)?,
+        last_clean: None,
+        metadata_table: MetadataTable::Absent,
         files_left: Vec::new(),
     };
+    if timeline.completed_writes().count() <= options.keep_max {
+        // After most commits nothing is due, and nothing needs to be read to see it.
+        return Ok(plan_archive(&input, options));
+    }
+    input.last_clean = last_clean(storage, timeline)?;
+    input.metadata_table = metadata_table(table)?;
     let plan = plan_archive(&input, options);
     // Only of what would go: looking costs a listing of each partition concerned.
     for instant in &plan.instants {
@@ -150,7 +157,8 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
 fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
     let Some(clean) = timeline.completed(Action::Clean).next_back() else { return Ok(None) };
     let requested = Instant { state: State::Requested, completed: None, ..clean.clone() };
-    let body = timeline.read(storage, &requested)?;
+    // Without its plan it says nothing, and what was replaced stays.
+    let Some(body) = optional(timeline.read(storage, &requested))? else { return Ok(None) };
     let plan: CleanerPlan = decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", &requested))?;
     let savepointed = plan.extra_metadata.unwrap_or_default().remove(SAVEPOINTS).unwrap_or_default();
     Ok(Some(LastClean {

@@ -10,4 +10,4 @@ mod plan;
 mod tests;
 
 pub use execute::{ArchiveOutcome, archive, compact_history, planned};
-pub use plan::{ArchiveOptions, ArchivePlan, HeldBack, Reason};
+pub use plan::{ArchiveOptions, ArchivePlan, HeldBack, Reason, Retention};

@@ -5,10 +5,12 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::format::instant::{Action, Instant};
-use crate::services::clean::{CleanOptions, earliest_to_retain};
+use crate::services::clean::{CleanOptions, earliest_to_retain, policy};
 use crate::table::Options;
-use crate::timeline::Timeline;
 use crate::timeline::history::CompactionLimits;
+use crate::timeline::{Timeline, format_instant, parse_instant_ms};
+
+const HOUR_MS: i64 = 60 * 60 * 1_000;
 
 /// Settings of archiving.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +24,8 @@ pub struct ArchiveOptions {
     /// Delta commits that start a compaction, when compaction counts them
     /// (`hoodie.compact.inline.trigger.strategy`, `hoodie.compact.inline.max.delta.commits`).
     pub compacted_after: Option<usize>,
-    /// Commits whose files the cleaner keeps; `None` with `KEEP_LATEST_FILE_VERSIONS`, which does not count them.
-    pub commits_retained: Option<usize>,
+    /// What the cleaner keeps.
+    pub retention: Retention,
     /// How the history is compacted.
     pub history: CompactionLimits,
 }
@@ -58,7 +60,7 @@ impl ArchiveOptions {
             keep_max,
             beyond_savepoint: options.flag("hoodie.archive.beyond.savepoint", false)?,
             compacted_after: counts.then_some(delta_commits),
-            commits_retained: commits_retained(options)?,
+            retention: Retention::from_options(options)?,
             history: CompactionLimits {
                 batch_size,
                 max_bytes: options.number("hoodie.timeline.compaction.target.file.max.bytes", standard.max_bytes)?,
@@ -69,10 +71,39 @@ impl ArchiveOptions {
     }
 }
 
-fn commits_retained(options: &Options) -> Result<Option<usize>> {
-    match options.get("hoodie.clean.policy") {
-        Some(policy) if policy.eq_ignore_ascii_case("KEEP_LATEST_FILE_VERSIONS") => Ok(None),
-        _ => CleanOptions::from_options(options).map(|o| Some(o.commits_retained)),
+/// What the cleaner keeps, by its policy. Others than `KEEP_LATEST_COMMITS` clean by another writer: archiving respects
+/// them all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// `KEEP_LATEST_COMMITS`: the files of so many commits.
+    Commits(usize),
+    /// `KEEP_LATEST_BY_HOURS`: those of the commits of so many hours before the newest.
+    Hours(i64),
+    /// `KEEP_LATEST_FILE_VERSIONS`, which does not look at commits.
+    FileVersions,
+}
+
+impl Retention {
+    fn from_options(options: &Options) -> Result<Self> {
+        match policy(options).0.to_ascii_uppercase().as_str() {
+            "KEEP_LATEST_FILE_VERSIONS" => Ok(Self::FileVersions),
+            "KEEP_LATEST_BY_HOURS" => Ok(Self::Hours(options.number("hoodie.clean.hours.retained", 24)?)),
+            _ => CleanOptions::from_options(options).map(|o| Self::Commits(o.commits_retained)),
+        }
+    }
+
+    /// The earliest commit that the cleaner keeps. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi.
+    fn earliest(self, timeline: &Timeline) -> Option<&Instant> {
+        match self {
+            Self::Commits(retained) => earliest_to_retain(timeline, retained),
+            Self::Hours(hours) => {
+                let zone = timeline.config().zone;
+                let newest = parse_instant_ms(&timeline.completed_writes().next_back()?.requested, zone)?;
+                let from = format_instant(newest.saturating_sub(hours.saturating_mul(HOUR_MS)), zone);
+                timeline.completed_writes().find(|i| i.requested >= from)
+            }
+            Self::FileVersions => None,
+        }
     }
 }
 
@@ -237,8 +268,7 @@ pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> Archi
 
 /// What the cleaner will still look at stays.
 fn keep(timeline: &Timeline, options: &ArchiveOptions, writes: &[&Instant]) -> (usize, usize) {
-    let earliest = options.commits_retained.and_then(|n| earliest_to_retain(timeline, n));
-    let Some(earliest) = earliest else { return (options.keep_min, options.keep_max) };
+    let Some(earliest) = options.retention.earliest(timeline) else { return (options.keep_min, options.keep_max) };
     let needed = writes.iter().filter(|i| i.requested > earliest.requested).count() + 2;
     if options.keep_min >= needed {
         return (options.keep_min, options.keep_max);

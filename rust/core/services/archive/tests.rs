@@ -185,6 +185,33 @@ fn cleans_go_with_the_commits_around_them() {
 }
 
 #[test]
+fn other_cleaning_policies_are_respected() {
+    // All of these commits are within an hour of the newest; versions of files do not count commits.
+    for (setting, gone) in [("hoodie.clean.hours.retained", 0), ("hoodie.clean.fileversions.retained", 4)] {
+        let made = Handmade::new(&[("hoodie.keep.min.commits", "2"), ("hoodie.keep.max.commits", "4"), (setting, "1")]);
+        let all = commits(&made, 6);
+        let plan = planned(&made.table).unwrap();
+        assert_eq!(times(&plan.instants), times(&all[..gone]), "{setting}");
+        assert_eq!(plan.held_back.iter().any(|h| h.reason == Reason::CleanerRetains), gone == 0);
+    }
+}
+
+#[test]
+fn a_clean_without_its_plan_says_nothing() {
+    let made = made(&[]);
+    let first = commits(&made, 1);
+    let mut write = made.begin(Action::ReplaceCommit);
+    write.file("p", "new", &["a"]);
+    write.replace("p", "f0");
+    write.complete();
+    commits(&made, 5);
+    clean(&made.table, &|_| Ok(())).unwrap().unwrap();
+    let plan = made.instants().into_iter().find(|n| n.ends_with("clean.requested")).unwrap();
+    made.storage().delete(&format!(".hoodie/timeline/{plan}")).unwrap();
+    assert_eq!(times(&planned(&made.table).unwrap().instants), times(&first));
+}
+
+#[test]
 fn settings_that_contradict_each_other_are_refused() {
     for wrong in [
         [("hoodie.keep.min.commits", "4"), ("hoodie.keep.max.commits", "4")],

@@ -11,5 +11,5 @@ mod plan;
 mod tests;
 
 pub use execute::clean;
-pub(in crate::services) use plan::SAVEPOINTS;
 pub use plan::{CleanInput, CleanOptions, commits_since, earliest_to_retain, plan_clean};
+pub(in crate::services) use plan::{SAVEPOINTS, policy};

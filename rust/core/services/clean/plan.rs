@@ -39,12 +39,9 @@ impl CleanOptions {
     /// # Errors
     /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`, `InvalidOption` for values that are no numbers.
     pub fn from_options(options: &Options) -> Result<Self> {
-        // Hudi takes the policy from the retention that is set.
-        let implied =
-            if options.get("hoodie.clean.commits.retained").is_some() { None } else { implied_policy(options) };
-        let policy = options.get("hoodie.clean.policy").or(implied.as_ref().map(|(policy, _)| *policy));
-        if let Some(policy) = policy.filter(|p| !p.eq_ignore_ascii_case(POLICY)) {
-            let by = implied.map_or(String::new(), |(_, setting)| format!(" ({setting} asks for it)"));
+        let (policy, implied_by) = policy(options);
+        if !policy.eq_ignore_ascii_case(POLICY) {
+            let by = implied_by.map_or(String::new(), |setting| format!(" ({setting} asks for it)"));
             return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported{by}")).remedy(
                 "Use KEEP_LATEST_COMMITS with hoodie.clean.commits.retained, or set hoodie.clean.automatic=false",
             ));
@@ -61,13 +58,20 @@ impl CleanOptions {
     }
 }
 
-/// The policy whose retention the options set, with that setting.
-fn implied_policy(options: &Options) -> Option<(&'static str, String)> {
-    let other = [
+/// The cleaning policy that the options ask for, and the setting that implies it when none names it: Hudi takes the
+/// policy from the retention that is set.
+pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
+    if let Some(named) = options.get("hoodie.clean.policy") {
+        return (named, None);
+    }
+    let settings = [
+        (POLICY, "hoodie.clean.commits.retained"),
         ("KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained"),
         ("KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained"),
     ];
-    other.into_iter().find_map(|(policy, key)| Some((policy, format!("{key}={}", options.get(key)?))))
+    let set =
+        settings.into_iter().find_map(|(policy, key)| Some((policy, Some(format!("{key}={}", options.get(key)?)))));
+    set.unwrap_or((POLICY, None))
 }
 
 /// What a plan is made from.
