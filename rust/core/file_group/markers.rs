@@ -31,9 +31,12 @@ impl MarkerType {
     }
 }
 
+/// Where all markers are.
+const MARKERS: &str = ".hoodie/.temp";
+
 /// The marker folder of an instant.
 pub fn marker_folder(instant: &str) -> String {
-    format!(".hoodie/.temp/{instant}")
+    format!("{MARKERS}/{instant}")
 }
 
 /// Marks a data file (path relative to the table's base) before it is made.
@@ -73,6 +76,12 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
     marked.sort();
     marked.dedup();
     Ok(Some(marked))
+}
+
+/// Instants that have a marker folder.
+pub fn marked_instants(storage: &Storage) -> Result<Vec<String>> {
+    let folders = storage.list(MARKERS)?.folders;
+    Ok(folders.iter().filter_map(|f| f.strip_prefix(MARKERS)?.strip_prefix('/')).map(str::to_owned).collect())
 }
 
 /// Removes the markers of an instant.

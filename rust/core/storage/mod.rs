@@ -9,6 +9,7 @@
 //! A file is written under its name with `#1` (or a higher number) behind it and gets its name when it is whole. A
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
+mod deletion;
 mod file;
 pub mod guard;
 mod local;
@@ -279,44 +280,6 @@ impl Storage {
         self.remove_checksum(path)
     }
 
-    /// Deletes a file. Returns whether it was there.
-    pub fn delete(&self, path: &str) -> Result<bool> {
-        self.remove_checksum(path)?;
-        self.remove_unfinished_of(path)?;
-        let key = self.key(path)?;
-        let deleted = match self.local_path(path) {
-            Some(file) => std::fs::remove_file(file).map_err(|e| local::as_object_store(e, path)),
-            None => block_on(self.store.delete(&key)),
-        };
-        // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
-        match deleted {
-            Ok(()) => Ok(true),
-            Err(object_store::Error::NotFound { .. }) => Ok(false),
-            Err(e) => Err(self.error(path, "deleting", e)),
-        }
-    }
-
-    /// Deletes a folder with all that is in it.
-    pub fn delete_folder(&self, folder: &str) -> Result<()> {
-        let files = self.list_recursive(folder)?;
-        let keys = files.iter().map(|f| self.key(&f.path).map(Ok)).collect::<Result<Vec<_>>>()?;
-        // Many in one request where the storage can, several requests at once where it cannot.
-        let deleted = self.store.delete_stream(futures::stream::iter(keys).boxed());
-        let gone = |r: &object_store::Result<Path>| !matches!(r, Err(object_store::Error::NotFound { .. }));
-        block_on(deleted.filter(|r| std::future::ready(gone(r))).try_for_each(|_| std::future::ready(Ok(()))))
-            .map_err(|e| self.error(folder, "deleting", e))?;
-        if let Some(local) = self.local_path(folder) {
-            // What is left are empty folders and files that listings hide.
-            match std::fs::remove_dir_all(&local) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::storage("deleting a folder failed").caused_by(e).with("folder", folder));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Makes an empty folder where the storage knows folders; elsewhere nothing.
     pub fn create_folder(&self, folder: &str) -> Result<()> {
         match self.local_path(folder) {
@@ -351,58 +314,6 @@ impl Storage {
         FileWriter::new(self.store.clone(), key, self.is_local(), path, self.uri.clone())
             .map_err(|e| self.error(path, "starting a new file", e))
     }
-
-    fn remove_unfinished_of(&self, path: &str) -> Result<()> {
-        let Some(local) = self.local_path(path) else { return Ok(()) };
-        for number in 1.. {
-            let mut unfinished = local.clone().into_os_string();
-            unfinished.push(format!("#{number}"));
-            match std::fs::remove_file(PathBuf::from(unfinished)) {
-                Ok(()) => {}
-                // Numbers are given out without gaps.
-                Err(e) if is_absence(&e) => break,
-                Err(e) => {
-                    return Err(Error::storage("removing an unfinished file failed").caused_by(e).with("file", path));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what killed processes left of files that they were writing into a folder of a local disk. Nobody may be
-    /// writing there.
-    pub fn remove_unfinished(&self, folder: &str) -> Result<()> {
-        let Some(local) = self.local_path(folder) else { return Ok(()) };
-        let failed = |e: std::io::Error| {
-            Error::storage("removing unfinished files failed").caused_by(e).with("folder", local.display())
-        };
-        let entries = match std::fs::read_dir(&local) {
-            Err(e) if is_absence(&e) => return Ok(()),
-            other => other.map_err(failed)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            if entry.file_name().to_str().is_some_and(local::is_unfinished) {
-                match std::fs::remove_file(entry.path()) {
-                    Err(e) if !is_absence(&e) => return Err(failed(e)),
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn remove_checksum(&self, path: &str) -> Result<()> {
-        let Some(local) = self.local_path(path) else { return Ok(()) };
-        let (Some(folder), Some(name)) = (local.parent(), local.file_name()) else { return Ok(()) };
-        let crc = folder.join(format!(".{}.crc", name.to_string_lossy()));
-        match std::fs::remove_file(&crc) {
-            Err(e) if !is_absence(&e) => {
-                Err(Error::storage("removing a stale checksum file failed").caused_by(e).with("file", crc.display()))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// A bucket that is missing is answered like an object that is, and is no empty table.
@@ -418,10 +329,6 @@ fn no_such_bucket(e: &object_store::Error) -> bool {
 
 fn nothing_there(e: &object_store::Error) -> bool {
     matches!(e, object_store::Error::NotFound { .. }) && !no_such_bucket(e)
-}
-
-fn is_absence(e: &std::io::Error) -> bool {
-    matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// Turns "not found" into `None`.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::super::clean::SAVEPOINTS;
 use super::plan::{ArchiveInput, ArchiveOptions, ArchivePlan, LastClean, MetadataTable, plan_archive};
 use crate::error::{Error, Result};
-use crate::file_group::markers::delete_markers;
+use crate::file_group::markers::{delete_markers, marked_instants};
 use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CleanerPlan, RollbackMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
@@ -24,8 +24,8 @@ use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
 /// Bytes of bodies that go into one file of level 0.
 const FILE_BYTES: usize = 64 << 20;
-/// Files that are deleted at a time: it is the storage that takes its time.
-const DELETIONS: usize = 16;
+/// Actions whose files are read at a time.
+const ACTIONS_AT_A_TIME: usize = 64;
 
 /// What an archiving did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,18 +68,19 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let threads = table.threads()?;
     let history = HistoryWriter::new(table.storage(), timeline.config()).with_threads(threads);
     let actions = gather(&timeline, &outcome.plan.instants);
+    let marked: HashSet<String> = marked_instants(table.storage())?.into_iter().collect();
     let mut rest = actions.as_slice();
     while !rest.is_empty() {
-        let (entries, taken) = read_some(table.storage(), rest)?;
+        let (entries, taken) = read_some(table.storage(), rest, threads)?;
         let (now, later) = rest.split_at(taken);
-        for action in now {
+        for action in now.iter().filter(|a| marked.contains(&a.completed.requested)) {
             delete_markers(table.storage(), &action.completed.requested)?;
         }
         // Two who archive at once would each take the other's files for strays.
         held.verify()?;
         outcome.files += usize::from(history.append(&entries)?.is_some());
         held.verify()?;
-        delete_instants(table.storage(), now, if threads == 1 { 1 } else { DELETIONS })?;
+        delete_instants(table.storage(), &timeline.config().folder, now)?;
         rest = later;
     }
     held.verify()?;
@@ -106,7 +107,7 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
             .any(|e| e.requested == i.requested && e.action == i.action && Some(&e.completed) == i.completed.as_ref())
     };
     let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
-    delete_instants(storage, &gather(timeline, &done), 1)?;
+    delete_instants(storage, &timeline.config().folder, &gather(timeline, &done))?;
     Ok(!done.is_empty())
 }
 
@@ -241,12 +242,15 @@ fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
 }
 
 /// Entries of the first actions, as many as make a file.
-fn read_some(storage: &Storage, actions: &[ActiveAction]) -> Result<(Vec<HistoryEntry>, usize)> {
+fn read_some(storage: &Storage, actions: &[ActiveAction], threads: usize) -> Result<(Vec<HistoryEntry>, usize)> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
-    for action in actions {
-        let entry = action.read(storage)?;
-        bytes += entry.metadata.as_ref().map_or(0, Bytes::len) + entry.plan.as_ref().map_or(0, Bytes::len);
-        entries.push(entry);
+    for some in actions.chunks(ACTIONS_AT_A_TIME) {
+        let parts = some.chunks(some.len().div_ceil(threads.max(1)).max(1)).collect();
+        let read = |part: &[ActiveAction]| part.iter().map(|a| a.read(storage)).collect::<Result<Vec<_>>>();
+        for entry in run_parallel(parts, threads, read)?.into_iter().flatten() {
+            bytes += entry.metadata.as_ref().map_or(0, Bytes::len) + entry.plan.as_ref().map_or(0, Bytes::len);
+            entries.push(entry);
+        }
         if bytes >= FILE_BYTES {
             break;
         }
@@ -313,13 +317,14 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
 
 /// Pending files first: without its completed file, an action with pending ones would look unfinished. Then the
 /// completed ones one by one, oldest first, so that no reader sees a hole.
-fn delete_instants(storage: &Storage, actions: &[ActiveAction], at_a_time: usize) -> Result<()> {
+fn delete_instants(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<()> {
     let files = actions.iter().flat_map(|a| &a.files);
     let (mut completed, pending): (Vec<_>, Vec<_>) = files.partition(|(instant, _)| instant.is_completed());
-    run_parallel(pending, at_a_time, |(_, file)| storage.delete(&file.path).map(|_| ()))?;
+    storage.delete_all(folder, &paths(&pending))?;
     completed.sort_by(|a, b| (&a.0.requested, &a.0.completed).cmp(&(&b.0.requested, &b.0.completed)));
-    for (_, file) in completed {
-        storage.delete(&file.path)?;
-    }
-    Ok(())
+    storage.delete_in_order(folder, &paths(&completed))
+}
+
+fn paths<'a>(files: &[&'a (Instant, FileMeta)]) -> Vec<&'a str> {
+    files.iter().map(|(_, file)| file.path.as_str()).collect()
 }

@@ -13,9 +13,12 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
-use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
 
 use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
 use super::manifest::{HistoryFile, HistoryFolder};
@@ -66,10 +69,18 @@ pub(super) struct Unit {
 impl OpenFile {
     /// Opens a file; reads the page index when a part of it is wanted.
     pub(super) fn open(folder: &HistoryFolder, file: HistoryFile, range: &TimeRange) -> Result<Self> {
+        let part = !range.covers(&file.min, &file.max) && file.size > SMALL_FILE;
+        Self::open_with(folder, file, if part { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip })
+    }
+
+    /// Opens a file, and reads the page index.
+    pub(super) fn open_with_pages(folder: &HistoryFolder, file: HistoryFile) -> Result<Self> {
+        Self::open_with(folder, file, PageIndexPolicy::Optional)
+    }
+
+    fn open_with(folder: &HistoryFolder, file: HistoryFile, policy: PageIndexPolicy) -> Result<Self> {
         let path = folder.path(&file.name);
         let context = Arc::new(Context { table: folder.storage().uri().to_owned(), path: path.clone() });
-        let part = !range.covers(&file.min, &file.max) && file.size > SMALL_FILE;
-        let policy = if part { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_page_index_policy(policy);
         let reader = folder.storage().reader(&path, file.size)?;
         let open = || -> Result<Self> {
@@ -88,6 +99,58 @@ impl OpenFile {
     /// Rows in the file, as its footer says.
     pub(super) fn rows(&self) -> usize {
         usize::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// The file itself.
+    pub(super) fn source(&self) -> &FileReader {
+        &self.reader
+    }
+
+    /// Its columns, as Parquet has them.
+    pub(super) fn parquet_columns(&self) -> &[ColumnDescPtr] {
+        self.metadata.metadata().file_metadata().schema_descr().columns()
+    }
+
+    /// What its footer says of the row groups.
+    pub(super) fn row_groups(&self) -> &[RowGroupMetaData] {
+        self.metadata.metadata().row_groups()
+    }
+
+    /// The columns of a row group as they are, with their page indexes when the file was opened with them.
+    pub(super) fn chunks(&self, row_group: usize) -> Vec<ColumnCloseResult> {
+        let Some(group) = self.row_groups().get(row_group) else { return Vec::new() };
+        let index = self.metadata.metadata().page_index_for_row_group(row_group);
+        let chunk = |(column, chunk): (usize, &ColumnChunkMetaData)| ColumnCloseResult {
+            bytes_written: chunk.compressed_size().max(0).cast_unsigned(),
+            rows_written: group.num_rows().max(0).cast_unsigned(),
+            metadata: chunk.clone(),
+            bloom_filter: None,
+            column_index: index.column_index(column).cloned(),
+            offset_index: index.offset_index(column).cloned(),
+        };
+        group.columns().iter().enumerate().map(chunk).collect()
+    }
+
+    /// The pages of one column of a row group.
+    pub(super) fn pages(&self, row_group: usize, column: usize) -> Option<&[PageLocation]> {
+        let pages = self.metadata.metadata().page_index()?.offset_index(row_group, column)?;
+        Some(pages.page_locations())
+    }
+
+    /// Does something with the file's bytes; an error names the file.
+    pub(super) fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        decode("a history file", work)
+            .map_err(|e| e.with("table", &self.context.table).with("file", &self.context.path))
+    }
+
+    /// Reads a whole row group.
+    pub(super) fn read_group(
+        &self,
+        row_group: usize,
+        mode: LoadMode,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+        let rows = self.row_groups().get(row_group).map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
+        self.read(&Unit { row_group, ranges: vec![0..rows], filtered: false }, &TimeRange::all(), mode)
     }
 
     /// What has to be read for a range of times, in pieces for threads.

@@ -17,6 +17,7 @@ mod file;
 mod manifest;
 mod overlap;
 mod reader;
+mod splice;
 mod writer;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const SLICE_ROWS: usize = 1_024;
 
 /// Whether times ascend strictly, from one that came before.
-pub(super) fn ascends(before: Option<&str>, times: &StringArray) -> bool {
+fn ascends(before: Option<&str>, times: &StringArray) -> bool {
     let mut last = before;
     for row in 0..times.len() {
         let time = times.value(row);
@@ -27,6 +27,24 @@ pub(super) fn ascends(before: Option<&str>, times: &StringArray) -> bool {
         last = Some(time);
     }
     true
+}
+
+/// Follows the times of batches that come one after the other.
+#[derive(Default)]
+pub(super) struct Order {
+    last: Option<String>,
+}
+
+impl Order {
+    /// Whether the times of the next batch ascend strictly, from those before.
+    pub(super) fn goes_on(&mut self, batch: &RecordBatch) -> Result<bool> {
+        let times = texts(batch, INSTANT_TIME)?;
+        let ascends = ascends(self.last.as_deref(), times);
+        if !times.is_empty() {
+            self.last = Some(times.value(times.len() - 1).to_owned());
+        }
+        Ok(ascends)
+    }
 }
 
 /// The rows of some files without their bodies, and the order in which they come out.

@@ -11,7 +11,7 @@ use super::archive_v1;
 use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, texts, to_batch};
 use super::file::OpenFile;
 use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
-use super::overlap::{self, Light};
+use super::overlap::{Light, Order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::Layout;
 use crate::parallel::{BatchStream, Part, run_parallel};
@@ -98,16 +98,31 @@ impl HistoryReader {
     }
 
     /// The rows of some files, by requested time, each instant once.
-    pub(super) fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
+    fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
         let wanted = files.into_iter().filter(|f| range.overlaps(&f.min, &f.max)).collect();
         let open = |file: HistoryFile| OpenFile::open(&self.folder, file, range);
         let files: Vec<OpenFile> = run_parallel(wanted, self.threads, open)?;
+        self.stream(files, range, mode)
+    }
+
+    fn stream(&self, files: Vec<OpenFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
         let checked = run_parallel(files, self.threads, |file| Checked::new(file, range, mode))?;
         let mut parts = Vec::new();
         for group in groups(checked) {
             parts.extend(parts_of(group, range, mode));
         }
         Ok(BatchStream::new(mode.schema(), parts, self.threads))
+    }
+
+    /// Some files with their page indexes, by time.
+    pub(super) fn open_with_pages(&self, mut files: Vec<HistoryFile>) -> Result<Vec<OpenFile>> {
+        files.sort_by(|a, b| (&a.min, &a.name).cmp(&(&b.min, &b.name)));
+        run_parallel(files, self.threads, |file| OpenFile::open_with_pages(&self.folder, file))
+    }
+
+    /// The rows of open files, by requested time, each instant once, with all columns.
+    pub(super) fn rows_of(&self, files: Vec<OpenFile>) -> Result<BatchStream> {
+        self.stream(files, &TimeRange::all(), LoadMode::Full)
     }
 
     /// A requested time at or before that of the `count`-th newest instant; `None` when there are fewer.
@@ -172,15 +187,11 @@ impl Checked {
         let light = if mode.has_bodies() { LoadMode::Time } else { mode };
         let mut kept = Vec::new();
         let mut ascending = true;
-        let mut last: Option<String> = None;
+        let mut order = Order::default();
         for unit in file.units(range, light) {
             for batch in file.read(&unit, range, light)? {
                 let batch = batch?;
-                let times = texts(&batch, INSTANT_TIME)?;
-                ascending = ascending && overlap::ascends(last.as_deref(), times);
-                if !times.is_empty() {
-                    last = Some(times.value(times.len() - 1).to_owned());
-                }
+                ascending = order.goes_on(&batch)? && ascending;
                 if keep {
                     kept.push(batch);
                 }

@@ -253,3 +253,80 @@ fn readers_go_on_while_files_are_compacted_away() {
     });
     assert_eq!(all(&storage), entries_of(0..6_000));
 }
+
+/// Bodies that no codec makes small, from a generator of one line.
+fn large(n: usize, bytes: usize) -> HistoryEntry {
+    let mut state = n as u64 + 1;
+    let noise: Vec<u8> = (0..bytes)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        })
+        .collect();
+    HistoryEntry { metadata: Some(noise.into()), ..entry(n) }
+}
+
+fn row_groups(storage: &Storage, name: &str) -> Vec<(i64, usize)> {
+    let bytes = storage.read(&HistoryFolder::new(storage, &config()).path(name)).unwrap();
+    let options = parquet::file::serialized_reader::ReadOptionsBuilder::new().with_page_index().build();
+    let reader = parquet::file::serialized_reader::SerializedFileReader::new_with_options(bytes, options).unwrap();
+    let metadata = parquet::file::reader::FileReader::metadata(&reader);
+    let pages = |g: usize| metadata.page_index().unwrap().offset_index(g, 3).unwrap().page_locations().len();
+    metadata.row_groups().iter().enumerate().map(|(g, group)| (group.num_rows(), pages(g))).collect()
+}
+
+#[test]
+fn large_pages_are_taken_over() {
+    let storage = storage("splice");
+    let writer = HistoryWriter::new(&storage, &config());
+    let limits = CompactionLimits { batch_size: 3, ..CompactionLimits::default() };
+    let mut model = Vec::new();
+    for file in 0..9 {
+        let rows: Vec<HistoryEntry> = (file * 50..file * 50 + 50).map(|n| large(n, 4_000)).collect();
+        writer.append(&rows).unwrap();
+        model.extend(rows);
+        writer.compact(&limits).unwrap();
+    }
+    let [merged] = HistoryReader::new(&storage, &config()).snapshot().unwrap().files.try_into().unwrap();
+    // One page came from each of the nine files.
+    assert_eq!((merged.level, row_groups(&storage, &merged.name)), (2, vec![(450, 9)]));
+    assert_eq!(all(&storage), model);
+    let reader = HistoryReader::new(&storage, &config());
+    for range in [0..1, 49..51, 120..330, 449..450] {
+        let found =
+            reader.read(Some(&model[range.start].requested), Some(&model[range.end - 1].requested), LoadMode::Full);
+        assert_eq!(found.unwrap(), model[range]);
+    }
+    assert_eq!(reader.newest(7, LoadMode::Full).unwrap(), model[443..]);
+}
+
+#[test]
+fn large_row_groups_stay_whole() {
+    let storage = storage("splice-groups");
+    let writer = HistoryWriter::new(&storage, &config());
+    let limits = CompactionLimits { batch_size: 3, ..CompactionLimits::default() };
+    let mut model = Vec::new();
+    for (file, bytes) in [(0, 40_000), (1, 40_000), (2, 200)] {
+        let rows: Vec<HistoryEntry> = (file * 600..file * 600 + 600).map(|n| large(n, bytes)).collect();
+        writer.append(&rows).unwrap();
+        model.extend(rows);
+    }
+    writer.compact(&limits).unwrap();
+    let [merged] = HistoryReader::new(&storage, &config()).snapshot().unwrap().files.try_into().unwrap();
+    let groups = row_groups(&storage, &merged.name);
+    assert_eq!(groups.iter().map(|(rows, _)| *rows).collect::<Vec<_>>(), [600, 600 + 600], "{groups:?}");
+    assert_eq!(all(&storage), model);
+}
+
+#[test]
+fn overlapping_files_are_not_spliced() {
+    let storage = storage("no-splice");
+    let writer = HistoryWriter::new(&storage, &config());
+    let limits = CompactionLimits { batch_size: 2, ..CompactionLimits::default() };
+    let odd = |n: &usize| n % 2 == 1;
+    let of = |keep: &dyn Fn(&usize) -> bool| (0..100).filter(keep).map(|n| large(n, 4_000)).collect::<Vec<_>>();
+    writer.append(&of(&odd)).unwrap();
+    writer.append(&of(&|n| !odd(n))).unwrap();
+    writer.compact(&limits).unwrap();
+    assert_eq!(all(&storage), (0..100).map(|n| large(n, 4_000)).collect::<Vec<_>>());
+}

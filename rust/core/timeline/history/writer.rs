@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, Int32Array, RecordBatch};
+use arrow::array::{Int32Array, RecordBatch};
+use arrow::datatypes::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -15,21 +16,23 @@ use parquet::schema::types::ColumnPath;
 
 use super::compactor::{Compacted, CompactionLimits, pick};
 use super::entry::{
-    ACTION, COMPLETION_TIME, FILE_SCHEMA, HistoryEntry, INSTANT_TIME, LoadMode, METADATA, PLAN, TimeRange, VERSION,
-    texts, to_batch,
+    ACTION, COMPLETION_TIME, FILE_SCHEMA, HistoryEntry, INSTANT_TIME, LoadMode, METADATA, PLAN, VERSION, to_batch,
 };
 use super::file::SORTED_KEY;
 use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
-use super::overlap::ascends;
+use super::overlap::Order;
 use super::reader::HistoryReader;
+use super::splice::{follow_each_other, splice};
 use crate::error::{Error, Result};
 use crate::storage::{FileWriter, Storage};
 use crate::timeline::TimelineConfig;
 
+/// Name of the rows, as Hudi has it.
+pub(super) const SCHEMA_ROOT: &str = "org.apache.hudi.avro.model.HoodieLSMTimelineInstant";
 /// Rows of a row group, at most: what one thread reads at a time.
-const GROUP_ROWS: usize = 100_000;
+pub(super) const GROUP_ROWS: usize = 100_000;
 /// Bytes of a row group, at most.
-const GROUP_BYTES: usize = 32 << 20;
+pub(super) const GROUP_BYTES: usize = 32 << 20;
 /// Rows of a page, at most: what a lookup of one instant decodes.
 const PAGE_ROWS: usize = 4_096;
 
@@ -68,7 +71,7 @@ impl HistoryWriter {
                 .with("file", name));
         }
         let batch = to_batch(&new)?;
-        let file = self.write(&name, std::iter::once(Ok(batch)))?;
+        let file = self.write(&name, |writer| encode(writer, std::iter::once(Ok(batch))))?;
         self.folder.publish(&snapshot.next(&[], Some(file.clone())))?;
         Ok(Some(file))
     }
@@ -108,71 +111,63 @@ impl HistoryWriter {
             // Overwriting a file that readers have open would break them.
             return Ok(None);
         }
-        let rows = self.reader.open_files(chosen.to_vec(), &TimeRange::all(), LoadMode::Full)?;
-        let rows = rows.map(|batch| with_version(&batch?));
-        let file = self.write(&name, rows)?;
+        let files = self.reader.open_with_pages(chosen.to_vec())?;
+        let file = self.write(&name, |writer| {
+            if follow_each_other(&files)? {
+                return splice(&files, writer);
+            }
+            let rows = self.reader.rows_of(files)?;
+            encode(writer, rows.map(|batch| with_version(&batch?)))
+        })?;
         let next = snapshot.next(chosen, Some(file));
         self.folder.publish(&next)?;
         Ok(Some(next))
     }
 
-    fn write(&self, name: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<HistoryFile> {
+    fn write(&self, name: &str, fill: impl FnOnce(ArrowWriter<FileWriter>) -> Result<u64>) -> Result<HistoryFile> {
         let path = self.folder.path(name);
         let storage = self.folder.storage();
         let named = |e: Error| e.with("table", storage.uri()).with("file", &path);
         if storage.exists(&path)? {
             storage.delete(&path)?;
         }
-        let mut writer = HistoryFileWriter::new(storage.writer(&path)?).map_err(named)?;
-        for batch in batches {
-            writer.write(&batch?).map_err(named)?;
-        }
-        let size = writer.finish().map_err(named)?;
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties())
+            .with_skip_arrow_metadata(true)
+            .with_schema_root(SCHEMA_ROOT.to_owned());
+        let writer = || Ok(ArrowWriter::try_new_with_options(storage.writer(&path)?, FILE_SCHEMA.clone(), options)?);
+        let size = writer().and_then(fill).map_err(named)?;
         HistoryFile::parse(name, size).ok_or_else(|| {
             Error::corrupt("an instant has a time that cannot be part of a file name").with("name", name)
         })
     }
 }
 
-fn with_version(batch: &RecordBatch) -> Result<RecordBatch> {
-    let mut columns = batch.columns().to_vec();
+/// The batch with the version of its rows behind it.
+pub(super) fn with_version(batch: &RecordBatch) -> Result<RecordBatch> {
+    let (mut fields, mut columns) = (batch.schema().fields().to_vec(), batch.columns().to_vec());
+    fields.extend(FILE_SCHEMA.fields().last().cloned());
     columns.push(Arc::new(Int32Array::from(vec![1; batch.num_rows()])));
-    Ok(RecordBatch::try_new(FILE_SCHEMA.clone(), columns)?)
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
-/// Encodes one history file.
-struct HistoryFileWriter {
-    writer: ArrowWriter<FileWriter>,
-    last: Option<String>,
-    ascending: bool,
+/// Encodes a file, and says in its footer when its rows ascend.
+fn encode(mut writer: ArrowWriter<FileWriter>, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
+    let (mut order, mut ascending) = (Order::default(), true);
+    for batch in batches {
+        let batch = batch?;
+        ascending = order.goes_on(&batch)? && ascending;
+        writer.write(&batch)?;
+    }
+    if ascending {
+        writer.append_key_value_metadata(sorted_mark());
+    }
+    writer.into_inner()?.finish()
 }
 
-impl HistoryFileWriter {
-    fn new(file: FileWriter) -> Result<Self> {
-        let options = ArrowWriterOptions::new()
-            .with_properties(properties())
-            .with_skip_arrow_metadata(true)
-            .with_schema_root("org.apache.hudi.avro.model.HoodieLSMTimelineInstant".to_owned());
-        let writer = ArrowWriter::try_new_with_options(file, FILE_SCHEMA.clone(), options)?;
-        Ok(Self { writer, last: None, ascending: true })
-    }
-
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let times = texts(batch, INSTANT_TIME)?;
-        self.ascending = self.ascending && ascends(self.last.as_deref(), times);
-        if !times.is_empty() {
-            self.last = Some(times.value(times.len() - 1).to_owned());
-        }
-        self.writer.write(batch)?;
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<u64> {
-        if self.ascending {
-            self.writer.append_key_value_metadata(KeyValue::new(SORTED_KEY.to_owned(), "true".to_owned()));
-        }
-        self.writer.into_inner()?.finish()
-    }
+/// What says that the rows of a file ascend.
+pub(super) fn sorted_mark() -> KeyValue {
+    KeyValue::new(SORTED_KEY.to_owned(), "true".to_owned())
 }
 
 fn properties() -> WriterProperties {
