@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -52,6 +54,19 @@ def resident(pids: list[int]) -> int:
     """Gives the resident memory of processes together, in bytes; pages that they share count in each."""
     statms = (_read(pid, "statm").split() for pid in pids)
     return sum(int(statm[_RESIDENT]) for statm in statms if statm) * _PAGE
+
+
+def reset_peaks(pids: list[int]) -> None:
+    """Lets the kernel forget the most memory that processes had so far."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
+def peaks(pids: list[int]) -> int:
+    """Gives the most resident memory that each process had since the reset, added up, in bytes."""
+    found = (re.search(r"VmHWM:\s+(\d+) kB", _read(pid, "status")) for pid in pids)
+    return sum(int(peak[1]) for peak in found if peak) * 1024
 
 
 class PeakMemory(threading.Thread):

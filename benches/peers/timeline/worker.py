@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benches.peers.processes import PeakMemory, cpu_seconds
+from benches.peers.processes import cpu_seconds, family, peaks, reset_peaks
 from benches.peers.timeline import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ARCHIVED = 1_000
+"""Commits that are archived."""
 RANGE = 1_000
 """Actions of a range query, and of a query for the newest."""
 
@@ -58,6 +60,22 @@ def middle(place: str) -> tuple[str, str]:
         kept.write_text(f"{times[first]} {times[first + RANGE - 1]}")
     since, until = kept.read_text().split()
     return since, until
+
+
+class Floor:
+    """What the file system asks for the same: every commit read, every file deleted, in a plain loop."""
+
+    def run(self, task: Task) -> Callable[[], int]:
+        """Prepares the one task that there is."""
+        files = sorted((Path(task[1]) / ".hoodie" / "timeline").glob("2*"))[: 3 * ARCHIVED]
+
+        def archive() -> int:
+            commits = [file.read_bytes() for file in files if file.suffix == ".commit"]
+            for file in files:
+                file.unlink()
+            return len(commits)
+
+        return archive
 
 
 class Hudi:
@@ -157,20 +175,20 @@ class Hudi:
 
 def main() -> None:
     """Reads tasks as JSON from the standard input, one a line: name, place, runs; answers each with a line."""
-    system: Hoodoo | Hudi = Hoodoo() if sys.argv[1] == "hoodoo" else Hudi()
-    memory = PeakMemory(os.getpid())
-    memory.start()
+    system = {"hoodoo": Hoodoo, "hudi": Hudi, "floor": Floor}[sys.argv[1]]()
     for line in sys.stdin:
         name, place, runs = json.loads(line)
         walls, cpus, found, peak = [], [], 0, 0
         for _ in range(runs):
             work = system.run((name, place))
-            memory.begin()
+            # Read from the kernel before and after: what watches meanwhile takes its time from tasks of milliseconds.
+            processes = family(os.getpid())
+            reset_peaks(processes)
             cpu, begin = cpu_seconds(os.getpid()), time.perf_counter()
             found = work()
             walls.append(time.perf_counter() - begin)
             cpus.append(cpu_seconds(os.getpid()) - cpu)
-            peak = max(peak, memory.end())
+            peak = max(peak, peaks(processes))
         print(json.dumps({"wall": walls, "cpu": cpus, "found": found, "peak": peak}), flush=True)
 
 

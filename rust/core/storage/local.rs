@@ -1,6 +1,7 @@
 //! Small things on a local disk, done at once: through a runtime's threads each would take many times as long, and a
 //! timeline is thousands of small files.
 
+use std::fs::DirEntry;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -17,11 +18,29 @@ pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
     }
 }
 
+/// Entries of a folder from which on two threads look at them: a timeline may have thousands.
+const MANY: usize = 256;
+
 /// One level of a folder, in no order. Files that are being written are not shown, nor links that lead nowhere.
 pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
+    let entries = std::fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+    if entries.len() < MANY {
+        return look_at(&entries, below);
+    }
+    let (first, second) = entries.split_at(entries.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| look_at(second, below));
+        let mut listing = look_at(first, below)?;
+        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that looked at files died")))?;
+        listing.files.extend(other.files);
+        listing.folders.extend(other.folders);
+        Ok(listing)
+    })
+}
+
+fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {
     let mut listing = Listing::default();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
+    for entry in entries {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
