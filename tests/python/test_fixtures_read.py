@@ -101,3 +101,23 @@ def test_moving_a_table_changes_nothing(tmp_path: Path) -> None:
     moved = tmp_path / "there with a space"
     shutil.move(table, moved)
     assert hoodoo.Table(str(moved)).to_arrow().equals(before)
+
+
+def _with_a_hole(tmp_path: Path, policy: str | None = None) -> hoodoo.Table:
+    """A table of version 6 whose first commit is under way although the second is complete."""
+    folder = _unpack("sample_table__cow__v6_nonpartitioned.zip", tmp_path)
+    (folder / ".hoodie" / "20240418173550988.commit").unlink()
+    options = {} if policy is None else {"hoodie.read.timeline.holes.resolution.policy": policy}
+    return hoodoo.Table(str(folder), options=options)
+
+
+def test_changes_behind_a_hollow_commit(tmp_path: Path) -> None:
+    with pytest.raises(hoodoo.ConflictError, match=r"20240418173550988.*holes\.resolution\.policy"):
+        _with_a_hole(tmp_path / "fail").changes("0")
+    assert _with_a_hole(tmp_path / "block", "BLOCK").changes("0").read_all().num_rows == 0
+    completed = _with_a_hole(tmp_path / "transition", "use_transition_time").changes("0").read_all()
+    assert set(completed["_hoodie_commit_time"].to_pylist()) == {"20240418173551906"}
+    with pytest.raises(hoodoo.InvalidOptionError, match="USE_TRANSITION_TIME"):
+        _with_a_hole(tmp_path / "other", "IGNORE").changes("0")
+    # A snapshot has no such problem: the complete commit carried the rows of the other along.
+    assert _with_a_hole(tmp_path / "scan").to_arrow().num_rows == 4

@@ -1,5 +1,6 @@
 //! One table: its configuration, options, keys, schema, files and snapshots.
 
+mod changes;
 pub mod commit_metadata;
 mod config;
 mod create;

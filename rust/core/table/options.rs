@@ -109,6 +109,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.table.services.enabled", &[]),
     yes("hoodie.archive.automatic", &[]),
     yes("hoodie.archive.beyond.savepoint", &[]),
+    yes("hoodie.read.timeline.holes.resolution.policy", &[]),
     yes("hoodie.keep.min.commits", &["archive.min_commits"]),
     yes("hoodie.keep.max.commits", &["archive.max_commits"]),
     yes("hoodie.timeline.compaction.batch.size", &[]),

@@ -1,13 +1,12 @@
-//! Reading rows: snapshots, time travel, incremental.
+//! Reading rows: snapshots and time travel.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use chrono::NaiveDateTime;
 
-use super::commit_metadata::{decode_write_metadata, read_write_metadata};
 use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
@@ -19,8 +18,6 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::parallel::BatchStream;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
-use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
-use crate::timeline::{TimeZone, format_instant, parse_instant_ms};
 
 /// Rows of a batch that a scan gives out, at most.
 pub const BATCH_ROWS: usize = 65_536;
@@ -75,7 +72,7 @@ impl HudiTable {
     ///
     /// # Errors
     /// `InvalidOption` when some of them were cleaned since.
-    fn view_in_the_past(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
+    pub(super) fn view_in_the_past(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
         let then = TableView::new(self.storage().clone(), timeline.as_of(as_of))?;
         check_not_cleaned(timeline, &then, as_of)?;
         Ok(then)
@@ -149,7 +146,12 @@ impl HudiTable {
         Ok(slices)
     }
 
-    fn plan_files(&self, view: &TableView, slices: Vec<FileSlice>, request: &ScanRequest) -> Result<ScanPlan> {
+    pub(super) fn plan_files(
+        &self,
+        view: &TableView,
+        slices: Vec<FileSlice>,
+        request: &ScanRequest,
+    ) -> Result<ScanPlan> {
         let resolved = TableSchema::resolve(self.config(), view)?;
         let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
         let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
@@ -177,104 +179,6 @@ impl HudiTable {
         }
         Ok(ScanPlan { schema, files, predicate: request.predicate.clone() })
     }
-
-    /// Streams the rows that were written by instants with `since < completion time <= until`, each key in its last
-    /// version of that range. Deleted keys give no row.
-    pub fn changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<BatchStream> {
-        if !self.config().populates_meta_fields() {
-            return Err(Error::unsupported("a table without meta columns keeps no record of when a row was written")
-                .with("table", self.storage().uri())
-                .remedy("Compare two snapshots instead (scan with as_of)"));
-        }
-        let bad_time = |t: &str| {
-            Error::invalid_option(format!("'{t}' is no completion time"))
-                .remedy("Give digits, such as a Commit's `completed`")
-        };
-        for time in [Some(since), until].into_iter().flatten() {
-            if !time.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(bad_time(time));
-            }
-        }
-        let view = self.view(None)?;
-        let range = self.instants_completed_in(&view, since, until)?;
-        let instants: Vec<String> = range.iter().map(|(t, _)| t.clone()).collect();
-        let mut slices = Vec::new();
-        if let Some(last) = instants.iter().max() {
-            let then = self.view_in_the_past(view.timeline(), last)?;
-            let written: HashSet<(String, String)> = range.into_iter().flat_map(|(_, groups)| groups).collect();
-            let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
-            for partition in partitions {
-                let latest = then.latest_slices(partition)?;
-                slices
-                    .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
-            }
-        }
-        let written: ArrayRef = Arc::new(StringArray::from(instants));
-        let in_range = Predicate::In("_hoodie_commit_time".into(), written);
-        let predicate = match &request.predicate {
-            Some(also) => Predicate::And(vec![in_range, also.clone()]),
-            None => in_range,
-        };
-        let request = ScanRequest { predicate: Some(predicate), ..request.clone() };
-        let plan = self.plan_files(&view, slices, &request)?;
-        self.run_scan(&plan)
-    }
-
-    /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote.
-    fn instants_completed_in(&self, view: &TableView, since: &str, until: Option<&str>) -> Result<Vec<Written>> {
-        let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
-        let by_requested = self.config().version() < 8;
-        let mut out = Vec::new();
-        for instant in view.timeline().completed_writes() {
-            let time = if by_requested { Some(&instant.requested) } else { instant.completed.as_ref() };
-            if time.is_some_and(|c| inside(c)) {
-                let metadata = read_write_metadata(self.storage(), view.timeline(), instant)?;
-                out.extend(written_by(&instant.requested, metadata));
-            }
-        }
-        let first = view.timeline().first_active();
-        if first.is_none_or(|first| since < first) {
-            let active: HashSet<String> = out.iter().map(|(t, _)| t.clone()).collect();
-            let zone = self.config().timeline().zone;
-            let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
-            let range = TimeRange::closed(from.as_deref(), first);
-            let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
-            for batch in history.scan(range, LoadMode::Metadata)? {
-                for entry in entries(&batch?)? {
-                    let time = if by_requested { &entry.requested } else { &entry.completed };
-                    if entry.action.is_write() && inside(time) && !active.contains(&entry.requested) {
-                        let body = entry.metadata.unwrap_or_default();
-                        out.extend(written_by(&entry.requested, decode_write_metadata(&body, entry.action)?));
-                    }
-                }
-            }
-        }
-        out.sort();
-        Ok(out)
-    }
-}
-
-/// The earliest requested time of an action that completed after `completed`: Hudi takes it that none lasts more than a
-/// day. `None` when that is no time of a calendar.
-fn longest_before(completed: &str, zone: TimeZone) -> Option<String> {
-    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
-    let whole = format!("{completed:0<17}");
-    Some(format_instant(parse_instant_ms(&whole, zone)?.checked_sub(DAY_MS)?, zone))
-}
-
-/// Requested time of a write, and the file groups (partition, id) that it wrote.
-type Written = (String, Vec<(String, String)>);
-
-/// The file groups of a write; a rewrite that changed no row (compaction, clustering) is no change.
-fn written_by(requested: &str, metadata: crate::format::avro::metadata::ReplaceCommitMetadata) -> Option<Written> {
-    if matches!(metadata.operation_type.as_deref(), Some("CLUSTER" | "COMPACT" | "LOG_COMPACT")) {
-        // Its files hold rows of earlier commits under their own commit times.
-        return None;
-    }
-    let groups = metadata.partition_to_write_stats.into_iter().flat_map(|(partition, stats)| {
-        stats.into_iter().filter_map(move |s| Some((partition.clone(), s.file_id.filter(|id| !id.is_empty())?)))
-    });
-    Some((requested.to_owned(), groups.collect()))
 }
 
 fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {

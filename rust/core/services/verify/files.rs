@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::{Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata};
-use crate::format::instant::{Action, Instant};
+use crate::format::instant::Instant;
 use crate::format::properties::Properties;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::history::{HistoryReader, LoadMode};
+use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
 use crate::timeline::{META_FOLDER, Timeline};
 
 /// Files by folder, Hudi's own folder left out.
@@ -186,7 +186,7 @@ fn strangers(
     report: &mut Report,
 ) -> Result<()> {
     let first = timeline.first_active().unwrap_or_default().to_owned();
-    let mut archived: Option<Option<Archived>> = None;
+    let mut old: BTreeMap<String, Vec<&FileMeta>> = BTreeMap::new();
     for file in listing.values().flatten() {
         let Some(instant) = data_file_instant(file) else { continue };
         report.count("data files", 1);
@@ -211,46 +211,45 @@ fn strangers(
                 );
             }
         } else if instant.as_str() < first.as_str() {
-            let history = match &archived {
-                Some(known) => known,
-                None => archived.insert(Archived::read(table, timeline)?),
-            };
-            if history.as_ref().is_some_and(|h| h.misses(&instant)) {
-                report.error(
-                    &file.path,
-                    "no commit wrote this file, neither on the timeline nor in its history; readers take it for archived",
-                    "It was left by a failed write: delete it after a look at its rows",
-                );
-            }
+            old.entry(instant).or_default().push(file);
         }
+    }
+    for file in never_archived(table, timeline, old)? {
+        report.error(
+            &file.path,
+            "no commit wrote this file, neither on the timeline nor in its history; readers take it for archived",
+            "It was left by a failed write: delete it after a look at its rows",
+        );
     }
     Ok(())
 }
 
-/// Times of archived writes.
-struct Archived {
-    writes: HashSet<String>,
-    first: String,
-}
-
-impl Archived {
-    /// `None` when the history tells nothing.
-    fn read(table: &HudiTable, timeline: &Timeline) -> Result<Option<Self>> {
-        let entries = match HistoryReader::new(table.storage(), timeline.config()).read(None, None, LoadMode::Action) {
-            Ok(entries) => entries,
-            Err(e) if is_about_content(&e) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        let writes: HashSet<String> = entries
-            .into_iter()
-            .filter(|e| matches!(e.action.completed_as(), Action::Commit | Action::DeltaCommit | Action::ReplaceCommit))
-            .map(|e| e.requested)
-            .collect();
-        let first = writes.iter().min().cloned();
-        Ok(first.map(|first| Self { writes, first }))
+/// Files, by the instants in their names, whose instants the history does not have although it goes back that far.
+/// The history may be of any length: it is passed through, not kept.
+fn never_archived<'a>(
+    table: &HudiTable,
+    timeline: &Timeline,
+    mut files: BTreeMap<String, Vec<&'a FileMeta>>,
+) -> Result<Vec<&'a FileMeta>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
     }
-
-    fn misses(&self, instant: &str) -> bool {
-        instant >= self.first.as_str() && !self.writes.contains(instant)
+    let mut first: Option<String> = None;
+    let mut pass = || -> Result<()> {
+        let history = HistoryReader::new(table.storage(), timeline.config()).with_threads(table.threads()?);
+        for batch in history.scan(TimeRange::all(), LoadMode::Action)? {
+            for entry in entries(&batch?)?.into_iter().filter(|e| e.action.is_write()) {
+                files.remove(&entry.requested);
+                first.get_or_insert(entry.requested);
+            }
+        }
+        Ok(())
+    };
+    match pass() {
+        // Of a history that cannot be read nothing is known; that it cannot is said elsewhere.
+        Err(e) if is_about_content(&e) => return Ok(Vec::new()),
+        other => other?,
     }
+    let Some(first) = first else { return Ok(Vec::new()) };
+    Ok(files.into_iter().filter(|(instant, _)| *instant >= first).flat_map(|(_, files)| files).collect())
 }

@@ -1,0 +1,187 @@
+//! Reading what changed: rows by the commits that wrote them.
+//!
+//! Tables from version 8 on go by completion times: a commit is seen once it is there, whatever began before it. Older
+//! ones go by requested times, and there a commit that is still under way while later ones are complete (a hollow one)
+//! would be passed over for good by whoever reads on from the newest. What happens then is
+//! `hoodie.read.timeline.holes.resolution.policy` (`TimelineUtils.handleHollowCommitIfNeeded` of Hudi 1.2).
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
+
+use super::commit_metadata::{decode_write_metadata, read_write_metadata};
+use super::scan::ScanRequest;
+use super::{HudiTable, TableView};
+use crate::error::{Error, Result};
+use crate::file_group::base::Predicate;
+use crate::format::avro::metadata::{ReplaceCommitMetadata, RequestedReplaceMetadata, decode};
+use crate::format::instant::{Action, Instant, State};
+use crate::parallel::BatchStream;
+use crate::storage::optional;
+use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
+use crate::timeline::{TimeZone, Timeline, format_instant, parse_instant_ms};
+
+const HOLES: &str = "hoodie.read.timeline.holes.resolution.policy";
+
+/// By which times an incremental read goes, and where it ends.
+struct Order {
+    by_requested: bool,
+    /// Requested time that the read must not reach.
+    before: Option<String>,
+}
+
+impl HudiTable {
+    /// Streams the rows that were written by instants with `since < completion time <= until`, each key in its last
+    /// version of that range. Deleted keys give no row.
+    pub fn changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<BatchStream> {
+        if !self.config().populates_meta_fields() {
+            return Err(Error::unsupported("a table without meta columns keeps no record of when a row was written")
+                .with("table", self.storage().uri())
+                .remedy("Compare two snapshots instead (scan with as_of)"));
+        }
+        let bad_time = |t: &str| {
+            Error::invalid_option(format!("'{t}' is no completion time"))
+                .remedy("Give digits, such as a Commit's `completed`")
+        };
+        for time in [Some(since), until].into_iter().flatten() {
+            if !time.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(bad_time(time));
+            }
+        }
+        let view = self.view(None)?;
+        let range = self.instants_completed_in(&view, since, until)?;
+        let instants: Vec<String> = range.iter().map(|(t, _)| t.clone()).collect();
+        let mut slices = Vec::new();
+        if let Some(last) = instants.iter().max() {
+            let then = self.view_in_the_past(view.timeline(), last)?;
+            let written: HashSet<(String, String)> = range.into_iter().flat_map(|(_, groups)| groups).collect();
+            let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
+            for partition in partitions {
+                let latest = then.latest_slices(partition)?;
+                slices
+                    .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
+            }
+        }
+        let written: ArrayRef = Arc::new(StringArray::from(instants));
+        let in_range = Predicate::In("_hoodie_commit_time".into(), written);
+        let predicate = match &request.predicate {
+            Some(also) => Predicate::And(vec![in_range, also.clone()]),
+            None => in_range,
+        };
+        let request = ScanRequest { predicate: Some(predicate), ..request.clone() };
+        let plan = self.plan_files(&view, slices, &request)?;
+        self.run_scan(&plan)
+    }
+
+    /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote.
+    fn instants_completed_in(&self, view: &TableView, since: &str, until: Option<&str>) -> Result<Vec<Written>> {
+        let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
+        let Order { by_requested, before } = self.order_of_changes(view.timeline())?;
+        let seen = |requested: &str| before.as_deref().is_none_or(|before| requested < before);
+        let mut out = Vec::new();
+        for instant in view.timeline().completed_writes() {
+            let time = if by_requested { Some(&instant.requested) } else { instant.completed.as_ref() };
+            if time.is_some_and(|c| inside(c)) && seen(&instant.requested) {
+                let metadata = read_write_metadata(self.storage(), view.timeline(), instant)?;
+                out.extend(written_by(&instant.requested, metadata));
+            }
+        }
+        let first = view.timeline().first_active();
+        if first.is_none_or(|first| since < first) {
+            let active: HashSet<String> = out.iter().map(|(t, _)| t.clone()).collect();
+            let zone = self.config().timeline().zone;
+            let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
+            let range = TimeRange::closed(from.as_deref(), first);
+            let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
+            for batch in history.scan(range, LoadMode::Metadata)? {
+                for entry in entries(&batch?)? {
+                    let time = if by_requested { &entry.requested } else { &entry.completed };
+                    if entry.action.is_write() && inside(time) && !active.contains(&entry.requested) {
+                        let body = entry.metadata.unwrap_or_default();
+                        out.extend(written_by(&entry.requested, decode_write_metadata(&body, entry.action)?));
+                    }
+                }
+            }
+        }
+        out.sort();
+        Ok(out)
+    }
+
+    /// By which times this table's changes are read, and up to where.
+    ///
+    /// # Errors
+    /// `InvalidOption`; `Conflict` when a write is under way that began before a complete one, and nothing else is said.
+    fn order_of_changes(&self, timeline: &Timeline) -> Result<Order> {
+        if self.config().version() >= 8 {
+            return Ok(Order { by_requested: false, before: None });
+        }
+        let policy = self.options().get(HOLES).unwrap_or("FAIL").to_uppercase();
+        match policy.as_str() {
+            "USE_TRANSITION_TIME" => return Ok(Order { by_requested: false, before: None }),
+            "FAIL" | "BLOCK" => {}
+            other => {
+                return Err(Error::invalid_option(format!("{HOLES} cannot be '{other}'"))
+                    .remedy("Use FAIL, BLOCK or USE_TRANSITION_TIME"));
+            }
+        }
+        match self.first_hollow(timeline)? {
+            Some(hollow) if policy == "FAIL" => Err(Error::conflict(
+                "a write that began before complete ones is still under way: who reads on from here would miss its rows",
+            )
+            .with("table", self.storage().uri())
+            .with("instant", hollow)
+            .remedy(format!(
+                "Wait until it completes or is rolled back; or set {HOLES} to BLOCK, to read only what is before it, or \
+                 to USE_TRANSITION_TIME, to go by the times at which commits completed"
+            ))),
+            hollow => Ok(Order { by_requested: true, before: hollow.map(|i| i.requested.clone()) }),
+        }
+    }
+
+    /// The first pending write, if a later one is complete. A pending clustering changes no rows.
+    fn first_hollow<'a>(&self, timeline: &'a Timeline) -> Result<Option<&'a Instant>> {
+        for instant in timeline.pending().filter(|i| i.action.is_write()) {
+            if !self.is_clustering(timeline, instant)? {
+                let newer = |newest: &Instant| newest.requested > instant.requested;
+                return Ok(timeline.completed_writes().next_back().is_some_and(newer).then_some(instant));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_clustering(&self, timeline: &Timeline, instant: &Instant) -> Result<bool> {
+        match instant.action {
+            Action::Clustering => return Ok(true),
+            Action::ReplaceCommit => {}
+            _ => return Ok(false),
+        }
+        let requested = Instant { state: State::Requested, ..instant.clone() };
+        let body = optional(timeline.read(self.storage(), &requested))?.filter(|body| !body.is_empty());
+        let plan = body.map(|body| decode::<RequestedReplaceMetadata>(&body)).transpose()?;
+        Ok(plan.is_some_and(|plan| plan.operation_type.as_deref() == Some("CLUSTER")))
+    }
+}
+
+/// The earliest requested time of an action that completed after `completed`: Hudi takes it that none lasts more than a
+/// day. `None` when that is no time of a calendar.
+fn longest_before(completed: &str, zone: TimeZone) -> Option<String> {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+    let whole = format!("{completed:0<17}");
+    Some(format_instant(parse_instant_ms(&whole, zone)?.checked_sub(DAY_MS)?, zone))
+}
+
+/// Requested time of a write, and the file groups (partition, id) that it wrote.
+type Written = (String, Vec<(String, String)>);
+
+/// The file groups of a write; a rewrite that changed no row (compaction, clustering) is no change.
+fn written_by(requested: &str, metadata: ReplaceCommitMetadata) -> Option<Written> {
+    if matches!(metadata.operation_type.as_deref(), Some("CLUSTER" | "COMPACT" | "LOG_COMPACT")) {
+        // Its files hold rows of earlier commits under their own commit times.
+        return None;
+    }
+    let groups = metadata.partition_to_write_stats.into_iter().flat_map(|(partition, stats)| {
+        stats.into_iter().filter_map(move |s| Some((partition.clone(), s.file_id.filter(|id| !id.is_empty())?)))
+    });
+    Some((requested.to_owned(), groups.collect()))
+}
