@@ -26,6 +26,7 @@ fn bench(c: &mut Criterion) {
                         keys: batch.column_by_name("key").unwrap().as_string(),
                         ordering: ordering(batch),
                         deleted: None,
+                        delete_block: false,
                     })
                     .collect();
                 precombine(&keyed, MergeMode::EventTime, true).unwrap()

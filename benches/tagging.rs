@@ -32,7 +32,7 @@ fn bench(c: &mut Criterion) {
 
     let wanted = rows::rows((0..ROWS).step_by(10), 2, "p0");
     let keys = wanted.column_by_name("key").unwrap().as_string::<i32>();
-    let batches = [KeyedRows { keys, ordering: OrderingValues::default(), deleted: None }];
+    let batches = [KeyedRows { keys, ordering: OrderingValues::default(), deleted: None, delete_block: false }];
     let records = precombine(&batches, MergeMode::CommitTime, true).unwrap();
     let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(records.find(&batches, hash, key));
     let query = KeyQuery { range: None, keys: &[], find: &find };

@@ -229,16 +229,16 @@ class ReadTask(TableTask):
     filters: Filters | None
     as_of: str | None
 
-    def read(self, files: list[tuple[str, str, int]]) -> pa.RecordBatchReader:
-        """Streams the rows of some files."""
+    def read(self, slices: list[str]) -> pa.RecordBatchReader:
+        """Streams the rows of some file slices."""
         table = self.table()
         condition = native_filter(self.filters, table.scan_schema()) if self.filters else None
         columns = None if self.columns is None else list(self.columns)
-        return _native.read_files(table, files, columns, condition, self.as_of)
+        return _native.read_slices(table, slices, columns, condition, self.as_of)
 
 
 class SnapshotRead:
-    """A snapshot, cut into files."""
+    """A snapshot, cut into file slices."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class SnapshotRead:
         instants = [requested for requested, _, action, state in table.instants() if state == "COMPLETED"]
         # All tasks see the same snapshot, whatever is committed while they run.
         pinned = as_of if as_of is not None else max(instants, default=None)
-        self.files = _native.plan_files(table, condition, pinned, query == "read_optimized")
+        self.slices = _native.plan_slices(table, condition, pinned, query == "read_optimized")
         columns = None if columns is None else list(columns)
         self.schema = table.scan(
             [] if columns is None and not table.scan_schema().names else columns, None, pinned, True

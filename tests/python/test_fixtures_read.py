@@ -18,10 +18,9 @@ from tests.rows import META_COLUMNS, golden_line
 _TABLES = Path(__file__).resolve().parents[1] / "fixtures" / "tables"
 _EXPECTED: dict[str, dict[str, dict[str, Any]]] = json.loads((_TABLES / "expected.json").read_text())
 
-# Copy-on-write tables by a snapshot, merge-on-read ones by their base files.
-_QUERIES = {name: "snapshot" if "__cow__" in name else "read_optimized" for name in _EXPECTED}
-_READABLE = sorted(name for name, query in _QUERIES.items() if "error" not in _EXPECTED[name][query])
-_HUDI_FAILS = sorted(name for name, query in _QUERIES.items() if "error" in _EXPECTED[name][query])
+_CASES = [(name, query) for name, queries in sorted(_EXPECTED.items()) for query in sorted(queries)]
+_READABLE = [(name, query) for name, query in _CASES if "error" not in _EXPECTED[name][query]]
+_HUDI_FAILS = [(name, query) for name, query in _CASES if "error" in _EXPECTED[name][query]]
 
 
 def _unpack(name: str, folder: Path) -> Path:
@@ -41,9 +40,8 @@ def _digest(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("name", _READABLE)
-def test_rows_are_those_of_hudi(tmp_path: Path, name: str) -> None:
-    query = _QUERIES[name]
+@pytest.mark.parametrize(("name", "query"), _READABLE)
+def test_rows_are_those_of_hudi(tmp_path: Path, name: str, query: str) -> None:
     expected = _EXPECTED[name][query]
     table = hoodoo.Table(str(_unpack(name, tmp_path))).to_arrow(query=query)
     meta = any(column in META_COLUMNS for column in expected["columns"])
@@ -55,9 +53,8 @@ def test_rows_are_those_of_hudi(tmp_path: Path, name: str) -> None:
     assert _digest(_lines(table, meta=False)) == expected["data_sha256"]
 
 
-@pytest.mark.parametrize("name", _READABLE)
-def test_columns_can_be_chosen(tmp_path: Path, name: str) -> None:
-    query = _QUERIES[name]
+@pytest.mark.parametrize(("name", "query"), _READABLE)
+def test_columns_can_be_chosen(tmp_path: Path, name: str, query: str) -> None:
     table = hoodoo.Table(str(_unpack(name, tmp_path)))
     whole = table.to_arrow(query=query)
     for column in (whole.column_names[-1], whole.column_names[len(whole.column_names) // 2]):
@@ -66,19 +63,18 @@ def test_columns_can_be_chosen(tmp_path: Path, name: str) -> None:
         assert one.column(0).to_pylist() == whole.column(column).to_pylist()
 
 
-@pytest.mark.parametrize("name", _READABLE)
-def test_reading_twice_gives_the_same_order(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "query"), _READABLE)
+def test_reading_twice_gives_the_same_order(tmp_path: Path, name: str, query: str) -> None:
     table = hoodoo.Table(str(_unpack(name, tmp_path)))
-    query = _QUERIES[name]
     assert table.to_arrow(query=query).equals(table.to_arrow(query=query))
 
 
-@pytest.mark.parametrize("name", _HUDI_FAILS)
-def test_tables_that_hudi_cannot_open(tmp_path: Path, name: str) -> None:
-    """Where Hudi fails we read the rows that the base files hold, or refuse with a typed error: never a crash."""
+@pytest.mark.parametrize(("name", "query"), _HUDI_FAILS)
+def test_tables_that_hudi_cannot_open(tmp_path: Path, name: str, query: str) -> None:
+    """Where Hudi fails we read the rows that are there, or refuse with a typed error: never a crash."""
     table = _unpack(name, tmp_path)
     try:
-        rows = hoodoo.Table(str(table)).to_arrow(query=_QUERIES[name])
+        rows = hoodoo.Table(str(table)).to_arrow(query=query)
     except hoodoo.HudiError as error:
         assert str(error)  # noqa: PT017  # either outcome is right
     else:
@@ -86,16 +82,8 @@ def test_tables_that_hudi_cannot_open(tmp_path: Path, name: str) -> None:
         assert len(set(rows.column_names)) == len(rows.column_names)
 
 
-def test_merge_on_read_snapshots_are_refused_by_name(tmp_path: Path) -> None:
-    """Merging log files comes later: a snapshot says so, and names the query that works."""
-    name = next(n for n in _READABLE if "__mor__" in n)
-    table = hoodoo.Table(str(_unpack(name, tmp_path)))
-    with pytest.raises(hoodoo.UnsupportedError, match="read_optimized"):
-        table.to_arrow()
-
-
 def test_moving_a_table_changes_nothing(tmp_path: Path) -> None:
-    name = next(n for n in _READABLE if "v9_txns_simple_overwrite" in n and "__cow__" in n)
+    name = next(n for n, _ in _READABLE if "v9_txns_simple_overwrite" in n and "__cow__" in n)
     table = _unpack(name, tmp_path / "here")
     before = hoodoo.Table(str(table)).to_arrow()
     moved = tmp_path / "there with a space"

@@ -32,8 +32,8 @@ def read(
 ) -> DataFrame:
     """Reads a snapshot of a Hudi table.
 
-    The snapshot is fixed when this is called: commits that come later are not in the DataFrame. A task reads one file
-    at a time.
+    The snapshot is fixed when this is called: commits that come later are not in the DataFrame. A task reads one
+    file slice at a time.
 
     Args:
         spark: The session, classic or Connect.
@@ -68,15 +68,15 @@ def read(
         storage_options=storage_options,
     )
     types = spark_types(snapshot.schema)
-    files = spark.createDataFrame(snapshot.files, "partition string, path string, size long")
-    if snapshot.files:
-        files = files.repartition(len(snapshot.files))
-    return files.mapInArrow(functools.partial(_read, snapshot.task, types), spark_of(types))
+    slices = spark.createDataFrame([(text,) for text in snapshot.slices], "slice string")
+    if snapshot.slices:
+        slices = slices.repartition(len(snapshot.slices))
+    return slices.mapInArrow(functools.partial(_read, snapshot.task, types), spark_of(types))
 
 
 def _read(task: ReadTask, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        files = [(row["partition"], row["path"], row["size"]) for row in batch.to_pylist()]
-        if files:
-            for rows in task.read(files):
+        slices = batch.column("slice").to_pylist()
+        if slices:
+            for rows in task.read(slices):
                 yield rows.cast(schema) if rows.schema != schema else rows

@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use hoodoo::client;
+use hoodoo::file_group::FileSlice;
 use hoodoo::table::HudiTable;
 use hoodoo::table::scan::ScanRequest;
 use hoodoo::write::Operation;
@@ -218,37 +219,41 @@ pub fn write_rows(
     report_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
-type FileRow = (String, String, u64);
-
-/// The files of a snapshot as (partition, path, size).
+/// The file slices of a snapshot, each as text.
 #[pyfunction]
 #[pyo3(signature = (table, filters=None, as_of=None, read_optimized=false))]
-pub fn plan_files(
+pub fn plan_slices(
     py: Python<'_>,
     table: &NativeTable,
     filters: Option<Bound<'_, PyAny>>,
     as_of: Option<String>,
     read_optimized: bool,
-) -> PyResult<Vec<FileRow>> {
+) -> PyResult<Vec<String>> {
     let predicate = filters.as_ref().map(predicate).transpose()?;
     let request = ScanRequest { columns: None, predicate, as_of, read_optimized };
     let plan = py.detach(|| table.table.reload()?.plan_scan(&request)).map_err(to_py)?;
-    Ok(plan.files.into_iter().map(|(partition, file)| (partition, file.path, file.size)).collect())
+    let text = |slice| serde_json::to_string(slice).map_err(|e| to_py(Error::invalid_option(e.to_string())));
+    plan.slices.iter().map(text).collect()
 }
 
-/// Streams some of these files.
+/// Streams some of these slices.
 #[pyfunction]
-#[pyo3(signature = (table, files, columns=None, filters=None, as_of=None))]
-pub fn read_files<'py>(
+#[pyo3(signature = (table, slices, columns=None, filters=None, as_of=None))]
+pub fn read_slices<'py>(
     py: Python<'py>,
     table: &NativeTable,
-    files: Vec<FileRow>,
+    slices: Vec<String>,
     columns: Option<Vec<String>>,
     filters: Option<Bound<'py, PyAny>>,
     as_of: Option<String>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let predicate = filters.as_ref().map(predicate).transpose()?;
-    let request = ScanRequest { columns, predicate, as_of, read_optimized: true };
-    let stream = py.detach(|| table.table.scan_files(&files, &request)).map_err(to_py)?;
+    let request = ScanRequest { columns, predicate, as_of, read_optimized: false };
+    let parse = |text: &String| {
+        serde_json::from_str::<FileSlice>(text)
+            .map_err(|e| to_py(Error::invalid_option("a malformed slice of a read").caused_by(e)))
+    };
+    let slices = slices.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
+    let stream = py.detach(|| table.table.scan_slices(slices, &request)).map_err(to_py)?;
     crate::table::reader(py, stream)
 }

@@ -1,6 +1,7 @@
 //! File groups: names of data files, and the slices that a listing shows.
 
 pub mod base;
+pub mod log;
 pub mod markers;
 mod names;
 mod slices;

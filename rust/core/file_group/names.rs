@@ -7,10 +7,12 @@
 //!
 //! A file id has no dot and no underscore. The write token tells which task attempt wrote the file.
 
+use serde::{Deserialize, Serialize};
+
 use crate::storage::FileMeta;
 
 /// A base file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseFile {
     /// The file group.
     pub file_id: String,
@@ -61,7 +63,7 @@ impl BaseFile {
 }
 
 /// A log file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
     /// The file group.
     pub file_id: String,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{BaseFile, LogFile};
 use crate::storage::FileMeta;
 
 /// A base file with the log files that change it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSlice {
     /// Partition path, `""` for an unpartitioned table.
     pub partition: String,

@@ -41,6 +41,7 @@ pub struct Judge<'a> {
     old: Side<'a>,
     new: Side<'a>,
     comparator: RowComparator,
+    new_is_delete_block: bool,
 }
 
 impl<'a> Judge<'a> {
@@ -52,7 +53,13 @@ impl<'a> Judge<'a> {
             MergeMode::CommitTime => OrderingValues::default().comparator(&OrderingValues::default())?,
             MergeMode::EventTime => new.ordering.comparator(old.ordering)?,
         };
-        Ok(Self { mode, step, old, new, comparator })
+        Ok(Self { mode, step, old, new, comparator, new_is_delete_block: false })
+    }
+
+    /// The same for new rows that come from a delete block, and not from marked records.
+    #[must_use]
+    pub fn of_delete_block(self, new_is_delete_block: bool) -> Self {
+        Self { new_is_delete_block, ..self }
     }
 
     /// Whether every new record wins, so that ordering values need not be looked at.
@@ -71,8 +78,11 @@ impl<'a> Judge<'a> {
         }
         match self.step {
             Step::Final => not_older(),
-            // A delete without ordering value is forgotten as soon as a record follows.
-            Step::Delta => (is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old)) || not_older(),
+            // A delete without ordering value is forgotten as soon as a record follows, but no delete block undoes it.
+            Step::Delta if is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old) => {
+                !self.new_is_delete_block
+            }
+            Step::Delta => not_older(),
         }
     }
 }
@@ -125,6 +135,20 @@ mod tests {
         assert!(decide(e, Delta, (int(10), true), (int(10), true)), "row 12");
         assert!(decide(e, Delta, (int(0), true), (int(-1), true)), "row 13, marker rows");
         assert!(decide(e, Delta, (int(10), true), (int(0), true)), "row 14");
+    }
+
+    #[test]
+    fn a_delete_block_does_not_undo_a_delete_without_ordering() {
+        let (zero, five) =
+            (OrderingValues::try_new(vec![int(0)]).unwrap(), OrderingValues::try_new(vec![int(5)]).unwrap());
+        let deleted = BooleanArray::from(vec![true]);
+        let side = |ordering| Side { ordering, deleted: Some(&deleted) };
+        let wins = |new| {
+            let judge = Judge::new(MergeMode::EventTime, Step::Delta, side(&zero), side(new)).unwrap();
+            judge.of_delete_block(true).new_wins(0, 0)
+        };
+        assert!(!wins(&five), "row 13");
+        assert!(wins(&zero), "row 14");
     }
 
     #[test]

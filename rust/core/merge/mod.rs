@@ -11,4 +11,4 @@ mod precombine;
 
 pub use judge::{Judge, MergeMode, Side, Step};
 pub use ordering::OrderingValues;
-pub use precombine::{KeyedRows, Precombined, RowRef, hash_key, precombine, precombine_in_order};
+pub use precombine::{KeyedRows, Precombined, RowRef, Winners, hash_key, precombine, precombine_in_order};

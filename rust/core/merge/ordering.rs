@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type};
 use arrow_ord::ord::{DynComparator, make_comparator};
+use arrow_select::interleave::interleave;
 
 use crate::error::{Error, Result};
 
@@ -14,13 +15,46 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub struct OrderingValues {
     columns: Vec<ArrayRef>,
+    /// Rows with the default value, whatever their columns hold.
+    default: Option<BooleanArray>,
 }
 
 impl OrderingValues {
     /// Ordering by these columns, compared left to right. Nulls are lowest, NaN is highest.
     pub fn try_new(columns: Vec<ArrayRef>) -> Result<Self> {
         let columns = columns.into_iter().map(canonical).collect::<Result<_>>()?;
-        Ok(Self { columns })
+        Ok(Self { columns, default: None })
+    }
+
+    /// The same, where some rows have no value of their own but the default.
+    pub fn with_default(columns: Vec<ArrayRef>, default: BooleanArray) -> Result<Self> {
+        Ok(Self { default: Some(default), ..Self::try_new(columns)? })
+    }
+
+    /// Rows of several parts, each row named by part and row, as one. All parts have the same columns.
+    ///
+    /// # Errors
+    /// `Schema` when they have not.
+    pub fn gather(parts: &[&Self], rows: &[(usize, usize)]) -> Result<Self> {
+        let count = parts.first().map_or(0, |p| p.columns.len());
+        if rows.is_empty() || count == 0 {
+            return Ok(Self::default());
+        }
+        if parts.iter().any(|p| p.columns.len() != count) {
+            return Err(Error::schema("records of one merge have different ordering columns"));
+        }
+        let column = |at: usize| {
+            let arrays: Vec<&dyn Array> = parts.iter().filter_map(|p| p.columns.get(at)).map(AsRef::as_ref).collect();
+            Ok(interleave(&arrays, rows)?)
+        };
+        let columns = (0..count).map(column).collect::<Result<Vec<_>>>()?;
+        let default = parts.iter().any(|p| p.default.is_some()).then(|| {
+            let is_default = |(part, row): &(usize, usize)| {
+                parts.get(*part).and_then(|p| p.default.as_ref()).is_some_and(|d| d.value(*row))
+            };
+            rows.iter().map(|at| Some(is_default(at))).collect::<BooleanArray>()
+        });
+        Ok(Self { columns, default })
     }
 
     /// Whether there is no ordering at all.
@@ -33,6 +67,9 @@ impl OrderingValues {
     /// A delete with this value wins over what came before and loses to what comes after, whatever the order says.
     /// A 64-bit 0 is an ordinary value.
     pub fn is_default(&self, row: usize) -> bool {
+        if self.default.as_ref().is_some_and(|d| d.value(row)) {
+            return true;
+        }
         let [column] = self.columns.as_slice() else { return self.columns.is_empty() };
         if column.is_null(row) {
             return true;

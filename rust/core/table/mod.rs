@@ -11,6 +11,7 @@ pub mod options;
 mod partition_filter;
 pub mod scan;
 mod schema;
+pub mod slice_reader;
 mod time_travel;
 mod view;
 

@@ -10,13 +10,14 @@ use chrono::NaiveDateTime;
 use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
+use super::slice_reader::SliceReader;
 use super::time_travel::check_not_cleaned;
 use super::{HudiTable, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::parallel::BatchStream;
-use crate::storage::{FileMeta, Storage};
+use crate::storage::Storage;
 use crate::timeline::Timeline;
 
 /// Rows of a batch that a scan gives out, at most.
@@ -40,9 +41,11 @@ pub struct ScanRequest {
 pub struct ScanPlan {
     /// The columns of the result.
     pub schema: SchemaRef,
-    /// Files in the order of the result.
-    pub files: Vec<(String, BaseFile)>,
+    /// What is read, in the order of the result.
+    pub slices: Vec<FileSlice>,
     predicate: Option<Predicate>,
+    /// What reading log files takes, when there are some.
+    merge: Option<Arc<SliceReader>>,
 }
 
 impl HudiTable {
@@ -83,13 +86,13 @@ impl HudiTable {
         // Values in the files are exact; the path is asked only where the files lack the column.
         let from_path = self.config().drops_partition_columns().then(|| self.key_config()).transpose()?;
         let parts = plan
-            .files
+            .slices
             .iter()
-            .map(|(partition, file)| {
-                let read = FileRead {
+            .map(|slice| {
+                let read = SliceRead {
                     storage: self.storage().clone(),
-                    file: file.clone(),
-                    partition: partition.clone(),
+                    slice: slice.clone(),
+                    merge: plan.merge.clone(),
                     schema: plan.schema.clone(),
                     predicate: plan.predicate.clone(),
                     from_path: from_path.clone(),
@@ -112,19 +115,12 @@ impl HudiTable {
         KeyGenConfig::from_properties(&setting, config.version())
     }
 
-    /// Streams some files of a snapshot that was planned elsewhere: (partition, path, size) of each.
-    pub fn scan_files(&self, files: &[(String, String, u64)], request: &ScanRequest) -> Result<BatchStream> {
+    /// Streams some slices of a snapshot that was planned elsewhere.
+    pub fn scan_slices(&self, slices: Vec<FileSlice>, request: &ScanRequest) -> Result<BatchStream> {
         let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
         let view = self.view(as_of.as_deref())?;
-        let plan = self.plan_files(&view, Vec::new(), request)?;
-        let file = |(partition, path, size): &(String, String, u64)| {
-            let meta = FileMeta { path: path.clone(), size: *size, modified_ms: 0 };
-            let base = BaseFile::parse(&meta)
-                .ok_or_else(|| Error::invalid_option(format!("'{path}' is not the name of a base file")))?;
-            Ok((partition.clone(), base))
-        };
-        let files = files.iter().map(file).collect::<Result<Vec<_>>>()?;
-        self.run_scan(&ScanPlan { files, ..plan })
+        let plan = self.plan_files(&view, slices, request)?;
+        self.run_scan(&plan)
     }
 
     fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {
@@ -160,24 +156,28 @@ impl HudiTable {
             let known: Vec<String> = predicate.columns().into_iter().map(str::to_owned).collect();
             project(&all, Some(&known))?;
         }
-        let mut files = Vec::with_capacity(slices.len());
-        for slice in slices {
-            if !request.read_optimized && !slice.logs.is_empty() {
-                return Err(Error::unsupported("merging log files on read is not supported")
-                    .with("table", self.storage().uri())
-                    .with("file", slice.logs.first().map(|l| l.path.clone()).unwrap_or_default())
-                    .remedy("Read the compacted state with query=\"read_optimized\", or compact the table first"));
+        let mut kept = Vec::with_capacity(slices.len());
+        for mut slice in slices {
+            if request.read_optimized {
+                slice.logs.clear();
             }
-            if let Some(base) = slice.base {
-                if !base.path.ends_with(".parquet") {
-                    return Err(
-                        Error::unsupported("base files other than Parquet are not supported").with("file", &base.path)
-                    );
-                }
-                files.push((slice.partition, base));
+            if let Some(base) = slice.base.as_ref().filter(|base| !base.path.ends_with(".parquet")) {
+                return Err(
+                    Error::unsupported("base files other than Parquet are not supported").with("file", &base.path)
+                );
+            }
+            if slice.base.is_some() || !slice.logs.is_empty() {
+                kept.push(slice);
             }
         }
-        Ok(ScanPlan { schema, files, predicate: request.predicate.clone() })
+        let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
+            let timeline = Arc::new(view.timeline().clone());
+            let settings = self.merge_settings().map_err(|e| e.with("table", self.storage().uri()))?;
+            Some(Arc::new(SliceReader::new(self.storage().clone(), timeline, settings, all)))
+        } else {
+            None
+        };
+        Ok(ScanPlan { schema, slices: kept, predicate: request.predicate.clone(), merge })
     }
 }
 
@@ -197,24 +197,33 @@ fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {
 const KEY_GENERATOR_CLASS: &str = "hoodie.table.keygenerator.class";
 const KEY_GENERATOR_TYPE: &str = "hoodie.table.keygenerator.type";
 
-/// One file of a scan.
-struct FileRead {
+/// One slice of a scan.
+struct SliceRead {
     storage: Storage,
-    file: BaseFile,
-    partition: String,
+    slice: FileSlice,
+    merge: Option<Arc<SliceReader>>,
     schema: SchemaRef,
     predicate: Option<Predicate>,
     from_path: Option<KeyGenConfig>,
 }
 
-impl FileRead {
-    fn open(self) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
-        let uri = self.storage.uri().to_owned();
-        let path = self.file.path.clone();
+type Rows = Box<dyn Iterator<Item = Result<RecordBatch>>>;
+
+impl SliceRead {
+    fn open(self) -> Result<Rows> {
+        let keys = self.from_path.as_ref();
+        let values = keys.and_then(|keys| partition_row(keys, &self.schema, &self.slice.partition));
+        match (&self.merge, &self.slice.base) {
+            (Some(merge), _) if !self.slice.logs.is_empty() => self.merged(merge, values),
+            (_, Some(base)) => self.base_file(base, values),
+            _ => Ok(Box::new(std::iter::empty())),
+        }
+    }
+
+    fn base_file(&self, base: &BaseFile, values: Option<RecordBatch>) -> Result<Rows> {
+        let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
-        let reader = self.storage.reader(&self.file.path, self.file.size)?;
-        let reader = BaseFileReader::open(reader).map_err(&named)?;
-        let values = self.from_path.as_ref().and_then(|keys| partition_row(keys, &self.schema, &self.partition));
+        let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
         let (predicate, after) = match &values {
             // The file cannot judge columns that only the path has.
             Some(_) => (None, self.predicate.clone()),
@@ -228,6 +237,25 @@ impl FileRead {
                 Some(values) => fill(batch, values, after.as_ref()),
                 None => Ok(batch),
             }
+        })))
+    }
+
+    /// Rows are filtered when they are merged: before, an older state of a row might be kept for a newer one.
+    fn merged(&self, merge: &SliceReader, values: Option<RecordBatch>) -> Result<Rows> {
+        let predicate = self.predicate.clone();
+        let schema = self.schema.clone();
+        let wanted = merge.with_columns_of(&schema, predicate.as_ref());
+        let count = schema.fields().len();
+        let rows = merge.read(&self.slice, &wanted)?;
+        Ok(Box::new(rows.map(move |batch| {
+            let mut batch = batch?;
+            if let Some(values) = &values {
+                batch = fill(batch, values, None)?;
+            }
+            if let Some(predicate) = &predicate {
+                batch = arrow::compute::filter_record_batch(&batch, &predicate.evaluate(&batch)?)?;
+            }
+            Ok(batch.project(&(0..count).collect::<Vec<_>>())?)
         })))
     }
 }

@@ -92,7 +92,7 @@ impl Incoming {
             let by_key_only = batch.data.num_columns() == 0;
             let ordering =
                 if by_key_only { OrderingValues::default() } else { ordering_values(&batch.data, ordering)? };
-            out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone() });
+            out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone(), delete_block: false });
         }
         Ok(out)
     }

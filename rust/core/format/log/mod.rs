@@ -20,17 +20,21 @@
 //! nothing that is allocated is larger than the input, and damage is an error of kind `Corrupt` or a block of kind
 //! [`BlockKind::Corrupt`], as Hudi has it.
 
+mod avro_batches;
 mod avro_records;
 mod block;
 mod blocks;
+mod deletes;
 mod file;
 
 #[cfg(test)]
 mod tests;
 
+pub use avro_batches::avro_batches;
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
+pub use deletes::{Deletes, OrderingValue};
 pub use file::LogFile;
 
 /// What every block begins with.

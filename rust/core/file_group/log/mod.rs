@@ -1,0 +1,7 @@
+//! Log files of a slice: what was written to it since its base file.
+
+mod order;
+mod records;
+
+pub use order::order_blocks;
+pub use records::{LogBatch, LogScan};

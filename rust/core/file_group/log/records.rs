@@ -1,0 +1,121 @@
+//! The records of a slice's log files, block after block.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+
+use super::order::order_blocks;
+use crate::error::{Error, Result};
+use crate::file_group::LogFile;
+use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
+use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches};
+use crate::storage::guard::decode;
+use crate::storage::{FileReader, Storage};
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 16_384;
+
+/// What a block holds.
+pub enum LogBatch {
+    /// Records, in the columns that were asked for.
+    Records(RecordBatch),
+    /// Keys of records that go.
+    Deletes(Deletes),
+}
+
+/// The log files of one slice with their blocks in order; contents are not read yet.
+pub struct LogScan {
+    table: String,
+    files: Vec<(String, log::LogFile<FileReader>)>,
+    /// File and block, in the order in which they are applied.
+    blocks: Vec<(usize, Block)>,
+}
+
+impl LogScan {
+    /// Opens log files, given in merge order, and reads the headers of all blocks. `counts` tells of an instant whether
+    /// its blocks are to be seen.
+    ///
+    /// # Errors
+    /// `Corrupt` for a file that is none, or a block without sense; `Storage`.
+    pub fn open(storage: &Storage, logs: &[LogFile], counts: impl Fn(&str) -> bool) -> Result<Self> {
+        let table = storage.uri().to_owned();
+        let mut files = Vec::with_capacity(logs.len());
+        let mut all: Vec<(usize, Block)> = Vec::new();
+        for (number, log) in logs.iter().enumerate() {
+            let named = |e: Error| e.with("table", &table).with("file", &log.path);
+            let file = log::LogFile::new(storage.reader(&log.path, log.size).map_err(named)?);
+            for block in file.blocks() {
+                all.push((number, block.map_err(named)?));
+            }
+            files.push((log.path.clone(), file));
+        }
+        let headers: Vec<&Block> = all.iter().map(|(_, block)| block).collect();
+        let order = order_blocks(&headers, counts);
+        let blocks = order.into_iter().filter_map(|place| all.get(place).cloned()).collect();
+        Ok(Self { table, files, blocks })
+    }
+
+    /// How many blocks there are to apply.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether some block holds only some of the columns.
+    pub fn is_partial(&self) -> bool {
+        self.blocks.iter().any(|(_, b)| b.header(HeaderKey::IsPartial).is_some_and(|v| v.eq_ignore_ascii_case("true")))
+    }
+
+    /// The records of one block, in the given columns.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported` for records in HFiles; `Storage`.
+    pub fn read(&self, block: usize, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+        let Some((number, block)) = self.blocks.get(block) else { return Ok(Vec::new()) };
+        let Some((path, file)) = self.files.get(*number) else { return Ok(Vec::new()) };
+        let read = || {
+            let content = file.content(block)?;
+            match block.kind {
+                BlockKind::Delete => Ok(vec![LogBatch::Deletes(Deletes::read(&content)?)]),
+                BlockKind::AvroData => avro_records(&content, AvroRecords::schema(block)?, schema),
+                BlockKind::ParquetData => parquet_records(content, schema),
+                BlockKind::HfileData => Err(Error::unsupported("records of a log file in an HFile")
+                    .remedy("Compact the table with the Hudi that wrote it, then read it")),
+                BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(Vec::new()),
+            }
+        };
+        decode("a log block", read)
+            .map_err(|e| e.with("table", &self.table).with("file", path).with("offset", block.range.start))
+    }
+}
+
+fn avro_records(content: &[u8], writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+    let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    let batches = avro_batches(content, writer, &columns, BATCH_ROWS)?;
+    batches.iter().map(|batch| Ok(LogBatch::Records(in_schema(batch, schema)?))).collect()
+}
+
+fn parquet_records(content: Bytes, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+    let reader = BaseFileReader::open(content)?;
+    let options = ScanOptions::new(schema.clone()).with_batch_size(BATCH_ROWS);
+    reader.scan(&options)?.map(|batch| Ok(LogBatch::Records(batch?))).collect()
+}
+
+/// Columns as the table has them now; one that the records did not have yet is null.
+fn in_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        columns.push(match batch.column_by_name(field.name()) {
+            Some(column) => evolve(column, field.data_type(), field.name())?,
+            None if field.is_nullable() => new_null_array(field.data_type(), batch.num_rows()),
+            None => {
+                return Err(Error::schema(format!(
+                    "records of a log file lack the required column '{}'",
+                    field.name()
+                ))
+                .with("column", field.name()));
+            }
+        });
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}

@@ -1,0 +1,136 @@
+//! The records of a data block as Arrow batches.
+//!
+//! A block is a list of Avro data with their lengths before them. Without the lengths it is what an Avro container file
+//! holds between two sync marks, so it is handed to a reader of such files, which decodes column by column and passes
+//! over the columns that nobody wants.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow_avro::codec::Tz;
+use arrow_avro::reader::ReaderBuilder;
+use serde_json::Value;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use super::AvroRecords;
+use crate::error::{Error, Result};
+use crate::format::avro::datum::write_long;
+
+/// What stands between the blocks of a container file.
+const SYNC: [u8; 16] = *b"hoodoo log block";
+
+/// Decodes the records of an Avro data block; only those of `columns` that the records have, in the order of the records.
+/// Times have the zone `UTC`, symbols of enumerations are texts.
+///
+/// # Errors
+/// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content.
+pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    let (schema, projection) = prepare(schema, columns)?;
+    let mut records = AvroRecords::new(content)?;
+    let mut data = Vec::with_capacity(content.len());
+    let mut count = 0u64;
+    for record in &mut records {
+        data.extend_from_slice(record?);
+        count += 1;
+    }
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let file = container(&schema, count, &data);
+    drop(data);
+    let failed =
+        |e: arrow::error::ArrowError| Error::corrupt("the records of a log block could not be decoded").caused_by(e);
+    let reader = ReaderBuilder::new()
+        .with_batch_size(batch_rows.max(1))
+        .with_projection(projection)
+        .with_tz(Tz::Utc)
+        .build(Cursor::new(file))
+        .map_err(failed)?;
+    let mut batches = Vec::new();
+    let mut rows = 0u64;
+    for batch in reader {
+        let batch = plain(&batch.map_err(failed)?)?;
+        rows += batch.num_rows() as u64;
+        batches.push(batch);
+    }
+    if rows != count {
+        return Err(Error::corrupt("a log block has fewer records than it says")
+            .with("records", count)
+            .with("found", rows));
+    }
+    Ok(batches)
+}
+
+/// The schema without what the reader takes differently, and the places of the wanted columns.
+fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
+    let mut json: Value = serde_json::from_str(schema)
+        .map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))?;
+    let fields = json.get("fields").and_then(Value::as_array);
+    let fields = fields.ok_or_else(|| Error::corrupt("the schema of a log block is not that of a record"))?;
+    let name = |field: &Value| field.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let names: Vec<String> = fields.iter().map(name).collect();
+    let wanted = |(place, name): (usize, &String)| columns.contains(&name.as_str()).then_some(place);
+    let projection = names.iter().enumerate().filter_map(wanted).collect();
+    without_uuids(&mut json, 0);
+    Ok((json.to_string(), projection))
+}
+
+/// A table holds these as texts.
+fn without_uuids(json: &mut Value, depth: usize) {
+    // Deeper ones are refused when the schema is read.
+    if depth > crate::format::avro::datum::MAX_DEPTH {
+        return;
+    }
+    match json {
+        Value::Object(object) => {
+            if object.get("logicalType").and_then(Value::as_str) == Some("uuid") {
+                object.remove("logicalType");
+            }
+            object.values_mut().for_each(|value| without_uuids(value, depth + 1));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| without_uuids(value, depth + 1)),
+        _ => {}
+    }
+}
+
+fn container(schema: &str, count: u64, data: &[u8]) -> Vec<u8> {
+    let mut file = Vec::with_capacity(data.len() + schema.len() + 128);
+    let length = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let text = |file: &mut Vec<u8>, text: &str| {
+        write_long(length(text.len()), file);
+        file.extend_from_slice(text.as_bytes());
+    };
+    file.extend_from_slice(b"Obj\x01");
+    write_long(1, &mut file);
+    text(&mut file, "avro.schema");
+    text(&mut file, schema);
+    write_long(0, &mut file);
+    file.extend_from_slice(&SYNC);
+    write_long(i64::try_from(count).unwrap_or(i64::MAX), &mut file);
+    write_long(length(data.len()), &mut file);
+    file.extend_from_slice(data);
+    file.extend_from_slice(&SYNC);
+    file
+}
+
+/// Dictionaries of the top level as their values.
+fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
+    let is_dictionary = |f: &Arc<Field>| matches!(f.data_type(), DataType::Dictionary(..));
+    let schema = batch.schema();
+    if !schema.fields().iter().any(is_dictionary) {
+        return Ok(batch.clone());
+    }
+    let mut fields = Vec::with_capacity(schema.fields().len());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        let DataType::Dictionary(_, values) = field.data_type() else {
+            fields.push(field.clone());
+            columns.push(column.clone());
+            continue;
+        };
+        fields.push(Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone())));
+        columns.push(arrow_cast::cast(column, values)?);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}

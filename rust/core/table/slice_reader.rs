@@ -1,0 +1,361 @@
+//! The rows of a file slice: its base file, merged with what its log files say.
+//!
+//! In two steps, which have slightly different rules: the records of the logs with each other, in the order of their
+//! blocks; then what is left with the base file, as its rows stream by. New records follow behind. A query that asks for
+//! few columns reads these and what merging has to look at, no more.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_empty_array,
+};
+use arrow::compute::interleave;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::keygen::{KeyGenConfig, KeyGenerator};
+use super::{HudiTable, META_COLUMNS};
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
+use crate::file_group::log::{LogBatch, LogScan};
+use crate::merge::{Judge, KeyedRows, MergeMode, OrderingValues, Side, Step, Winners, precombine};
+use crate::storage::Storage;
+use crate::timeline::Timeline;
+
+/// Column that marks a record as a delete.
+const DELETE_MARK: &str = "_hoodie_is_deleted";
+/// Column that says what a record does, in tables that keep it.
+const OPERATION: &str = "_hoodie_operation";
+/// Rows of the base file that are merged at once.
+const BATCH_ROWS: usize = 32_768;
+const RECORD_KEY: &str = META_COLUMNS[2];
+
+/// How the records of a table are merged.
+#[derive(Debug, Clone)]
+pub struct MergeSettings {
+    mode: MergeMode,
+    ordering: Vec<String>,
+    /// A column, and the text in it that makes a record a delete.
+    marker: Option<(String, String)>,
+    /// Where keys come from when the table keeps no meta columns.
+    keys: Option<KeyGenConfig>,
+}
+
+impl HudiTable {
+    /// How this table's records are merged.
+    ///
+    /// # Errors
+    /// `Unsupported` for merge modes, payload classes and partial updates that are not there.
+    pub fn merge_settings(&self) -> Result<MergeSettings> {
+        let config = self.config();
+        let mode = config.merge_mode()?;
+        let ordering = if mode == MergeMode::EventTime { config.ordering_fields() } else { Vec::new() };
+        let property = |name: &str| {
+            let key = format!("hoodie.record.merge.property.hoodie.payload.delete.{name}");
+            config.get(&key).filter(|v| !v.is_empty()).map(str::to_owned)
+        };
+        let marker = property("field").zip(property("marker"));
+        let keys = if config.populates_meta_fields() { None } else { Some(self.key_config()?) };
+        Ok(MergeSettings { mode, ordering, marker, keys })
+    }
+}
+
+impl MergeSettings {
+    /// The columns of a table that have to be read to give back `wanted`: these first.
+    fn columns(&self, wanted: &Schema, table: &Schema) -> SchemaRef {
+        let mut fields: Vec<FieldRef> = wanted.fields().iter().cloned().collect();
+        let keys: Vec<&str> = match &self.keys {
+            None => vec![RECORD_KEY],
+            Some(config) => config.record_key_fields.iter().map(|f| top_level(f)).collect(),
+        };
+        let marker = self.marker.iter().map(|(field, _)| field.as_str());
+        let looked_at = keys.into_iter().chain(self.ordering.iter().map(|f| top_level(f))).chain(marker);
+        for name in looked_at.chain([DELETE_MARK, OPERATION]) {
+            if let (Ok(field), None) = (table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
+                fields.push(Arc::new(field.clone()));
+            }
+        }
+        Arc::new(Schema::new(fields))
+    }
+
+    fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
+        let column = |name: &String| {
+            let column = batch.column_by_name(name).cloned();
+            column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
+        };
+        OrderingValues::try_new(self.ordering.iter().map(column).collect::<Result<_>>()?)
+    }
+
+    fn keys(&self, batch: &RecordBatch) -> Result<StringArray> {
+        match &self.keys {
+            Some(config) => KeyGenerator::new(config.clone(), &batch.schema())?.record_keys(batch),
+            None => {
+                let keys = batch.column_by_name(RECORD_KEY).and_then(|c| c.as_string_opt::<i32>());
+                keys.cloned().ok_or_else(|| Error::corrupt("a data file has no record keys"))
+            }
+        }
+    }
+
+    /// Which records of a log file are deletes.
+    fn deleted(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+        let mut marks: Vec<BooleanArray> = Vec::new();
+        if let Some(flags) = batch.column_by_name(DELETE_MARK).and_then(|c| c.as_boolean_opt()) {
+            marks.push(flags.iter().map(|flag| Some(flag == Some(true))).collect());
+        }
+        let mut texts = |name: &str, is_delete: &dyn Fn(&str) -> bool| -> Result<()> {
+            let Some(column) = batch.column_by_name(name) else { return Ok(()) };
+            let column = arrow_cast::cast(column, &DataType::Utf8)?;
+            marks.push(column.as_string::<i32>().iter().map(|text| Some(text.is_some_and(is_delete))).collect());
+            Ok(())
+        };
+        texts(OPERATION, &|operation| matches!(operation, "D" | "-U"))?;
+        if let Some((field, marker)) = &self.marker {
+            texts(field, &|text| text == marker)?;
+        }
+        let mut marks = marks.into_iter();
+        let first = marks.next();
+        marks.try_fold(first, |all, more| match all {
+            Some(all) => Ok(Some(arrow::compute::or(&all, &more)?)),
+            None => Ok(Some(more)),
+        })
+    }
+}
+
+/// The column of a field, which may lie inside of it.
+fn top_level(field: &str) -> &str {
+    field.split('.').next().unwrap_or(field)
+}
+
+/// Reads slices of one table.
+#[derive(Debug)]
+pub struct SliceReader {
+    storage: Storage,
+    timeline: Arc<Timeline>,
+    settings: MergeSettings,
+    /// All columns of the table.
+    table: SchemaRef,
+}
+
+impl SliceReader {
+    /// A reader; `table` has all columns of the data files.
+    pub fn new(storage: Storage, timeline: Arc<Timeline>, settings: MergeSettings, table: SchemaRef) -> Self {
+        Self { storage, timeline, settings, table }
+    }
+
+    /// The columns of a schema, and behind them those that a predicate looks at.
+    pub fn with_columns_of(&self, schema: &Schema, predicate: Option<&Predicate>) -> SchemaRef {
+        let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+        for name in predicate.map(Predicate::columns).unwrap_or_default() {
+            if let (Ok(field), None) = (self.table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
+                fields.push(Arc::new(field.clone()));
+            }
+        }
+        Arc::new(Schema::new(fields))
+    }
+
+    /// The rows of a slice, in the wanted columns.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Schema`, `Unsupported`, `Storage`; while streaming too.
+    pub fn read(
+        &self,
+        slice: &FileSlice,
+        wanted: &SchemaRef,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+        let columns = self.settings.columns(wanted, &self.table);
+        let records = self.log_records(slice, &columns)?;
+        let base = match &slice.base {
+            Some(base) => {
+                let uri = self.storage.uri().to_owned();
+                let path = base.path.clone();
+                let named = move |e: Error| e.with("table", &uri).with("file", &path);
+                let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
+                let scan = reader.scan(&ScanOptions::new(columns.clone()).with_batch_size(BATCH_ROWS));
+                Some(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
+            }
+            None => None,
+        };
+        let used = vec![false; records.winners.len()];
+        let mut merged = Merged {
+            settings: self.settings.clone(),
+            wanted: wanted.clone(),
+            records,
+            used,
+            base: base.into_iter().flatten(),
+        };
+        let mut ended = false;
+        Ok(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let next = merged.next().transpose();
+            ended = !matches!(next, Some(Ok(_)));
+            next
+        }))
+    }
+
+    /// What the log files of a slice come down to.
+    fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
+        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        if scan.is_partial() {
+            return Err(Error::unsupported("log files with records of some columns only (partial updates)")
+                .with("table", self.storage.uri())
+                .with("file group", &slice.file_id)
+                .remedy("Compact the table with the Hudi that wrote it, then read it"));
+        }
+        // A record that deletes need have no values, not even where the table asks for one.
+        let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
+        let schema: SchemaRef = Arc::new(Schema::new(columns.fields().iter().map(nullable).collect::<Vec<_>>()));
+        let mut batches: Vec<(RecordBatch, StringArray)> = Vec::new();
+        let mut rest: Vec<(OrderingValues, Option<BooleanArray>, bool)> = Vec::new();
+        for block in 0..scan.blocks() {
+            for batch in scan.read(block, &schema)? {
+                match batch {
+                    LogBatch::Records(batch) => {
+                        rest.push((self.settings.ordering(&batch)?, self.settings.deleted(&batch)?, false));
+                        let keys = self.settings.keys(&batch)?;
+                        batches.push((batch, keys));
+                    }
+                    LogBatch::Deletes(deletes) => {
+                        let ordering = if self.settings.ordering.is_empty() {
+                            OrderingValues::default()
+                        } else {
+                            let (values, default) = deletes.ordering_columns(&self.ordering_types(&schema)?)?;
+                            OrderingValues::with_default(values, default)?
+                        };
+                        let deleted = BooleanArray::from(vec![true; deletes.keys.len()]);
+                        rest.push((ordering, Some(deleted), true));
+                        batches.push((RecordBatch::new_empty(schema.clone()), deletes.keys));
+                    }
+                }
+            }
+        }
+        let keyed: Vec<KeyedRows<'_>> = batches
+            .iter()
+            .zip(rest)
+            .map(|((_, keys), (ordering, deleted, delete_block))| KeyedRows { keys, ordering, deleted, delete_block })
+            .collect();
+        let precombined = precombine(&keyed, self.settings.mode, true)?;
+        let rows = precombined.rows.clone();
+        let winners = Winners::new(&keyed, precombined)?;
+        drop(keyed);
+        // Only records have columns; deletes are left out of them.
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(rows.len());
+        let mut kept: Vec<(usize, usize)> = Vec::new();
+        for (i, row) in rows.iter().enumerate() {
+            let is_record = !winners.deleted.value(i);
+            places.push(is_record.then_some(kept.len()));
+            if is_record {
+                kept.push((row.batch as usize, row.row as usize));
+            }
+        }
+        let data = interleave_batches(&schema, &batches.iter().map(|(b, _)| b).collect::<Vec<_>>(), &kept)?;
+        Ok(LogRecords { winners, places, data })
+    }
+
+    fn ordering_types(&self, schema: &Schema) -> Result<Vec<DataType>> {
+        let of = |name: &String| {
+            let field = schema.field_with_name(name).ok();
+            field
+                .map(|f| f.data_type().clone())
+                .ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
+        };
+        self.settings.ordering.iter().map(of).collect()
+    }
+}
+
+/// What the log files of a slice come down to.
+struct LogRecords {
+    winners: Winners,
+    /// Row in `data` of each winner that is no delete.
+    places: Vec<Option<usize>>,
+    data: RecordBatch,
+}
+
+/// A base file being merged with the records of its logs.
+struct Merged<B> {
+    settings: MergeSettings,
+    wanted: SchemaRef,
+    records: LogRecords,
+    /// Records that met a row of the base file.
+    used: Vec<bool>,
+    base: B,
+}
+
+impl<B: Iterator<Item = Result<RecordBatch>>> Merged<B> {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(batch) = self.base.next() {
+            let merged = self.merge(&batch?)?;
+            if merged.num_rows() > 0 {
+                return Ok(Some(merged));
+            }
+        }
+        // What is new comes once, behind all others.
+        let new: Vec<(usize, usize)> = self
+            .used
+            .iter_mut()
+            .zip(&self.records.places)
+            .filter_map(|(used, place)| (!std::mem::replace(used, true)).then_some((0, (*place)?)))
+            .collect();
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let data = self.wanted_of(&self.records.data);
+        interleave_batches(&self.wanted, &[&data?], &new).map(Some)
+    }
+
+    fn merge(&mut self, base: &RecordBatch) -> Result<RecordBatch> {
+        let winners = &self.records.winners;
+        let keys = self.settings.keys(base)?;
+        let mut met: Vec<(usize, usize)> = Vec::new();
+        for row in 0..keys.len() {
+            if let Some(record) = winners.find(keys.value(row)) {
+                met.push((row, record));
+            }
+        }
+        let base_data = self.wanted_of(base)?;
+        if met.is_empty() {
+            return Ok(base_data);
+        }
+        let ordering = self.settings.ordering(base)?;
+        let old = Side { ordering: &ordering, deleted: None };
+        let new = Side { ordering: &winners.ordering, deleted: Some(&winners.deleted) };
+        let judge = Judge::new(self.settings.mode, Step::Final, old, new)?;
+        let mut picks: Vec<(usize, usize)> = Vec::with_capacity(base.num_rows());
+        let mut next = 0;
+        for (row, record) in met {
+            picks.extend((next..row).map(|r| (0, r)));
+            next = row + 1;
+            if let Some(used) = self.used.get_mut(record) {
+                *used = true;
+            }
+            if !judge.new_wins(row, record) {
+                picks.push((0, row));
+            } else if let Some(place) = self.records.places.get(record).copied().flatten() {
+                picks.push((1, place));
+            }
+        }
+        picks.extend((next..base.num_rows()).map(|r| (0, r)));
+        let new_data = self.wanted_of(&self.records.data)?;
+        interleave_batches(&self.wanted, &[&base_data, &new_data], &picks)
+    }
+
+    /// The wanted columns of a batch, which come first in it.
+    fn wanted_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        Ok(batch.project(&(0..self.wanted.fields().len()).collect::<Vec<_>>())?)
+    }
+}
+
+/// Rows of several batches, each named by batch and row, as one.
+fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[(usize, usize)]) -> Result<RecordBatch> {
+    let column = |(at, field): (usize, &Arc<Field>)| -> Result<ArrayRef> {
+        if rows.is_empty() {
+            return Ok(new_empty_array(field.data_type()));
+        }
+        let parts: Vec<&dyn Array> = batches.iter().filter_map(|b| b.columns().get(at)).map(AsRef::as_ref).collect();
+        Ok(interleave(&parts, rows)?)
+    };
+    let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
