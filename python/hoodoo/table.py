@@ -136,7 +136,7 @@ class Table:
             partition_by: Columns by which the table is cut into folders. (`hoodie.table.partition.fields`)
             ordering: Columns that tell which of two rows of a key is newer; with them, records are merged by event
                 time. (`hoodie.table.ordering.fields`)
-            table_type: `COPY_ON_WRITE`. (`hoodie.table.type`)
+            table_type: `COPY_ON_WRITE`, the default, or `MERGE_ON_READ`. (`hoodie.table.type`)
             options: More of Hudi's options.
             storage_options: See `Table`.
 

@@ -32,7 +32,7 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
             .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
     }
     if config.table_type() == TableType::MergeOnRead {
-        return Err(Error::unsupported("writing to MERGE_ON_READ tables is not supported").with("table", uri));
+        check_log_blocks(table)?;
     }
     if config.get("hoodie.table.cdc.enabled").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
         return Err(
@@ -50,6 +50,17 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
             .remedy("Finish the restore with Hudi first"));
     }
     Ok(())
+}
+
+/// Blocks of log files are written in Avro's form only.
+fn check_log_blocks(table: &HudiTable) -> Result<()> {
+    match table.options().get("hoodie.logfile.data.block.format") {
+        None => Ok(()),
+        Some(format) if format.eq_ignore_ascii_case("avro") => Ok(()),
+        Some(format) => Err(Error::unsupported(format!("writing log blocks in the format '{format}'"))
+            .with("table", table.storage().uri())
+            .remedy("Leave hoodie.logfile.data.block.format at avro")),
+    }
 }
 
 /// A metadata table that is not kept up to date loses rows for its readers, silently and for good.

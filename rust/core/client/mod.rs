@@ -16,7 +16,7 @@ use crate::services::archive::archive;
 use crate::services::clean::clean;
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
-use crate::table::{HudiTable, Options, TableConfig, TableSpec};
+use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
 use crate::timeline::{META_FOLDER, SystemClock};
 use crate::write::task::{DistributedWrite, TaskReport};
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
@@ -95,6 +95,11 @@ pub fn begin_distributed(
     buckets: u32,
 ) -> Result<DistributedWrite> {
     let table = ready_to_write(table)?;
+    if table.config().table_type() == TableType::MergeOnRead {
+        return Err(Error::unsupported("writing merge-on-read tables from Spark's tasks")
+            .with("table", table.storage().uri())
+            .remedy("Collect the rows, and write them with hoodoo.write or Table.upsert"));
+    }
     DistributedWrite::begin(&table, operation, given, buckets)
 }
 

@@ -80,6 +80,11 @@ pub struct LogFile {
 }
 
 impl LogFile {
+    /// The name of a log file.
+    pub fn file_name(file_id: &str, instant: &str, version: u32, write_token: &str) -> String {
+        format!(".{file_id}_{instant}.log.{version}_{write_token}")
+    }
+
     /// Recognises a log file in a listing. Change-data-capture logs are not part of a slice.
     pub fn parse(file: &FileMeta) -> Option<Self> {
         let rest = file.name().strip_prefix('.')?;

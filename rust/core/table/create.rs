@@ -63,9 +63,9 @@ impl TableSpec<'_> {
                 .remedy("Use version 9, or 8 with hoodie.write.table.version=8"));
         }
         let table_type = get("hoodie.table.type").unwrap_or_else(|| "COPY_ON_WRITE".into()).to_ascii_uppercase();
-        if table_type != "COPY_ON_WRITE" {
-            return Err(Error::unsupported(format!("writing tables of type {table_type} is not supported"))
-                .remedy("Use COPY_ON_WRITE"));
+        if !matches!(table_type.as_str(), "COPY_ON_WRITE" | "MERGE_ON_READ") {
+            return Err(Error::invalid_option(format!("'{table_type}' is no table type"))
+                .remedy("Use COPY_ON_WRITE or MERGE_ON_READ"));
         }
         let schema = SchemaChange::default().apply(None, self.schema)?;
         let keys = KeyGenConfig::from_properties(&get, version)?;

@@ -110,6 +110,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.archive.automatic", &[]),
     yes("hoodie.archive.beyond.savepoint", &[]),
     yes("hoodie.read.timeline.holes.resolution.policy", &[]),
+    yes("hoodie.logfile.data.block.format", &[]),
+    yes("hoodie.logfile.data.block.max.size", &[]),
     yes("hoodie.keep.min.commits", &["archive.min_commits"]),
     yes("hoodie.keep.max.commits", &["archive.max_commits"]),
     yes("hoodie.timeline.compaction.batch.size", &[]),

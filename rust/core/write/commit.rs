@@ -11,7 +11,7 @@ use crate::format::avro::metadata::{
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant};
 use crate::storage::Storage;
-use crate::table::{HudiTable, TableConfig};
+use crate::table::{HudiTable, TableConfig, TableType};
 use crate::timeline::{TimeZone, TimelineWriter, format_instant};
 
 /// What a write did.
@@ -41,7 +41,11 @@ impl PendingCommit {
     /// Takes an instant and puts it on the timeline.
     pub fn request(table: &HudiTable, operation: Operation) -> Result<Self> {
         let timeline = table.timeline_writer()?;
-        let action = if operation.replaces() { Action::ReplaceCommit } else { Action::Commit };
+        let action = match table.config().table_type() {
+            _ if operation.replaces() => Action::ReplaceCommit,
+            TableType::CopyOnWrite => Action::Commit,
+            TableType::MergeOnRead => Action::DeltaCommit,
+        };
         let instant = timeline.request(action, |_| match operation {
             Operation::DeletePartition => encode(&RequestedReplaceMetadata {
                 operation_type: Some(operation.name().into()),

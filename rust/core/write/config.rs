@@ -135,6 +135,8 @@ pub struct WriteConfig {
     pub sort: SortMode,
     /// How base files are written.
     pub base_file: BaseFileOptions,
+    /// Bytes at which a block of a log file ends.
+    pub log_block_bytes: usize,
 }
 
 impl WriteConfig {
@@ -168,6 +170,7 @@ impl WriteConfig {
             record_size_threshold: options.number("hoodie.record.size.estimation.threshold", 1.0f64)?,
             sort: sort_mode(options)?,
             base_file: base_file_options(options)?,
+            log_block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
         })
     }
 }

@@ -97,6 +97,11 @@ impl WriteContext {
     /// Publishes a base file, unless the write was given up meanwhile. Returns its size.
     pub fn finish_file(&self, path: &str, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
         let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
+        Ok((stats.rows, self.publish(path, sink)?))
+    }
+
+    /// Publishes a file that is written, unless the write was given up meanwhile. Returns its size.
+    pub fn publish(&self, path: &str, sink: FileWriter) -> Result<u64> {
         // A task that outlived its write must not leave a file behind: the markers go when the write is over.
         if !self.storage.has_files(&marker_folder(&self.instant))? {
             return Err(self.is_over(path));
@@ -109,7 +114,7 @@ impl WriteContext {
             delete_markers(&self.storage, &self.instant)?;
             return Err(self.is_over(path));
         }
-        Ok((stats.rows, bytes))
+        Ok(bytes)
     }
 
     /// Whether the write is still on the timeline; true where nobody watches.

@@ -5,11 +5,12 @@
 //! | rows to keys, partitions, ordering values | `incoming.rs` | none |
 //! | one record for each key; where it is now | `tagging.rs` | reads |
 //! | which file group each row goes to | `assignment.rs` | none |
-//! | one file group merged or made | `merge_file.rs`, `create_file.rs` | writes data files |
+//! | one file group merged, made or appended to | `merge_file.rs`, `create_file.rs`, `append_log.rs` | writes data files |
 //! | the instant, from requested to completed | `commit.rs` | writes the timeline |
 //!
 //! `operation.rs` puts them together for one process; on Spark the middle steps run in tasks.
 
+mod append_log;
 mod assignment;
 mod commit;
 mod config;
@@ -27,6 +28,7 @@ mod stream_merge;
 mod tagging;
 pub mod task;
 
+pub use append_log::{AppendRows, append_log};
 pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size, room_in_small_files};
 pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};

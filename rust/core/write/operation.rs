@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
+use super::append_log::{AppendRows, append_log};
 use super::assignment::{SmallFile, assign_inserts, average_record_size};
 use super::commit::{CommitOutcome, PendingCommit};
 use super::config::{Operation, WriteConfig};
@@ -23,7 +24,7 @@ use crate::merge::{RowRef, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableView};
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView};
 
 /// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;
@@ -159,7 +160,9 @@ impl Write<'_> {
             }
             let path = incoming.partition(partition);
             let slices = self.view.latest_slices(path)?;
-            let free = slices.into_iter().filter(|s| s.base.is_some() && !busy.contains(&group_of(s)));
+            // A slice with log files takes no inserts: they would have to go to its base file.
+            let takes = |s: &FileSlice| s.base.is_some() && s.logs.is_empty() && !busy.contains(&group_of(s));
+            let free = slices.into_iter().filter(takes);
             let free: Vec<FileSlice> = free.collect();
             self.fill(partition, rows, free, record_size, &mut merges, &mut units);
         }
@@ -181,9 +184,20 @@ impl Write<'_> {
             virtual_keys: (!self.table.config().populates_meta_fields()).then(|| self.keys.clone()),
             threads: self.table.threads()?,
         };
-        tag(incoming, &tagging, &|partition| match partition {
-            Some(partition) => self.view.latest_slices(partition),
-            None => self.view.all_latest_slices(),
+        tag(incoming, &tagging, &|partition| {
+            let slices = match partition {
+                Some(partition) => self.view.latest_slices(partition),
+                None => self.view.all_latest_slices(),
+            }?;
+            match slices.iter().find(|s| s.base.is_none()) {
+                // Its keys are in log files, where these indexes do not look: rows would be doubled.
+                Some(slice) => Err(Error::unsupported("looking for record keys in a file group without base file")
+                    .with("table", self.table.storage().uri())
+                    .with("partition", &slice.partition)
+                    .with("file group", &slice.file_id)
+                    .remedy("Compact the table with the engine that wrote it, then write again")),
+                None => Ok(slices),
+            }
         })
     }
 
@@ -293,9 +307,15 @@ impl Write<'_> {
     fn execute(&self, incoming: &Incoming, context: &mut WriteContext, units: Units) -> Result<Vec<WriteStat>> {
         enum Unit {
             Merge(Box<FileUpdates>, Vec<RowRef>),
+            Append(Box<FileUpdates>),
             Create(u32, Vec<RowRef>),
         }
-        let merges = units.merges.into_iter().map(|(update, inserts)| Unit::Merge(Box::new(update), inserts));
+        let appends = self.table.config().table_type() == TableType::MergeOnRead;
+        let merge = |(update, inserts): (FileUpdates, Vec<RowRef>)| match inserts.is_empty() && appends {
+            true => Unit::Append(Box::new(update)),
+            false => Unit::Merge(Box::new(update), inserts),
+        };
+        let merges = units.merges.into_iter().map(merge);
         let creates = units.creates.into_iter().map(|(partition, rows)| Unit::Create(partition, rows));
         let all: Vec<(usize, Unit)> = merges.chain(creates).enumerate().collect();
         let threads = self.table.threads()?;
@@ -312,6 +332,11 @@ impl Write<'_> {
                         delete_by_key: self.operation == Operation::Delete,
                     };
                     merge_file(context, &update.slice, &rows, task, &token).map(|stat| vec![stat])
+                }
+                Unit::Append(update) => {
+                    let delete_by_key = self.operation == Operation::Delete;
+                    let rows = AppendRows { incoming, updates: &update.rows, delete_by_key };
+                    append_log(context, &update.slice, &rows, task, &token).map(|stat| vec![stat])
                 }
                 Unit::Create(partition, rows) => {
                     create_files(context, incoming.partition(partition), incoming, &rows, task, &token)

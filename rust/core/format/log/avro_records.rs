@@ -9,9 +9,6 @@
 use super::block::{Block, HeaderKey};
 use crate::error::{Error, Result};
 
-/// The latest version of the content.
-const LATEST_VERSION: u32 = 3;
-
 /// The records of a block as bytes, one by one; ends behind the first error.
 #[derive(Debug, Clone)]
 pub struct AvroRecords<'a> {
@@ -20,6 +17,9 @@ pub struct AvroRecords<'a> {
 }
 
 impl<'a> AvroRecords<'a> {
+    /// The latest version of the content.
+    pub(super) const LATEST_VERSION: u32 = 3;
+
     /// Opens the content of a data block.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl<'a> AvroRecords<'a> {
     pub fn new(content: &'a [u8]) -> Result<Self> {
         let mut rest = content;
         let version = take_number(&mut rest)?;
-        if version > LATEST_VERSION {
+        if version > Self::LATEST_VERSION {
             return Err(Error::unsupported("the version of a log block's content").with("version", version));
         }
         let count = take_number(&mut rest)? as usize;

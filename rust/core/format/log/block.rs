@@ -35,6 +35,11 @@ impl BlockKind {
             _ => return None,
         })
     }
+
+    /// The number of this kind in a file.
+    pub fn number(self) -> Option<u32> {
+        (0..=6).find(|number| i32::try_from(*number).ok().and_then(Self::from_number) == Some(self))
+    }
 }
 
 /// What an entry of a header says.
@@ -76,6 +81,14 @@ impl HeaderKey {
             7 => Self::IsPartial,
             8 => Self::BaseFileInstantTimeOfRecordPositions,
             other => Self::Other(other),
+        }
+    }
+
+    /// The number of this key in a file.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Other(number) => number,
+            known => (0..=8).find(|number| Self::from_number(*number) == known).unwrap_or_default(),
         }
     }
 }

@@ -26,6 +26,7 @@ mod block;
 mod blocks;
 mod deletes;
 mod file;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use deletes::{Deletes, OrderingValue};
 pub use file::LogFile;
+pub use write::{AvroContent, write_block};
 
 /// What every block begins with.
 pub const MAGIC: &[u8; 6] = b"#HUDI#";
