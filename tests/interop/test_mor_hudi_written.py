@@ -50,9 +50,17 @@ def _turn(random: random.Random, turn: int) -> tuple[str, list[Row]]:
     return operation, [row(n, random.randint(0, 9), f"turn {turn}.{n}") for n in numbers]
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
-@pytest.mark.parametrize("version", [9, 8, 6])
-@pytest.mark.parametrize("blocks", ["avro", "parquet"])
+_EVENT, _COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
+_QUICK = {(_EVENT, 9, "avro"), (_COMMIT, 9, "parquet"), (_EVENT, 6, "avro"), (_COMMIT, 8, "avro")}
+_HISTORIES = [
+    pytest.param(mode, version, blocks, marks=[] if (mode, version, blocks) in _QUICK else pytest.mark.slow)
+    for mode in (_EVENT, _COMMIT)
+    for version in (9, 8, 6)
+    for blocks in ("avro", "parquet")
+]
+
+
+@pytest.mark.parametrize(("mode", "version", "blocks"), _HISTORIES)
 def test_random_histories(hudi: Hudi, tmp_path: Path, mode: str, version: int, blocks: str) -> None:
     """Upserts and deletes in any order of their ordering values, compared after every commit."""
     uri = str(tmp_path / "table")
@@ -70,6 +78,7 @@ def _slices(uri: str) -> list[dict[str, object]]:
     return [{"base": s.base_file, "logs": list(s.log_files)} for s in hoodoo.Table(uri).file_slices()]
 
 
+@pytest.mark.slow  # the layouts that hoodoo writes are read in test_mor_turns
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     uri = str(tmp_path / "table")

@@ -48,9 +48,17 @@ class Writers:
         return hoodoo.write(rows, self.uri, operation=operation, options=self.options)
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
-@pytest.mark.parametrize("version", [9, 8])
-@pytest.mark.parametrize("small_files", [True, False])
+_EVENT, _COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
+_QUICK = {(_EVENT, 9, True), (_COMMIT, 9, False), (_EVENT, 8, False)}
+_TURNS = [
+    pytest.param(mode, version, small_files, marks=[] if (mode, version, small_files) in _QUICK else pytest.mark.slow)
+    for mode in (_EVENT, _COMMIT)
+    for version in (9, 8)
+    for small_files in (True, False)
+]
+
+
+@pytest.mark.parametrize(("mode", "version", "small_files"), _TURNS)
 def test_turns(hudi: Hudi, tmp_path: Path, mode: str, version: int, small_files: bool) -> None:
     """Every operation by either, in any order, with a compaction by Hudi now and then."""
     options = {**_options(version=version, mode=mode), **({} if small_files else _NO_SMALL_FILES)}

@@ -12,16 +12,20 @@ use hoodoo::{ErrorKind, Result};
 use object_store::memory::InMemory;
 
 use crate::failing_store::{FAILURES, FailingStore, Failure};
-use crate::small_table::{Row, Ticking, create, delete_partition, open, read, storage, write};
+use crate::small_table::{Row, Ticking, create, create_with, delete_partition, open, read, storage, write};
 
 const FIRST: [Row; 4] = [("a", 1, "p0", "1"), ("b", 1, "p0", "1"), ("c", 1, "p1", "1"), ("d", 1, "p1", "1")];
 const MORE: [Row; 2] = [("a", 2, "p0", "2"), ("c", 2, "p1", "2")];
 const NEXT: [Row; 2] = [("next", 9, "p1", "9"), ("d", 9, "p1", "9")];
 
+const COPY_ON_WRITE: &str = "COPY_ON_WRITE";
+const MERGE_ON_READ: &str = "MERGE_ON_READ";
+
 /// A table with three commits, in a store of its own.
-fn table_of_three_commits(clock: &Arc<Ticking>) -> InMemory {
+fn table_of_three_commits(clock: &Arc<Ticking>, table_type: &str) -> InMemory {
     let shared = Arc::new(InMemory::new());
-    let table = create(storage(shared.clone(), "base"), clock.clone()).unwrap();
+    let more = [("hoodie.table.type".to_owned(), table_type.to_owned())];
+    let table = create_with(storage(shared.clone(), "base"), clock.clone(), &more).unwrap();
     write(&table, Operation::BulkInsert, &FIRST).unwrap();
     write(&table, Operation::Upsert, &MORE).unwrap();
     write(&table, Operation::Upsert, &MORE).unwrap();
@@ -29,8 +33,14 @@ fn table_of_three_commits(clock: &Arc<Ticking>) -> InMemory {
 }
 
 fn after_a_crash(name: &str, act: impl Fn(&HudiTable) -> Result<()>) {
+    for table_type in [COPY_ON_WRITE, MERGE_ON_READ] {
+        after_a_crash_in(table_type, &format!("{name} {table_type}"), &act);
+    }
+}
+
+fn after_a_crash_in(table_type: &str, name: &str, act: &impl Fn(&HudiTable) -> Result<()>) {
     let clock = Ticking::shared();
-    let base = table_of_three_commits(&clock);
+    let base = table_of_three_commits(&clock, table_type);
     let before = read(&open(storage(Arc::new(base.fork()), "before"), clock.clone()).unwrap());
     let whole = Arc::new(base.fork());
     let counting = FailingStore::new(whole.clone(), usize::MAX, Failure::Error);
@@ -113,8 +123,13 @@ fn delete_of_a_partition() {
 /// The crash of a writer that was cleaning up after a crash.
 #[test]
 fn rollback() {
+    rollback_in(COPY_ON_WRITE);
+    rollback_in(MERGE_ON_READ);
+}
+
+fn rollback_in(table_type: &str) {
     let clock = Ticking::shared();
-    let base = table_of_three_commits(&clock);
+    let base = table_of_three_commits(&clock, table_type);
     let upsert = |storage: Storage, clock: Arc<dyn Clock>| {
         write(&open(storage, clock)?, Operation::Upsert, &[("a", 5, "p0", "3"), ("e", 1, "new", "3")])
     };
@@ -141,7 +156,7 @@ fn rollback() {
         for call in 0..counting.calls() {
             let store = Arc::new(dirty.fork());
             let failing = FailingStore::new(store.clone(), call, failure);
-            let uri = format!("rollback-{failure:?}-{call}");
+            let uri = format!("rollback-{table_type}-{failure:?}-{call}");
             let outcome = upsert(storage(Arc::new(failing), &uri), clock.clone());
             let table = open(storage(store, &uri), clock.clone()).unwrap();
             let rows = read(&table);
