@@ -344,6 +344,52 @@ class Table:
             partitions = [partitions]
         return Commit.from_native(self._native.write("delete_partition", None, list(partitions)))
 
+    def schedule_compaction(self) -> str | None:
+        """Plans a compaction of all file groups that have log files, without carrying it out.
+
+        Writers go on meanwhile: what they append belongs to the file slices that the compaction makes. The plan is
+        Hudi's: `compact` carries it out, or Hudi.
+
+        Returns:
+            The requested time of the plan; None when there is nothing to compact that other plans do not take already.
+
+        Raises:
+            UnsupportedError: The table is copy-on-write.
+        """
+        return self._native.schedule_compaction()
+
+    def compact(self, instant: str | None = None) -> Commit | None:
+        """Merges the log files of a merge-on-read table into new base files.
+
+        Carries out what is planned, whoever planned it; when nothing is, everything that has log files is compacted
+        now, whatever `hoodie.compact.inline.*` says. A try that died is taken back first. Writes compact by themselves
+        after five delta commits, as those of Hudi's Spark writer do (`hoodie.compact.inline`).
+
+        Args:
+            instant: Only the plan with this requested time.
+
+        Returns:
+            The newest compaction that was carried out; None when there was nothing to compact.
+
+        Raises:
+            InvalidOptionError: There is no such plan.
+            UnsupportedError: The table is copy-on-write.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-compact/t", pa.schema({"id": pa.int64(), "n": pa.int64()}),
+            ...                         name="t", record_key="id", table_type="MERGE_ON_READ")
+            >>> commits = t.insert({"id": [1], "n": [1]}), t.upsert({"id": [1], "n": [2]})
+            >>> [len(s.log_files) for s in t.file_slices()]
+            [1]
+            >>> t.compact().operation
+            'COMPACT'
+            >>> [len(s.log_files) for s in t.file_slices()]
+            [0]
+        """
+        done = self._native.compact(instant)
+        return None if done is None else Commit.from_native(done)
+
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Moves old completed actions from the active timeline to the history, as Hudi's archiver does.
 

@@ -190,3 +190,32 @@ fn creation() {
         }
     }
 }
+
+/// A compaction changes no rows: whenever it dies, and whatever it leaves is finished by the next write.
+#[test]
+fn compaction() {
+    let clock = Ticking::shared();
+    let base = table_of_three_commits(&clock, MERGE_ON_READ);
+    let compact = |storage: Storage| hoodoo::client::compact(&open(storage, clock.clone())?, None);
+    let rows = read(&open(storage(Arc::new(base.fork()), "before"), clock.clone()).unwrap());
+    let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
+    let done = compact(storage(Arc::new(counting.clone()), "whole")).unwrap().unwrap();
+    assert_eq!(done.stats.len(), 2);
+    let (calls, mut left_behind) = (counting.calls(), 0);
+    for failure in FAILURES {
+        for call in 0..calls {
+            let context = format!("compaction, {failure:?} at call {call} of {calls}");
+            let store = Arc::new(base.fork());
+            let failing = FailingStore::new(store.clone(), call, failure);
+            let uri = format!("compaction-{failure:?}-{call}");
+            let outcome = compact(storage(Arc::new(failing), &uri));
+            let table = open(storage(store.clone(), &uri), clock.clone()).unwrap();
+            assert_eq!(read(&table), rows, "{context}");
+            let waits = table.timeline().unwrap().pending().count();
+            assert!(outcome.is_err() || waits == 0, "{context}: was reported done");
+            left_behind += usize::from(waits > 0);
+            the_next_write_cleans_up(&table, rows.clone(), &context);
+        }
+    }
+    assert!(left_behind > 0);
+}

@@ -224,6 +224,18 @@ impl NativeTable {
         Ok((snapshot.version, snapshot.files.into_iter().map(|f| (f.name, f.size, f.min, f.max, f.level)).collect()))
     }
 
+    /// Plans a compaction; its requested time, or nothing when there is nothing to compact.
+    fn schedule_compaction(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        py.detach(|| client::schedule_compaction(&self.table)).map_err(to_py)
+    }
+
+    /// Carries out planned compactions; nothing when there is nothing to compact.
+    #[pyo3(signature = (instant=None))]
+    fn compact<'py>(&self, py: Python<'py>, instant: Option<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let outcome = py.detach(|| client::compact(&self.table, instant.as_deref())).map_err(to_py)?;
+        outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+    }
+
     /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
     /// (writes, keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]

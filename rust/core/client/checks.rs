@@ -5,6 +5,7 @@ use crate::format::instant::Action;
 use crate::merge::MergeMode;
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
+use crate::services::compaction::CompactionOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{parse_mode, payload_mode};
 use crate::table::{HudiTable, TableType};
@@ -101,6 +102,9 @@ fn check_services(table: &HudiTable) -> Result<()> {
     }
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
         ArchiveOptions::from_options(options)?;
+    }
+    if table.config().table_type() == TableType::MergeOnRead {
+        CompactionOptions::from_options(options)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use arrow::datatypes::Schema;
 use crate::error::{Error, ErrorKind, Result};
 use crate::services::archive::archive;
 use crate::services::clean::clean;
+use crate::services::compaction::{self, CompactionOptions};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
@@ -119,8 +120,71 @@ pub fn abort_distributed(table: &HudiTable) -> Result<()> {
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
 }
 
+/// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
+pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
+    compaction::schedule(&ready_to_write(table)?)
+}
+
+/// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
+/// one that is planned now. `None` when there is nothing to compact.
+pub fn compact(table: &HudiTable, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
+    let table = ready_to_write(table)?;
+    let mut planned = match instant {
+        Some(instant) => vec![instant.to_owned()],
+        None => compaction::pending(&table)?,
+    };
+    if planned.is_empty() {
+        planned.extend(compaction::schedule(&table)?);
+    }
+    let mut last = None;
+    for instant in &planned {
+        last = compaction::run(&table, instant, &drop_metadata_table)?.or(last);
+    }
+    if last.is_some() {
+        clean_and_archive(&table)?;
+    }
+    Ok(last.map(|done| CommitOutcome {
+        instant: done.instant,
+        completed: done.completed,
+        operation: "COMPACT",
+        stats: done.stats,
+        replaced: BTreeMap::new(),
+    }))
+}
+
+/// After a write to a merge-on-read table: plans that wait, and one that is due.
+fn compact_inline(table: &HudiTable) -> Result<()> {
+    let options = CompactionOptions::from_options(table.options())?;
+    if !options.inline && !options.schedule_inline {
+        return Ok(());
+    }
+    if options.inline {
+        for instant in compaction::pending(table)? {
+            compaction::run(table, &instant, &drop_metadata_table)?;
+        }
+    }
+    if !compaction::pending(table)?.is_empty() || !compaction::due(table)? {
+        return Ok(());
+    }
+    let planned = compaction::schedule(table)?;
+    if let (true, Some(instant)) = (options.inline, planned) {
+        compaction::run(table, &instant, &drop_metadata_table)?;
+    }
+    Ok(())
+}
+
 /// Inline services after a commit.
 pub fn after_commit(table: &HudiTable) -> Result<()> {
+    if !table.options().flag("hoodie.table.services.enabled", true)? {
+        return Ok(());
+    }
+    if table.config().table_type() == TableType::MergeOnRead {
+        settle(table, "compaction", compact_inline(table))?;
+    }
+    clean_and_archive(table)
+}
+
+fn clean_and_archive(table: &HudiTable) -> Result<()> {
     let options = table.options();
     if !options.flag("hoodie.table.services.enabled", true)? {
         return Ok(());

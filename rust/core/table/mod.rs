@@ -4,6 +4,7 @@ mod changes;
 pub mod commit_metadata;
 mod config;
 mod create;
+mod file_options;
 pub mod keygen;
 mod lookup;
 pub mod merge_config;
@@ -28,6 +29,7 @@ use crate::timeline::{
 
 pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
+pub use file_options::base_file_options;
 pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use options::Options;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};

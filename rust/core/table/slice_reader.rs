@@ -157,41 +157,24 @@ impl SliceReader {
     ///
     /// # Errors
     /// `Corrupt`, `Schema`, `Unsupported`, `Storage`; while streaming too.
-    pub fn read(
-        &self,
-        slice: &FileSlice,
-        wanted: &SchemaRef,
-    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    pub fn read(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<SliceRows> {
         let columns = self.settings.columns(wanted, &self.table);
         let records = self.log_records(slice, &columns)?;
-        let base = match &slice.base {
+        let base: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
             Some(base) => {
                 let uri = self.storage.uri().to_owned();
                 let path = base.path.clone();
                 let named = move |e: Error| e.with("table", &uri).with("file", &path);
                 let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
                 let scan = reader.scan(&ScanOptions::new(columns.clone()).with_batch_size(BATCH_ROWS));
-                Some(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
+                Box::new(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
             }
-            None => None,
+            None => Box::new(std::iter::empty()),
         };
         let used = vec![false; records.winners.len()];
-        let mut merged = Merged {
-            settings: self.settings.clone(),
-            wanted: wanted.clone(),
-            records,
-            used,
-            base: base.into_iter().flatten(),
-        };
-        let mut ended = false;
-        Ok(std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
-            let next = merged.next().transpose();
-            ended = !matches!(next, Some(Ok(_)));
-            next
-        }))
+        let counts = records.counts;
+        let settings = self.settings.clone();
+        Ok(SliceRows { settings, wanted: wanted.clone(), records, used, base, counts, ended: false })
     }
 
     /// What the log files of a slice come down to.
@@ -208,12 +191,14 @@ impl SliceReader {
         let schema: SchemaRef = Arc::new(Schema::new(columns.fields().iter().map(nullable).collect::<Vec<_>>()));
         let mut batches: Vec<(RecordBatch, StringArray)> = Vec::new();
         let mut rest: Vec<(OrderingValues, Option<BooleanArray>, bool)> = Vec::new();
+        let mut counts = MergeCounts { log_blocks: scan.blocks() as u64, ..MergeCounts::default() };
         for block in 0..scan.blocks() {
             for batch in scan.read(block, &schema)? {
                 match batch {
                     LogBatch::Records(batch) => {
                         rest.push((self.settings.ordering(&batch)?, self.settings.deleted(&batch)?, false));
                         let keys = self.settings.keys(&batch)?;
+                        counts.log_records += keys.len() as u64;
                         batches.push((batch, keys));
                     }
                     LogBatch::Deletes(deletes) => {
@@ -250,7 +235,7 @@ impl SliceReader {
             }
         }
         let data = interleave_batches(&schema, &batches.iter().map(|(b, _)| b).collect::<Vec<_>>(), &kept)?;
-        Ok(LogRecords { winners, places, data })
+        Ok(LogRecords { winners, places, data, counts })
     }
 
     fn ordering_types(&self, schema: &Schema) -> Result<Vec<DataType>> {
@@ -270,20 +255,56 @@ struct LogRecords {
     /// Row in `data` of each winner that is no delete.
     places: Vec<Option<usize>>,
     data: RecordBatch,
+    counts: MergeCounts,
 }
 
-/// A base file being merged with the records of its logs.
-struct Merged<B> {
+/// What merging met, and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MergeCounts {
+    /// Blocks of log files.
+    pub log_blocks: u64,
+    /// Records in them, deletes not counted.
+    pub log_records: u64,
+    /// Rows of the base file in whose place another came.
+    pub updated: u64,
+    /// Rows of the base file that went.
+    pub deleted: u64,
+    /// Rows that the base file did not have.
+    pub inserted: u64,
+}
+
+/// The rows of a slice, as they are merged.
+pub struct SliceRows {
     settings: MergeSettings,
     wanted: SchemaRef,
     records: LogRecords,
     /// Records that met a row of the base file.
     used: Vec<bool>,
-    base: B,
+    base: Box<dyn Iterator<Item = Result<RecordBatch>>>,
+    counts: MergeCounts,
+    ended: bool,
 }
 
-impl<B: Iterator<Item = Result<RecordBatch>>> Merged<B> {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
+impl Iterator for SliceRows {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl SliceRows {
+    /// What was merged so far.
+    pub fn counts(&self) -> MergeCounts {
+        self.counts
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.base.next() {
             let merged = self.merge(&batch?)?;
             if merged.num_rows() > 0 {
@@ -300,6 +321,7 @@ impl<B: Iterator<Item = Result<RecordBatch>>> Merged<B> {
         if new.is_empty() {
             return Ok(None);
         }
+        self.counts.inserted += new.len() as u64;
         let data = self.wanted_of(&self.records.data);
         interleave_batches(&self.wanted, &[&data?], &new).map(Some)
     }
@@ -333,6 +355,9 @@ impl<B: Iterator<Item = Result<RecordBatch>>> Merged<B> {
                 picks.push((0, row));
             } else if let Some(place) = self.records.places.get(record).copied().flatten() {
                 picks.push((1, place));
+                self.counts.updated += 1;
+            } else {
+                self.counts.deleted += 1;
             }
         }
         picks.extend((next..base.num_rows()).map(|r| (0, r)));

@@ -1,9 +1,8 @@
 //! The options of a write, typed.
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, DictionaryUse, parse_codec};
-use crate::format::bloom::{BloomFilterType, BloomOptions, BloomSizing};
-use crate::table::Options;
+use crate::file_group::base::BaseFileOptions;
+use crate::table::{Options, base_file_options};
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,48 +185,4 @@ fn sort_mode(options: &Options) -> Result<SortMode> {
             "Use NONE, GLOBAL_SORT, PARTITION_SORT, PARTITION_PATH_REPARTITION or PARTITION_PATH_REPARTITION_AND_SORT",
         )),
     }
-}
-
-fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
-    let mut base = BaseFileOptions::default();
-    if let Some(codec) = options.get("hoodie.parquet.compression.codec") {
-        base.codec = parse_codec(codec)?;
-    }
-    if options.get("hoodie.parquet.block.size").is_some() {
-        base.row_group_bytes = options.number("hoodie.parquet.block.size", base.row_group_bytes)?.max(1);
-    }
-    base.page_bytes = options.number("hoodie.parquet.page.size", base.page_bytes)?.max(1);
-    if let Some(dictionary) = options.get("hoodie.parquet.dictionary.enabled") {
-        base.dictionary = match dictionary.eq_ignore_ascii_case("false") {
-            true => DictionaryUse::Never,
-            false => DictionaryUse::Auto,
-        };
-    }
-    base.bloom = match options.flag("hoodie.parquet.bloom.filter.enabled", true)? {
-        true => Some(bloom_options(options)?),
-        false => None,
-    };
-    Ok(base)
-}
-
-fn bloom_options(options: &Options) -> Result<BloomOptions> {
-    // Hudi's rate of 1e-9 would make the filter a fifth of a file of narrow rows. At one in a million a batch of a
-    // hundred thousand keys still opens one file in ten for nothing.
-    let mut bloom = BloomOptions { fpp: 1e-6, ..BloomOptions::default() };
-    if let Some(kind) = options.get("hoodie.bloom.index.filter.type") {
-        bloom.filter_type = BloomFilterType::parse(kind)?;
-    }
-    bloom.fpp = options.number("hoodie.index.bloom.fpp", bloom.fpp)?;
-    if !(bloom.fpp > 0.0 && bloom.fpp < 1.0) {
-        return Err(Error::invalid_option("hoodie.index.bloom.fpp is not between 0 and 1"));
-    }
-    let sized = ["hoodie.index.bloom.num_entries", "hoodie.bloom.index.filter.dynamic.max.entries"];
-    if sized.iter().any(|key| options.get(key).is_some()) {
-        let [entries, most] = sized;
-        bloom.sizing = BloomSizing::Configured {
-            entries: options.number(entries, 60_000)?,
-            max_entries: options.number(most, 100_000)?,
-        };
-    }
-    Ok(bloom)
 }

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marker_folder};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
-use crate::format::avro::schema::{record_name, record_namespace, table_schema_to_avro};
 use crate::merge::{MergeMode, OrderingValues};
 use crate::storage::{FileWriter, Storage};
+use crate::table::HudiTable;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{HudiTable, with_meta_columns};
 
 /// One write, as its units see it.
 #[derive(Clone)]
@@ -51,19 +50,9 @@ impl WriteContext {
     /// The context of a write to a table whose columns become `data_schema`.
     pub fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
         let settings = table.config();
-        let dropped = if settings.drops_partition_columns() { settings.partition_fields() } else { Vec::new() };
-        let stored = data_schema.fields().iter().filter(|f| !dropped.contains(f.name())).cloned();
-        let stored = Schema::new(stored.collect::<Fields>());
-        let file_schema = with_meta_columns(&stored);
-        let avro_schema = table_schema_to_avro(&stored, settings.name(), true)?;
+        let (file_schema, base_file) = table.file_settings(&data_schema)?;
         let populate_meta = settings.populates_meta_fields();
-        let mut config = config;
-        config.base_file.avro_schema = Some(avro_schema);
-        config.base_file.message_name =
-            format!("{}.{}", record_namespace(settings.name()), record_name(settings.name()));
-        if !populate_meta {
-            config.base_file.bloom = None;
-        }
+        let config = WriteConfig { base_file, ..config };
         Ok(Self {
             storage: table.storage().clone(),
             instant: instant.to_owned(),

@@ -120,7 +120,7 @@ impl AvroContent {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::format::avro::schema::{avro_to_arrow_schema, table_schema_to_avro};
     use crate::format::log::{LogFile, avro_batches};

@@ -1,0 +1,11 @@
+//! Compaction: the base file and the log files of a slice become one base file.
+//!
+//! When one is due and what it takes is decided without storage (`plan`); the plan is Hudi's own record on the timeline,
+//! so that a plan of Hudi is carried out here (`execute`), and the other way round. Writers go on meanwhile: what they
+//! append belongs to the slice that the compaction makes.
+
+mod execute;
+mod plan;
+
+pub use execute::{Compacted, due, pending, run, schedule};
+pub use plan::{CompactionOptions, Strategy, Trigger, plan_compaction};
