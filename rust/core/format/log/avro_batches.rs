@@ -26,18 +26,12 @@ const SYNC: [u8; 16] = *b"hoodoo log block";
 /// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
     let (schema, projection) = prepare(schema, columns)?;
-    let mut records = AvroRecords::new(content)?;
-    let mut data = Vec::with_capacity(content.len());
-    let mut count = 0u64;
-    for record in &mut records {
-        data.extend_from_slice(record?);
-        count += 1;
-    }
+    let records = AvroRecords::new(content)?;
+    let count = records.records_left() as u64;
     if count == 0 {
         return Ok(Vec::new());
     }
-    let file = container(&schema, count, &data);
-    drop(data);
+    let file = container(&schema, records)?;
     let failed =
         |e: arrow::error::ArrowError| Error::corrupt("the records of a log block could not be decoded").caused_by(e);
     let reader = ReaderBuilder::new()
@@ -93,24 +87,32 @@ fn without_uuids(json: &mut Value, depth: usize) {
     }
 }
 
-fn container(schema: &str, count: u64, data: &[u8]) -> Vec<u8> {
-    let mut file = Vec::with_capacity(data.len() + schema.len() + 128);
+/// The records as a container file of one block.
+fn container(schema: &str, records: AvroRecords<'_>) -> Result<Vec<u8>> {
     let length = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let text = |file: &mut Vec<u8>, text: &str| {
-        write_long(length(text.len()), file);
-        file.extend_from_slice(text.as_bytes());
+    let count = records.records_left();
+    // All that is left but a length for each record. Hudi does not look at what may stand behind them.
+    let all = records.bytes_left().saturating_sub(4 * count);
+    let bytes = match records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()? {
+        used if used <= all => used,
+        _ => return Err(Error::corrupt("the records of a log block are larger than the block")),
     };
+    let mut file = Vec::with_capacity(bytes + schema.len() + 128);
     file.extend_from_slice(b"Obj\x01");
     write_long(1, &mut file);
-    text(&mut file, "avro.schema");
-    text(&mut file, schema);
+    for text in ["avro.schema", schema] {
+        write_long(length(text.len()), &mut file);
+        file.extend_from_slice(text.as_bytes());
+    }
     write_long(0, &mut file);
     file.extend_from_slice(&SYNC);
-    write_long(i64::try_from(count).unwrap_or(i64::MAX), &mut file);
-    write_long(length(data.len()), &mut file);
-    file.extend_from_slice(data);
+    write_long(length(count), &mut file);
+    write_long(length(bytes), &mut file);
+    for record in records {
+        file.extend_from_slice(record?);
+    }
     file.extend_from_slice(&SYNC);
-    file
+    Ok(file)
 }
 
 /// Dictionaries of the top level as their values.

@@ -37,6 +37,16 @@ impl<'a> AvroRecords<'a> {
         Ok(Self { rest, left: count })
     }
 
+    /// How many records are left.
+    pub(super) fn records_left(&self) -> usize {
+        self.left
+    }
+
+    /// How many bytes are left, the lengths of the records among them.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The schema that the records of a block were written with.
     ///
     /// # Errors
