@@ -69,7 +69,7 @@ class FileSlice:
 
 
 class Table:
-    """A Hudi table: copy-on-write tables of versions 8 and 9 are read and written, version 6 is read.
+    """A Hudi table: tables of versions 8 and 9 are read and written, those of version 6 are read.
 
     Args:
         uri: A folder, or a URI such as `s3://bucket/path`.

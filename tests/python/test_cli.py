@@ -85,6 +85,23 @@ def test_scan(uri: str):
     assert "4 rows shown" in run("scan", uri)
 
 
+def test_compact(tmp_path: Path):
+    uri = str(tmp_path / "merged")
+    table = hoodoo.Table.create(
+        uri, SCHEMA, name="t", record_key="id", partition_by=["city"], ordering=["ts"], table_type="MERGE_ON_READ"
+    )
+    table.insert(rows(["a", "b"], 1.0, 1))
+    assert "nothing to compact" in run("compact", uri)
+    table.upsert(rows(["a", "b"], 2.0, 2))
+    planned = re.search(r"planned as (\d{17})", run("compact", uri, "--schedule"))
+    assert planned is not None
+    assert "nothing to compact" in run("compact", uri, "--schedule")
+    output = run("compact", uri, "--instant", planned[1])
+    assert f"{planned[1]} compacted" in output
+    assert re.search(r"after\s+│\s+0\s+│\s+0 B\s+│", output), output
+    assert not any(s.log_files for s in hoodoo.Table(uri).file_slices())
+
+
 def test_verify_of_a_sound_table(uri: str):
     assert "no problem found" in run("verify", uri)
 

@@ -127,3 +127,32 @@ def test_bad_requests(spark: Any, table: Any, tmp_path: Path):
         hoodoo.spark.read(spark, uri, filters=[("nothing", "=", 1)])
     with pytest.raises(hoodoo.TableNotFoundError):
         hoodoo.spark.read(spark, str(tmp_path / "no-table"))
+
+
+def test_log_files_are_merged(spark: Any, tmp_path: Path):
+    """A merge-on-read table: a task reads a file slice with its log files."""
+    uri = str(tmp_path / "merge_on_read")
+    options = {
+        **SIMPLE.options(),
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    hoodoo.write(batch([row(n, 10, "a") for n in range(60)]), uri, operation="insert", options=options)
+    hoodoo.write(batch([row(n, 11, "b") for n in range(40, 90)]), uri, options=options)
+    hoodoo.write(batch([row(n, 0, "") for n in range(5)]), uri, operation="delete", options=options)
+    table = hoodoo.Table(uri)
+    assert any(s.log_files for s in table.file_slices())
+    frame = hoodoo.spark.read(spark, uri)
+    assert spark_rows(frame, meta=True) == arrow_rows(table.to_arrow(), meta=True)
+    assert frame.count() == 85
+    filters = [("val", "=", "a"), ("part", "=", "p 1")]
+    filtered = hoodoo.spark.read(spark, uri, columns=["id"], filters=filters)
+    assert spark_rows(filtered) == arrow_rows(table.to_arrow(columns=["id"], filters=filters))
+    base = hoodoo.spark.read(spark, uri, query="read_optimized")
+    assert spark_rows(base) == arrow_rows(table.to_arrow(query="read_optimized"))
+
+
+def test_writing_log_files_in_tasks_is_refused(frame: Frame, tmp_path: Path):
+    options = {**SIMPLE.options(), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    with pytest.raises(hoodoo.UnsupportedError, match=r"merge-on-read.*hoodoo\.write"):
+        hoodoo.spark.write(frame(batch([row(1, 1, "a")])), str(tmp_path / "t"), options=options)

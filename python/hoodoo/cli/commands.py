@@ -9,12 +9,12 @@ import typer
 
 from hoodoo import HudiError
 from hoodoo.cli import render
-from hoodoo.cli.arguments import StorageOptions, Uri, open_table
+from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_timeline import timeline_app
 
 app = typer.Typer(
     name="hoodoo",
-    help="Reads and checks Apache Hudi tables, whoever wrote them.",
+    help="Reads, checks and maintains Apache Hudi tables, whoever wrote them.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -59,6 +59,27 @@ def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
     render.show_report(report)
     if not report.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def compact(
+    uri: Uri,
+    instant: Annotated[str | None, typer.Option(help="Only the plan with this requested time.")] = None,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Only plan; carry nothing out.")] = False,
+    option: Options = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Merges the log files of a merge-on-read table into new base files."""
+    if schedule and instant is not None:
+        raise typer.BadParameter("--schedule makes a plan, --instant carries one out: give one of them")
+    table = open_table(uri, storage_option, option)
+    if schedule:
+        render.show_planned_compaction(table.schedule_compaction())
+        return
+    before = table.file_slices()
+    with render.working("compacting"):
+        done = table.compact(instant)
+    render.show_compaction(done, before, table.file_slices())
 
 
 def main() -> int:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from rich.status import Status
 
-    from hoodoo import Instant, Report
+    from hoodoo import Commit, FileSlice, Instant, Report
 
 # Written to a file or a pipe there is no edge to break at.
 PIPE_WIDTH = 200
@@ -172,6 +173,55 @@ def show_report(report: Report) -> None:
             escape(problem.subject),
             escape(problem.message),
             escape(problem.remedy or ""),
+        )
+    console.print(grid)
+
+
+def working(what: str) -> Status:
+    """Shows that something takes its time, while it does.
+
+    Args:
+        what: What is done.
+
+    Returns:
+        The context to do it in.
+    """
+    return errors.status(f"{what} …")
+
+
+def show_planned_compaction(instant: str | None) -> None:
+    """Prints what came of planning a compaction.
+
+    Args:
+        instant: Requested time of the plan, if there is one.
+    """
+    if instant is None:
+        console.print("nothing to compact", style="bold")
+    else:
+        console.print(f"planned as {instant}", style="bold")
+        console.print(f"carry it out with: hoodoo compact URI --instant {instant}", style="dim")
+
+
+def show_compaction(done: Commit | None, before: Sequence[FileSlice], after: Sequence[FileSlice]) -> None:
+    """Prints what a compaction did.
+
+    Args:
+        done: The compaction, if there was anything to do.
+        before: The file slices before it.
+        after: Those after it.
+    """
+    if done is None:
+        console.print("nothing to compact", style="bold")
+        return
+    console.print(f"{done.instant} compacted {len(done.files):,} file groups", style="bold green")
+    grid = Grid(header_style="bold")
+    grid.add_column("")
+    for heading in ("log files", "log bytes", "base bytes"):
+        grid.add_column(heading, justify="right")
+    for name, slices in (("before", before), ("after", after)):
+        logs = sum(len(s.log_files) for s in slices)
+        grid.add_row(
+            name, f"{logs:,}", human_size(sum(s.log_size for s in slices)), human_size(sum(s.size for s in slices))
         )
     console.print(grid)
 

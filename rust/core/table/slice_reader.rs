@@ -188,7 +188,12 @@ impl SliceReader {
         }
         // A record that deletes need have no values, not even where the table asks for one.
         let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
-        let schema: SchemaRef = Arc::new(Schema::new(columns.fields().iter().map(nullable).collect::<Vec<_>>()));
+        let mut fields: Vec<FieldRef> = columns.fields().iter().map(nullable).collect();
+        if columns.field_with_name(OPERATION).is_err() {
+            // A meta column that the table's schema does not name; records without it have null there.
+            fields.push(Arc::new(Field::new(OPERATION, DataType::Utf8, true)));
+        }
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
         let mut batches: Vec<(RecordBatch, StringArray)> = Vec::new();
         let mut rest: Vec<(OrderingValues, Option<BooleanArray>, bool)> = Vec::new();
         let mut counts = MergeCounts { log_blocks: scan.blocks() as u64, ..MergeCounts::default() };
@@ -331,7 +336,11 @@ impl SliceRows {
         let keys = self.settings.keys(base)?;
         let mut met: Vec<(usize, usize)> = Vec::new();
         for row in 0..keys.len() {
-            if let Some(record) = winners.find(keys.value(row)) {
+            // Of several copies of a record the first one is merged, as in Hudi; the others stay as they are.
+            if let Some(record) = winners.find(keys.value(row))
+                && let Some(used) = self.used.get_mut(record).filter(|used| !**used)
+            {
+                *used = true;
                 met.push((row, record));
             }
         }
@@ -348,9 +357,6 @@ impl SliceRows {
         for (row, record) in met {
             picks.extend((next..row).map(|r| (0, r)));
             next = row + 1;
-            if let Some(used) = self.used.get_mut(record) {
-                *used = true;
-            }
             if !judge.new_wins(row, record) {
                 picks.push((0, row));
             } else if let Some(place) = self.records.places.get(record).copied().flatten() {
@@ -383,4 +389,129 @@ fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[(usi
     let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+    use crate::file_group::{BaseFile, LogFile};
+    use crate::format::avro::schema::{avro_to_arrow_schema, table_schema_to_avro};
+    use crate::format::instant::Layout;
+    use crate::format::log::{AvroContent, BlockKind, HeaderKey, write_block};
+    use crate::storage::{FileMeta, StorageOptions};
+    use crate::table::with_meta_columns;
+    use crate::timeline::{TimeZone, TimelineConfig};
+    use arrow::array::Int64Array;
+
+    fn data() -> Schema {
+        Schema::new(vec![Field::new("ts", DataType::Int64, true), Field::new("val", DataType::Utf8, true)])
+    }
+
+    /// Rows of (key, ordering value, value), with all meta columns.
+    fn rows(given: &[(&str, i64, &str)]) -> RecordBatch {
+        let text = |value: &dyn Fn(&(&str, i64, &str)) -> String| -> ArrayRef {
+            Arc::new(given.iter().map(|row| Some(value(row))).collect::<StringArray>())
+        };
+        let key = text(&|r| r.0.to_owned());
+        let ts: ArrayRef = Arc::new(given.iter().map(|r| Some(r.1)).collect::<Int64Array>());
+        let meta = || text(&|_| "1".to_owned());
+        let columns = vec![meta(), meta(), key, meta(), meta(), ts, text(&|r| r.2.to_owned())];
+        RecordBatch::try_new(with_meta_columns(&data()), columns).unwrap()
+    }
+
+    fn slice(storage: &Storage, base: &RecordBatch, log: Vec<u8>) -> FileSlice {
+        let file = |path: &str, size: u64| FileMeta { path: path.to_owned(), size, modified_ms: 0 };
+        let path = "f_0-0-0_1.parquet";
+        let sink = storage.writer(path).unwrap();
+        let mut writer = BaseFileWriter::try_new(sink, base.schema(), BaseFileOptions::default()).unwrap();
+        writer.write(base).unwrap();
+        let size = writer.finish().unwrap().0.finish().unwrap();
+        let log_path = ".f_2.log.1_0-0-0";
+        let log_file = LogFile::parse(&file(log_path, log.len() as u64)).unwrap();
+        storage.create(log_path, log).unwrap();
+        FileSlice {
+            partition: String::new(),
+            file_id: "f".into(),
+            base_instant: "1".into(),
+            base: BaseFile::parse(&file(path, size)),
+            logs: vec![log_file],
+        }
+    }
+
+    fn merged(name: &str, base: &[(&str, i64, &str)], log: Vec<u8>) -> (Vec<(String, String)>, MergeCounts) {
+        let storage = Storage::open(&format!("memory://slice-{name}/t"), &StorageOptions::new()).unwrap();
+        let slice = slice(&storage, &rows(base), log);
+        let config = TimelineConfig {
+            layout: Layout::V2,
+            folder: "t".into(),
+            history_folder: "t/history".into(),
+            zone: TimeZone::Utc,
+        };
+        let done =
+            ["t/1_1.commit", "t/2_3.deltacommit"].map(|path| FileMeta { path: path.into(), size: 1, modified_ms: 0 });
+        let timeline = Arc::new(Timeline::from_files(config, done.to_vec()));
+        let settings =
+            MergeSettings { mode: MergeMode::EventTime, ordering: vec!["ts".into()], marker: None, keys: None };
+        let all = with_meta_columns(&data());
+        let reader = SliceReader::new(storage, timeline, settings, all.clone());
+        let wanted = Arc::new(all.project(&[2, 6]).unwrap());
+        let mut read = reader.read(&slice, &wanted).unwrap();
+        let mut out = Vec::new();
+        for batch in &mut read {
+            let batch = batch.unwrap();
+            assert_eq!(batch.schema(), wanted);
+            let text = |i: usize| batch.column(i).as_string::<i32>().clone();
+            out.extend((0..batch.num_rows()).map(|r| (text(0).value(r).to_owned(), text(1).value(r).to_owned())));
+        }
+        (out, read.counts())
+    }
+
+    fn block(schema: &str, batch: &RecordBatch) -> Vec<u8> {
+        let mut content = AvroContent::new(schema);
+        content.append(batch).unwrap();
+        let mut log = Vec::new();
+        let header = [(HeaderKey::InstantTime, "2"), (HeaderKey::Schema, schema)];
+        write_block(&mut log, BlockKind::AvroData, &header, content.bytes()).unwrap();
+        log
+    }
+
+    fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
+        given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn rows_are_replaced_in_their_place_and_new_ones_follow() {
+        let avro = table_schema_to_avro(&data(), "t", true).unwrap();
+        let log = block(&avro, &rows(&[("new", 1, "n"), ("b", 2, "later"), ("c", 0, "stale")]));
+        let (read, counts) = merged("plain", &[("a", 1, "1"), ("b", 1, "1"), ("c", 1, "1")], log);
+        assert_eq!(read, pairs(&[("a", "1"), ("b", "later"), ("c", "1"), ("new", "n")]));
+        let expected = MergeCounts { log_blocks: 1, log_records: 3, updated: 1, deleted: 0, inserted: 1 };
+        assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn the_first_of_several_copies_is_merged() {
+        let avro = table_schema_to_avro(&data(), "t", true).unwrap();
+        let log = block(&avro, &rows(&[("a", 2, "later")]));
+        let (read, _) = merged("copies", &[("a", 1, "1"), ("b", 1, "1"), ("a", 1, "copy")], log);
+        assert_eq!(read, pairs(&[("a", "later"), ("b", "1"), ("a", "copy")]));
+    }
+
+    /// Deletes as records that say so in a column which the table's schema does not have.
+    #[test]
+    fn operations_of_records_are_looked_at() {
+        let mut fields: Vec<FieldRef> = data().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(OPERATION, DataType::Utf8, true)));
+        let avro = table_schema_to_avro(&Schema::new(fields), "t", true).unwrap();
+        let schema = Arc::new(avro_to_arrow_schema(&avro).unwrap());
+        let records = rows(&[("a", 2, ""), ("b", 2, "later"), ("c", 2, "")]);
+        let operations: ArrayRef = Arc::new(StringArray::from(vec!["D", "U", "-U"]));
+        let columns = records.columns().iter().cloned().chain([operations]).collect();
+        let log = block(&avro, &RecordBatch::try_new(schema, columns).unwrap());
+        let (read, counts) = merged("operations", &[("a", 1, "1"), ("b", 1, "1"), ("c", 1, "1")], log);
+        assert_eq!(read, pairs(&[("b", "later")]));
+        assert_eq!(counts.deleted, 2);
+    }
 }
