@@ -296,3 +296,19 @@ def test_filters_see_what_was_merged(
     hudi.write(batch([row(n, 2, "second") for n in range(0, 9, 2)]), uri, "upsert", **options)
     expected = sorted(r["id"] for r in hudi.read(uri) if keep(r))
     assert sorted(hoodoo.Table(uri).to_arrow(columns=["id"], filters=filters)["id"].to_pylist()) == expected
+
+
+@pytest.mark.parametrize("blocks", ["avro", "parquet"])
+def test_copies_of_a_key(hudi: Hudi, tmp_path: Path, blocks: str) -> None:
+    """Inserts look for no keys; positions in the log blocks say that all copies are merged."""
+    uri = str(tmp_path / "table")
+    options = {**_options(Layout("plain", partitions="")), **(_PARQUET if blocks == "parquet" else {})}
+    copies = [row(0, 1, "first"), row(1, 1, "other"), row(0, 1, "second"), row(2, 1, "other"), row(0, 1, "third")]
+    hudi.write(batch(copies), uri, "insert", **options)
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)
+    hudi.write(batch([row(0, 2, "later")]), uri, "upsert", **options)
+    # A record was logged for each copy: they differ in their numbers, and nothing else.
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)
+    hudi.write(batch([row(0, 0, "")]), uri, "delete", **options)
+    # A record was logged for each copy: they differ in their numbers, and nothing else.
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)

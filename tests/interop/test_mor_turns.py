@@ -257,3 +257,26 @@ def test_cleaning_and_archiving(hudi: Hudi, tmp_path: Path) -> None:
     timeline = hoodoo.Table(writers.uri).timeline
     assert len(timeline.instants()) < len(timeline.instants(history=True))
     assert timeline.instants(action="clean", history=True)
+
+
+def _same_values(hudi: Hudi, uri: str, what: object = None) -> list[Row]:
+    """Hudi's writer logs a record for each copy of a key; they differ in their numbers, and nothing else."""
+    expected = hudi.read(uri)
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == expected, what
+    return expected
+
+
+@pytest.mark.parametrize("who", ["hudi", "hoodoo"])
+def test_copies_of_a_key(hudi: Hudi, tmp_path: Path, who: str) -> None:
+    """Inserts look for no keys; which of the copies that they leave are merged depends on positions in log blocks."""
+    options = {**_options(Layout("plain", partitions="")), **_NO_SMALL_FILES}
+    writers = Writers(hudi, str(tmp_path / "table"), options)
+    copies = [row(0, 1, "first"), row(1, 1, "other"), row(0, 1, "second"), row(2, 1, "other"), row(0, 1, "third")]
+    writers.write("hoodoo", "insert", batch(copies))
+    assert len(_same_values(hudi, writers.uri)) == 5
+    writers.write(who, "upsert", batch([row(0, 2, "later")]))
+    _same_values(hudi, writers.uri, "updated")
+    writers.write("hoodoo" if who == "hudi" else "hudi", "upsert", batch([row(0, 3, "latest")]))
+    _same_values(hudi, writers.uri, "updated by the other")
+    writers.write(who, "delete", batch([row(0, 0, "")]))
+    _same_values(hudi, writers.uri, "deleted")

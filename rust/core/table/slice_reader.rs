@@ -240,7 +240,8 @@ impl SliceReader {
             }
         }
         let data = interleave_batches(&schema, &batches.iter().map(|(b, _)| b).collect::<Vec<_>>(), &kept)?;
-        Ok(LogRecords { winners, places, data, counts })
+        let all_copies = slice.base.as_ref().is_some_and(|base| scan.has_positions_in(&base.instant));
+        Ok(LogRecords { winners, places, data, all_copies, counts })
     }
 
     fn ordering_types(&self, schema: &Schema) -> Result<Vec<DataType>> {
@@ -260,6 +261,10 @@ struct LogRecords {
     /// Row in `data` of each winner that is no delete.
     places: Vec<Option<usize>>,
     data: RecordBatch,
+    /// Whether each copy of a record in the base file is merged, or the first one and the others stay. Hudi merges by
+    /// positions where all blocks have them, and a writer that has them names each copy; else it merges by key, and a
+    /// record of a log file is used up by the first row that it meets.
+    all_copies: bool,
     counts: MergeCounts,
 }
 
@@ -336,9 +341,8 @@ impl SliceRows {
         let keys = self.settings.keys(base)?;
         let mut met: Vec<(usize, usize)> = Vec::new();
         for row in 0..keys.len() {
-            // Of several copies of a record the first one is merged, as in Hudi; the others stay as they are.
             if let Some(record) = winners.find(keys.value(row))
-                && let Some(used) = self.used.get_mut(record).filter(|used| !**used)
+                && let Some(used) = self.used.get_mut(record).filter(|used| self.records.all_copies || !**used)
             {
                 *used = true;
                 met.push((row, record));

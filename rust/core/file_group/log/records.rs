@@ -60,6 +60,14 @@ impl LogScan {
         self.blocks.len()
     }
 
+    /// Whether each block says where in the base file of an instant its records are.
+    pub fn has_positions_in(&self, base_instant: &str) -> bool {
+        self.blocks.iter().all(|(_, block)| {
+            block.header(HeaderKey::RecordPositions).is_some_and(|positions| !positions.is_empty())
+                && block.header(HeaderKey::BaseFileInstantTimeOfRecordPositions) == Some(base_instant)
+        })
+    }
+
     /// Whether some block holds only some of the columns.
     pub fn is_partial(&self) -> bool {
         self.blocks.iter().any(|(_, b)| b.header(HeaderKey::IsPartial).is_some_and(|v| v.eq_ignore_ascii_case("true")))
