@@ -91,7 +91,7 @@ def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     assert hudi.read_optimized(uri, meta=True) == _same(hudi, uri)
 
 
-@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("planner", "worker"), [("hudi", "hoodoo"), ("hoodoo", "hudi"), ("hoodoo", "hoodoo")])
 def test_plans_of_the_other(hudi: Hudi, tmp_path: Path, planner: str, worker: str, version: int) -> None:
     """Planned by one, written to by both meanwhile, carried out by the other."""

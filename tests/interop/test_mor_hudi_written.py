@@ -90,7 +90,7 @@ def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("services", ["compaction", "log compaction", "both"])
-@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
 def test_between_compactions(hudi: Hudi, tmp_path: Path, services: str, version: int) -> None:
     uri = str(tmp_path / "table")
     extra = {
@@ -174,6 +174,7 @@ def _ordered(kind: pa.DataType, rows: Sequence[tuple[int, object, str, bool | No
     )
 
 
+@pytest.mark.slow  # the same values, written by hoodoo, are in test_mor_turns
 @pytest.mark.parametrize("name", sorted(_ORDERINGS))
 def test_ordering_types(hudi: Hudi, tmp_path: Path, name: str) -> None:
     """Rows and marked deletes over each pair of values of each comparable type."""
