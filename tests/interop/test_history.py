@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
@@ -152,3 +154,24 @@ def test_both_archive_the_same(hudi: Hudi, tmp_path: Path, commits: int, cleanin
         version, files = table._native.history_files()
         seen[side] = (active, archived, version, sorted(level for *_, level in files))
     assert seen["ours"] == seen["theirs"]
+
+
+@pytest.mark.slow
+def test_pages_that_were_taken_over(reading: Any, tmp_path: Path) -> None:
+    """Large pages are put behind each other as bytes when levels are merged: Hudi reads the same from them."""
+    uri = str(tmp_path / "table")
+    partitioned = SIMPLE.options() | {"hoodie.datasource.write.partitionpath.field": "part"}
+    options = partitioned | _services(3) | {"hoodie.keep.min.commits": "30", "hoodie.keep.max.commits": "50"}
+    options |= {"hoodie.commits.archival.batch": "25"}
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("part", pa.string())])
+    for commit in range(112):
+        rows = [{"id": f"{n:03}", "ts": commit, "val": "x", "part": f"partition={n:030}"} for n in range(60)]
+        hoodoo.write(pa.Table.from_pylist(rows, schema), uri, operation="upsert", options=options)
+    merged = [p for p in (tmp_path / "table/.hoodie/timeline/history").glob("*.parquet") if not p.stem.endswith("_0")]
+    sizes = [
+        file.row_group(group).column(file.schema.names.index("metadata")).total_uncompressed_size
+        for file in (pq.read_metadata(p) for p in merged)
+        for group in range(file.num_row_groups)
+    ]
+    assert max(sizes, default=0) > 3 * (128 << 10), "no page was large enough"
+    assert _same_history(reading, hoodoo.Table(uri, options=options)) > 60

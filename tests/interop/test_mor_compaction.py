@@ -15,35 +15,17 @@ import pytest
 import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
-from tests.rows import Row, arrow_rows
-
-_MOR = {
-    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    "hoodie.parquet.small.file.limit": "0",
-    "hoodie.compact.inline": "false",
-}
+from tests.interop.merge_on_read import NO_SMALL_FILES, compact_by_hudi, mor_options, same_rows
+from tests.rows import Row
 
 
 def _options(layout: Layout = SIMPLE, version: int = 9, mode: str = "EVENT_TIME_ORDERING") -> dict[str, str]:
-    return {**layout.options(version, mode), **_MOR}
-
-
-def _same(hudi: Hudi, uri: str, what: object = None) -> list[Row]:
-    expected = hudi.read(uri, meta=True)
-    table = hoodoo.Table(uri)
-    assert arrow_rows(table.to_arrow(), meta=True) == expected, what
-    assert not [p for p in table.verify().problems if p.severity == "error"], what
-    return expected
+    return {**mor_options(layout, version, mode), **NO_SMALL_FILES}
 
 
 def _without_names(rows: list[Row]) -> list[Row]:
     """Compaction changes the file that a row is in, and nothing else."""
     return sorted(({k: v for k, v in r.items() if k != "_hoodie_file_name"} for r in rows), key=str)
-
-
-def _by_hudi(hudi: Hudi, uri: str, step: str) -> None:
-    given = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
-    hudi.call("run_compaction", uri, op=step, options=given)
 
 
 def _fill(uri: str, options: dict[str, str], seed: str = "") -> None:
@@ -62,12 +44,12 @@ def test_compacted_by_hoodoo(hudi: Hudi, tmp_path: Path, mode: str, version: int
     uri = str(tmp_path / "table")
     options = _options(version=version, mode=mode)
     _fill(uri, options, mode)
-    before = _same(hudi, uri)
+    before = same_rows(hudi, uri)
     table = hoodoo.Table(uri, options=options)
     done = table.compact()
     assert done is not None
     assert done.operation == "COMPACT"
-    after = _same(hudi, uri)
+    after = same_rows(hudi, uri)
     assert _without_names(after) == _without_names(before)
     assert hudi.read_optimized(uri, meta=True) == after
     assert table.compact() is None
@@ -78,9 +60,9 @@ def test_compacted_by_hoodoo(hudi: Hudi, tmp_path: Path, mode: str, version: int
             hudi.write(rows, uri, "upsert", **options)
         else:
             hoodoo.write(rows, uri, operation="upsert", options=options)
-        _same(hudi, uri, who)
+        same_rows(hudi, uri, who)
     assert table.compact() is not None
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if x.name in ("complex_two_keys", "nonpartitioned", "custom")])
@@ -88,7 +70,7 @@ def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     uri = str(tmp_path / "table")
     _fill(uri, _options(layout), layout.name)
     assert hoodoo.Table(uri, options=_options(layout)).compact() is not None
-    assert hudi.read_optimized(uri, meta=True) == _same(hudi, uri)
+    assert hudi.read_optimized(uri, meta=True) == same_rows(hudi, uri)
 
 
 @pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
@@ -100,7 +82,7 @@ def test_plans_of_the_other(hudi: Hudi, tmp_path: Path, planner: str, worker: st
     _fill(uri, options)
     table = hoodoo.Table(uri, options=options)
     if planner == "hudi":
-        _by_hudi(hudi, uri, "schedule")
+        compact_by_hudi(hudi, uri, "schedule")
         (planned,) = [i.requested for i in table.timeline.instants(action="compaction")]
     else:
         given = table.schedule_compaction()
@@ -109,19 +91,19 @@ def test_plans_of_the_other(hudi: Hudi, tmp_path: Path, planner: str, worker: st
         assert table.schedule_compaction() is None
     hoodoo.write(batch([row(n, 20, "meanwhile") for n in range(3)]), uri, operation="upsert", options=options)
     hudi.write(batch([row(n, 21, "meanwhile too") for n in range(2, 5)]), uri, "upsert", **options)
-    before = _same(hudi, uri)
+    before = same_rows(hudi, uri)
     if worker == "hudi":
-        _by_hudi(hudi, uri, "run")
+        compact_by_hudi(hudi, uri, "run")
     else:
         done = table.compact(planned)
         assert done is not None
         assert done.instant == planned
-    after = _same(hudi, uri)
+    after = same_rows(hudi, uri)
     assert _without_names(after) == _without_names(before)
     assert [i.action for i in table.timeline.instants() if i.requested == planned] == ["commit"]
     assert any(s.log_files for s in table.file_slices()), "what was written meanwhile stays in log files"
     hudi.write(batch([row(0, 30, "after")]), uri, "upsert", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 def test_a_try_that_died_is_taken_back(hudi: Hudi, tmp_path: Path) -> None:
@@ -129,19 +111,19 @@ def test_a_try_that_died_is_taken_back(hudi: Hudi, tmp_path: Path) -> None:
     options = _options()
     _fill(uri, options)
     table = hoodoo.Table(uri, options=options)
-    before = _same(hudi, uri)
+    before = same_rows(hudi, uri)
     done = table.compact()
     assert done is not None
     # As if it had died before the last step.
     (completed,) = Path(uri).glob(f".hoodie/timeline/{done.instant}_*.commit")
     completed.unlink()
-    assert _same(hudi, uri) == before
+    assert same_rows(hudi, uri) == before
     hoodoo.write(batch([row(0, 30, "after")]), uri, operation="upsert", options=options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
     again = table.compact()
     assert again is not None
     assert again.instant == done.instant
-    assert {r["val"] for r in _same(hudi, uri) if r["id"] == "key-000"} == {"after"}
+    assert {r["val"] for r in same_rows(hudi, uri) if r["id"] == "key-000"} == {"after"}
 
 
 def test_all_rows_deleted(hudi: Hudi, tmp_path: Path) -> None:
@@ -151,9 +133,9 @@ def test_all_rows_deleted(hudi: Hudi, tmp_path: Path) -> None:
     hoodoo.write(rows, uri, operation="insert", options=options)
     hoodoo.write(rows, uri, operation="delete", options=options)
     assert hoodoo.Table(uri, options=options).compact() is not None
-    assert _same(hudi, uri) == []
+    assert same_rows(hudi, uri) == []
     hudi.write(rows, uri, "upsert", **options)
-    assert len(_same(hudi, uri)) == 3
+    assert len(same_rows(hudi, uri)) == 3
 
 
 def test_inline(hudi: Hudi, tmp_path: Path) -> None:
@@ -174,7 +156,7 @@ def test_inline(hudi: Hudi, tmp_path: Path) -> None:
             hudi.write(rows, uri, "upsert", **options)
         else:
             hoodoo.write(rows, uri, operation="upsert", options=options)
-        _same(hudi, uri, turn)
+        same_rows(hudi, uri, turn)
         timeline = hoodoo.Table(uri).timeline.instants(history=True)
         compactions.append(sum(i.action == "commit" for i in timeline))
     assert compactions[-1] >= 5
@@ -188,7 +170,7 @@ def test_the_plan_is_that_of_hudi(hudi: Hudi, tmp_path: Path) -> None:
     _fill(str(uri), options)
     shutil.copytree(uri, copy)
     hoodoo.Table(str(uri), options=options).schedule_compaction()
-    _by_hudi(hudi, str(copy), "schedule")
+    compact_by_hudi(hudi, str(copy), "schedule")
 
     def plan(of: Path) -> dict[str, Any]:
         timeline = hoodoo.Table(str(of)).timeline

@@ -13,13 +13,9 @@ import pytest
 import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
+from tests.interop.merge_on_read import NO_SMALL_FILES, mor_options, same_rows
 from tests.rows import Row, arrow_rows
 
-_MOR = {
-    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    "hoodie.compact.inline": "false",
-    "hoodie.parquet.small.file.limit": "0",
-}
 _PARQUET = {"hoodie.logfile.data.block.format": "parquet"}
 _COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
 _LOG_COMPACTING = {
@@ -30,18 +26,7 @@ _LOG_COMPACTING = {
 
 
 def _options(layout: Layout = SIMPLE, version: int = 9, mode: str = "EVENT_TIME_ORDERING") -> dict[str, str]:
-    return {**layout.options(version, mode), **_MOR}
-
-
-def _same(hudi: Hudi, uri: str, what: object = None) -> list[Row]:
-    """Reads with both, meta columns included; gives Hudi's rows."""
-    expected = hudi.read(uri, meta=True)
-    table = hoodoo.Table(uri)
-    assert arrow_rows(table.to_arrow(), meta=True) == expected, what
-    # Columns that are not asked for are still what merging goes by.
-    some = sorted(table.to_arrow(columns=["val"])["val"].to_pylist(), key=str)
-    assert some == sorted((r["val"] for r in expected), key=str), what
-    return expected
+    return {**mor_options(layout, version, mode), **NO_SMALL_FILES}
 
 
 def _turn(random: random.Random, turn: int) -> tuple[str, list[Row]]:
@@ -70,7 +55,7 @@ def test_random_histories(hudi: Hudi, tmp_path: Path, mode: str, version: int, b
     for turn in range(7):
         operation, rows = _turn(chance, turn)
         hudi.write(batch(rows), uri, operation, **options)
-        _same(hudi, uri, (turn, operation, rows))
+        same_rows(hudi, uri, (turn, operation, rows))
     assert any(s["logs"] for s in _slices(uri)), "no log file was read"
 
 
@@ -86,7 +71,7 @@ def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     hudi.write(batch([row(n, 1, "first") for n in range(9)]), uri, "insert", **options)
     hudi.write(batch([row(n, 2, "second") for n in range(0, 12, 2)]), uri, "upsert", **options)
     hudi.write(batch([row(4, 0, ""), row(5, 0, "")]), uri, "delete", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 @pytest.mark.parametrize("services", ["compaction", "log compaction", "both"])
@@ -104,7 +89,7 @@ def test_between_compactions(hudi: Hudi, tmp_path: Path, services: str, version:
     for turn in range(8):
         operation, rows = _turn(chance, turn)
         hudi.write(batch(rows), uri, operation, **options)
-        _same(hudi, uri, turn)
+        same_rows(hudi, uri, turn)
     actions = {i.action for i in hoodoo.Table(uri).timeline.instants()}
     assert "commit" in actions or services == "log compaction", actions
 
@@ -124,11 +109,11 @@ def test_a_pending_compaction(hudi: Hudi, tmp_path: Path, version: int) -> None:
     )
     hudi.write(batch([row(n, 3, "third") for n in range(2)]), uri, "upsert", **options)
     assert [i for i in hoodoo.Table(uri).timeline.instants() if i.action == "compaction" and i.state != "COMPLETED"]
-    _same(hudi, uri)
+    same_rows(hudi, uri)
     hudi.call("run_compaction", uri, op="run", options="hoodie.metadata.enable=false")
-    _same(hudi, uri)
+    same_rows(hudi, uri)
     hudi.write(batch([row(1, 4, "fourth")]), uri, "upsert", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 @pytest.mark.parametrize("version", [9, 8, 6])
@@ -141,11 +126,11 @@ def test_a_failed_commit(hudi: Hudi, tmp_path: Path, version: int) -> None:
     # As if the writer had died before the last step; the next one takes back what it wrote.
     (completed,) = Path(uri).glob(f".hoodie/**/{_deltacommits(uri)[-1]}*.deltacommit")
     completed.unlink()
-    read = _same(hudi, uri)
+    read = same_rows(hudi, uri)
     assert not any(r["val"] == "turn 3" for r in read)
     hudi.write(batch([row(0, 9, "after")]), uri, "upsert", **options)
     assert hoodoo.Table(uri).timeline.instants(action="rollback")
-    read = _same(hudi, uri)
+    read = same_rows(hudi, uri)
     assert not any(r["val"] == "turn 3" for r in read)
 
 
@@ -186,10 +171,10 @@ def test_ordering_types(hudi: Hudi, tmp_path: Path, name: str) -> None:
     hudi.write(_ordered(kind, [(n, pairs[n][0], "base", None) for n in numbers]), uri, "insert", **options)
     later = [(n, pairs[n][1], "later", n % 3 == 0) for n in numbers]
     hudi.write(_ordered(kind, later), uri, "upsert", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
     back = [(n, pairs[n][0], "last", n % 5 == 0) for n in numbers]
     hudi.write(_ordered(kind, back), uri, "upsert", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 @pytest.mark.parametrize("version", [9, 8])
@@ -203,11 +188,11 @@ def test_several_ordering_fields(hudi: Hudi, tmp_path: Path, version: int) -> No
     hudi.write(batch(rows(0, 1)), uri, "insert", **options)
     for turn, low in ((1, 1), (2, 0), (3, 2)):
         hudi.write(batch(rows(turn, low)), uri, "upsert", **options)
-        _same(hudi, uri, turn)
+        same_rows(hudi, uri, turn)
     hudi.write(batch(rows(4, 0)[:3]), uri, "delete", **options)
-    _same(hudi, uri, "deleted")
+    same_rows(hudi, uri, "deleted")
     hudi.write(batch(rows(5, 0)[:2]), uri, "upsert", **options)
-    _same(hudi, uri, "after")
+    same_rows(hudi, uri, "after")
 
 
 def test_columns_that_came_later(hudi: Hudi, tmp_path: Path) -> None:
@@ -222,7 +207,7 @@ def test_columns_that_came_later(hudi: Hudi, tmp_path: Path) -> None:
     wider = wider.append_column("extra", pa.array([["a", None], [], None, ["b"]], pa.list_(pa.string())))
     wider = wider.append_column("more", pa.array([{"x": 1, "y": {"z": "d"}}] * 4))
     hudi.write(wider, uri, "upsert", **options)
-    _same(hudi, uri)
+    same_rows(hudi, uri)
 
 
 def _types() -> pa.Table:
@@ -256,7 +241,7 @@ def test_types(hudi: Hudi, tmp_path: Path, blocks: str) -> None:
     options = {**_options(Layout("plain", partitions="")), **(_PARQUET if blocks == "parquet" else {})}
     hudi.write(_types(), uri, "insert", **options)
     hudi.write(_types().set_column(2, "val", pa.array(["later", "later"])), uri, "upsert", **options)
-    assert {r["val"] for r in _same(hudi, uri)} == {"later"}
+    assert {r["val"] for r in same_rows(hudi, uri)} == {"later"}
 
 
 def test_time_travel_and_changes(hudi: Hudi, tmp_path: Path) -> None:
@@ -306,10 +291,10 @@ def test_copies_of_a_key(hudi: Hudi, tmp_path: Path, blocks: str) -> None:
     options = {**_options(Layout("plain", partitions="")), **(_PARQUET if blocks == "parquet" else {})}
     copies = [row(0, 1, "first"), row(1, 1, "other"), row(0, 1, "second"), row(2, 1, "other"), row(0, 1, "third")]
     hudi.write(batch(copies), uri, "insert", **options)
-    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)
+    same_rows(hudi, uri)
     hudi.write(batch([row(0, 2, "later")]), uri, "upsert", **options)
     # A record was logged for each copy: they differ in their numbers, and nothing else.
-    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)
+    same_rows(hudi, uri, meta=False)
     hudi.write(batch([row(0, 0, "")]), uri, "delete", **options)
     # A record was logged for each copy: they differ in their numbers, and nothing else.
-    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri)
+    same_rows(hudi, uri, meta=False)

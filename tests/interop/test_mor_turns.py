@@ -12,28 +12,8 @@ import pytest
 
 import hoodoo
 from tests.interop.hudi import Hudi
-from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
-from tests.rows import Row, arrow_rows
-
-_MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
-_NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
-
-
-def _options(layout: Layout = SIMPLE, version: int = 9, mode: str = "EVENT_TIME_ORDERING") -> dict[str, str]:
-    return {**layout.options(version, mode), **_MOR}
-
-
-def _same(hudi: Hudi, uri: str, what: object = None) -> list[Row]:
-    expected = hudi.read(uri, meta=True)
-    table = hoodoo.Table(uri)
-    assert arrow_rows(table.to_arrow(), meta=True) == expected, what
-    assert not [p for p in table.verify().problems if p.severity == "error"], what
-    return expected
-
-
-def _compact(hudi: Hudi, uri: str) -> None:
-    given = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
-    hudi.call("run_compaction", uri, op="scheduleandexecute", options=given)
+from tests.interop.layouts import LAYOUTS, Layout, batch, row
+from tests.interop.merge_on_read import NO_SMALL_FILES, compact_by_hudi, mor_options, same_rows
 
 
 class Writers:
@@ -61,7 +41,7 @@ _TURNS = [
 @pytest.mark.parametrize(("mode", "version", "small_files"), _TURNS)
 def test_turns(hudi: Hudi, tmp_path: Path, mode: str, version: int, small_files: bool) -> None:
     """Every operation by either, in any order, with a compaction by Hudi now and then."""
-    options = {**_options(version=version, mode=mode), **({} if small_files else _NO_SMALL_FILES)}
+    options = {**mor_options(version=version, mode=mode), **({} if small_files else NO_SMALL_FILES)}
     writers = Writers(hudi, str(tmp_path / "table"), options)
     chance = random.Random(f"{mode} {version} {small_files}")
     writers.write(chance.choice(["hudi", "hoodoo"]), "insert", batch([row(n, 4, "first") for n in range(8)]))
@@ -77,23 +57,23 @@ def test_turns(hudi: Hudi, tmp_path: Path, mode: str, version: int, small_files:
         commit = writers.write(who, operation, rows)
         if who == "hoodoo":
             appended += sum(".log." in file for file in commit.files)
-        _same(hudi, writers.uri, (turn, who, operation, rows.to_pylist()))
+        same_rows(hudi, writers.uri, (turn, who, operation, rows.to_pylist()))
         if turn % 5 == 4:
-            _compact(hudi, writers.uri)
-            _same(hudi, writers.uri, (turn, "compacted"))
+            compact_by_hudi(hudi, writers.uri)
+            same_rows(hudi, writers.uri, (turn, "compacted"))
     assert appended, "hoodoo wrote no log file"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(layout), **_NO_SMALL_FILES})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(layout), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(9)]))
     writers.write("hoodoo", "upsert", batch([row(n, 2, "second") for n in range(0, 12, 2)]))
     writers.write("hoodoo", "delete", batch([row(4, 0, ""), row(5, 0, "")]))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
     writers.write("hudi", "upsert", batch([row(n, 3, "third") for n in range(3)]))
-    _compact(hudi, writers.uri)
-    _same(hudi, writers.uri)
+    compact_by_hudi(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 _ORDERINGS: dict[str, tuple[pa.DataType, list[object]]] = {
@@ -112,7 +92,7 @@ _ORDERINGS: dict[str, tuple[pa.DataType, list[object]]] = {
 def test_marked_deletes_keep_their_ordering(hudi: Hudi, tmp_path: Path, name: str) -> None:
     """Rows and marked deletes that hoodoo wrote, over each pair of values of each comparable type."""
     kind, values = _ORDERINGS[name]
-    options = {**_options(Layout("plain", partitions="")), **_NO_SMALL_FILES, "hoodie.table.ordering.fields": "o"}
+    options = {**mor_options(Layout("plain", partitions="")), **NO_SMALL_FILES, "hoodie.table.ordering.fields": "o"}
     writers = Writers(hudi, str(tmp_path / "table"), options)
     pairs = [(a, b) for a in values for b in values]
 
@@ -128,15 +108,15 @@ def test_marked_deletes_keep_their_ordering(hudi: Hudi, tmp_path: Path, name: st
 
     writers.write("hoodoo", "insert", rows([a for a, _ in pairs], "base", 0))
     writers.write("hoodoo", "upsert", rows([b for _, b in pairs], "later", 3))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
     writers.write("hoodoo", "upsert", rows([a for a, _ in pairs], "last", 5))
-    _same(hudi, writers.uri)
-    _compact(hudi, writers.uri)
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
+    compact_by_hudi(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 def test_several_ordering_fields(hudi: Hudi, tmp_path: Path) -> None:
-    options = {**_options(), **_NO_SMALL_FILES, "hoodie.table.ordering.fields": "ts,site"}
+    options = {**mor_options(), **NO_SMALL_FILES, "hoodie.table.ordering.fields": "ts,site"}
     writers = Writers(hudi, str(tmp_path / "table"), options)
 
     def rows(turn: int, low: int, gone: int = 99) -> pa.Table:
@@ -146,11 +126,11 @@ def test_several_ordering_fields(hudi: Hudi, tmp_path: Path) -> None:
     writers.write("hoodoo", "insert", rows(0, 1))
     for turn, low, gone in ((1, 1, 3), (2, 0, 2), (3, 2, 1)):
         writers.write("hoodoo", "upsert", rows(turn, low, gone))
-        _same(hudi, writers.uri, turn)
+        same_rows(hudi, writers.uri, turn)
     writers.write("hoodoo", "delete", rows(4, 0).slice(5, 2))
-    _same(hudi, writers.uri, "deleted")
+    same_rows(hudi, writers.uri, "deleted")
     writers.write("hoodoo", "upsert", rows(5, 0).slice(5, 2))
-    _same(hudi, writers.uri, "after")
+    same_rows(hudi, writers.uri, "after")
 
 
 def test_types(hudi: Hudi, tmp_path: Path) -> None:
@@ -174,38 +154,38 @@ def test_types(hudi: Hudi, tmp_path: Path) -> None:
         columns = {"id": pa.array(["a", "b"]), "ts": pa.array([1, 1]), "val": pa.array([text, text])}
         return pa.table({**columns, **{name: pa.array([value, None], kind) for name, kind, value in fields}})
 
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(Layout("plain", partitions="")), **_NO_SMALL_FILES})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(Layout("plain", partitions="")), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", rows("first"))
     writers.write("hoodoo", "upsert", rows("later"))
-    assert {r["val"] for r in _same(hudi, writers.uri)} == {"later"}
-    _compact(hudi, writers.uri)
-    _same(hudi, writers.uri)
+    assert {r["val"] for r in same_rows(hudi, writers.uri)} == {"later"}
+    compact_by_hudi(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 def test_columns_that_came_later(hudi: Hudi, tmp_path: Path) -> None:
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(), **_NO_SMALL_FILES})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(6)]))
     writers.write("hoodoo", "upsert", batch([row(n, 2, "second") for n in range(3)]))
     wider = batch([row(n, 3, "third") for n in range(1, 5)])
     writers.write("hoodoo", "upsert", wider.append_column("extra", pa.array(["a", None, "", "b"])))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 def test_rows_that_move_to_another_partition(hudi: Hudi, tmp_path: Path) -> None:
     index = {"hoodie.index.type": "GLOBAL_SIMPLE"}
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(), **_NO_SMALL_FILES, **index})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(), **NO_SMALL_FILES, **index})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(6)]))
     writers.write("hoodoo", "upsert", batch([row(n, 2, "second", part="p 9") for n in range(3)]))
-    read = _same(hudi, writers.uri)
+    read = same_rows(hudi, writers.uri)
     assert sorted(r["part"] for r in read) == ["p 0", "p 1", "p 2", "p 9", "p 9", "p 9"]
     writers.write("hudi", "upsert", batch([row(0, 3, "third", part="p 0")]))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 @pytest.mark.parametrize("version", [9, 8])
 def test_failed_writes_are_taken_back(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Log files of a write that died go with the next write of either side."""
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(version=version), **_NO_SMALL_FILES})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(version=version), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(6)]))
     for turn, (failing, next_one) in enumerate([("hoodoo", "hudi"), ("hudi", "hoodoo"), ("hoodoo", "hoodoo")]):
         writers.write(failing, "upsert", batch([row(n, 2 + turn, "lost") for n in range(4)]))
@@ -218,24 +198,24 @@ def test_failed_writes_are_taken_back(hudi: Hudi, tmp_path: Path, version: int) 
                 marker = Path(writers.uri) / ".hoodie/.temp" / last / file.parent.name / f"{file.name}.marker.CREATE"
                 marker.parent.mkdir(parents=True, exist_ok=True)
                 marker.touch()
-        assert not any(r["val"] == "lost" for r in _same(hudi, writers.uri, turn))
+        assert not any(r["val"] == "lost" for r in same_rows(hudi, writers.uri, turn))
         writers.write(next_one, "upsert", batch([row(0, 2 + turn, f"turn {turn}")]))
-        read = _same(hudi, writers.uri, turn)
+        read = same_rows(hudi, writers.uri, turn)
         assert not any(r["val"] == "lost" for r in read)
         assert any(r["val"] == f"turn {turn}" for r in read)
         assert not list(Path(writers.uri).glob(f"*/.*_{last}.log.*"))
 
 
 def test_overwriting(hudi: Hudi, tmp_path: Path) -> None:
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(), **_NO_SMALL_FILES})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(6)]))
     writers.write("hoodoo", "upsert", batch([row(n, 2, "second") for n in range(6)]))
     writers.write("hoodoo", "insert_overwrite", batch([row(0, 1, "over")]))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
     hoodoo.Table(writers.uri, options=writers.options).delete_partitions(["p 1"])
-    assert sorted({r["part"] for r in _same(hudi, writers.uri)}) == ["p 0", "p 2"]
+    assert sorted({r["part"] for r in same_rows(hudi, writers.uri)}) == ["p 0", "p 2"]
     writers.write("hudi", "upsert", batch([row(0, 3, "third"), row(1, 3, "third")]))
-    _same(hudi, writers.uri)
+    same_rows(hudi, writers.uri)
 
 
 def test_cleaning_and_archiving(hudi: Hudi, tmp_path: Path) -> None:
@@ -246,37 +226,33 @@ def test_cleaning_and_archiving(hudi: Hudi, tmp_path: Path) -> None:
         "hoodie.keep.max.commits": "6",
         "hoodie.timeline.compaction.batch.size": "3",
     }
-    writers = Writers(hudi, str(tmp_path / "table"), {**_options(), **_NO_SMALL_FILES, **services})
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(), **NO_SMALL_FILES, **services})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(6)]))
     for turn in range(18):
         who = "hudi" if turn % 4 == 3 else "hoodoo"
         writers.write(who, "upsert", batch([row(n, 2 + turn, f"turn {turn}") for n in range(turn % 4, 6)]))
         if turn % 4 == 2:
-            _compact(hudi, writers.uri)
-        _same(hudi, writers.uri, turn)
+            compact_by_hudi(hudi, writers.uri)
+        same_rows(hudi, writers.uri, turn)
     timeline = hoodoo.Table(writers.uri).timeline
     assert len(timeline.instants()) < len(timeline.instants(history=True))
     assert timeline.instants(action="clean", history=True)
 
 
-def _same_values(hudi: Hudi, uri: str, what: object = None) -> list[Row]:
-    """Hudi's writer logs a record for each copy of a key; they differ in their numbers, and nothing else."""
-    expected = hudi.read(uri)
-    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == expected, what
-    return expected
-
-
 @pytest.mark.parametrize("who", ["hudi", "hoodoo"])
 def test_copies_of_a_key(hudi: Hudi, tmp_path: Path, who: str) -> None:
-    """Inserts look for no keys; which of the copies that they leave are merged depends on positions in log blocks."""
-    options = {**_options(Layout("plain", partitions="")), **_NO_SMALL_FILES}
+    """Inserts look for no keys; which of the copies that they leave are merged depends on positions in log blocks.
+
+    Hudi's writer logs a record for each copy: they differ in their numbers, and nothing else.
+    """
+    options = {**mor_options(Layout("plain", partitions="")), **NO_SMALL_FILES}
     writers = Writers(hudi, str(tmp_path / "table"), options)
     copies = [row(0, 1, "first"), row(1, 1, "other"), row(0, 1, "second"), row(2, 1, "other"), row(0, 1, "third")]
     writers.write("hoodoo", "insert", batch(copies))
-    assert len(_same_values(hudi, writers.uri)) == 5
+    assert len(same_rows(hudi, writers.uri, meta=False)) == 5
     writers.write(who, "upsert", batch([row(0, 2, "later")]))
-    _same_values(hudi, writers.uri, "updated")
+    same_rows(hudi, writers.uri, meta=False, what="updated")
     writers.write("hoodoo" if who == "hudi" else "hudi", "upsert", batch([row(0, 3, "latest")]))
-    _same_values(hudi, writers.uri, "updated by the other")
+    same_rows(hudi, writers.uri, meta=False, what="updated by the other")
     writers.write(who, "delete", batch([row(0, 0, "")]))
-    _same_values(hudi, writers.uri, "deleted")
+    same_rows(hudi, writers.uri, meta=False, what="deleted")

@@ -116,3 +116,30 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         table.insert(_rows(range(1), 1, "first"))
     with pytest.raises(hoodoo.InvalidOptionError, match="MERGE_ON_WRITE"):
         Table.create(str(tmp_path / "u"), _SCHEMA, name="t", record_key="id", table_type="MERGE_ON_WRITE")
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_filter_on_a_column_that_only_the_path_has(table_type: str) -> None:
+    """Partition columns that the files lack, looked at by a filter and not asked for."""
+    uri = f"memory://path-columns-{table_type}/t"
+    table = Table.create(
+        uri,
+        _SCHEMA,
+        name="t",
+        record_key="id",
+        partition_by=["part"],
+        ordering=["ts"],
+        table_type=table_type,
+        options={
+            **_OPTIONS,
+            "hoodie.datasource.write.drop.partition.columns": "true",
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+        },
+    )
+    table.insert(_rows(range(6), 1, "first"))
+    table.upsert(_rows(range(3), 2, "second"))
+    filters = [("part", "=", "p0"), ("ts", "<", 2)]
+    for columns in (["id"], ["id", "part"], ["val", "id"]):
+        found = table.to_arrow(columns=columns, filters=filters)
+        assert found.column_names == columns
+        assert found["id"].to_pylist() == ["k4"]

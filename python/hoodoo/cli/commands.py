@@ -74,7 +74,7 @@ def compact(
         raise typer.BadParameter("--schedule makes a plan, --instant carries one out: give one of them")
     table = open_table(uri, storage_option, option)
     if schedule:
-        render.show_planned_compaction(table.schedule_compaction())
+        render.show_planned_compaction(uri, table.schedule_compaction())
         return
     before = table.file_slices()
     with render.working("compacting"):

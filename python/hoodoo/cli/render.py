@@ -189,17 +189,19 @@ def working(what: str) -> Status:
     return errors.status(f"{what} …")
 
 
-def show_planned_compaction(instant: str | None) -> None:
+def show_planned_compaction(uri: str, instant: str | None) -> None:
     """Prints what came of planning a compaction.
 
     Args:
+        uri: Where the table is.
         instant: Requested time of the plan, if there is one.
     """
     if instant is None:
         console.print("nothing to compact", style="bold")
     else:
         console.print(f"planned as {instant}", style="bold")
-        console.print(f"carry it out with: hoodoo compact URI --instant {instant}", style="dim")
+        command = f"hoodoo compact {escape(uri)} --instant {instant}"
+        console.print(f"carry it out with: {command}", style="dim", highlight=False, soft_wrap=True)
 
 
 def show_compaction(done: Commit | None, before: Sequence[FileSlice], after: Sequence[FileSlice]) -> None:

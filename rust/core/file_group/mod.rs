@@ -6,5 +6,5 @@ pub mod markers;
 mod names;
 mod slices;
 
-pub use names::{BaseFile, LogFile, data_file_instant, is_partition_metadata, new_file_id};
+pub use names::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join, new_file_id};
 pub use slices::{CommitTimes, FileGroup, FileSlice, group_files};

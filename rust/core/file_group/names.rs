@@ -118,6 +118,11 @@ pub fn is_partition_metadata(name: &str) -> bool {
     )
 }
 
+/// The path of a file in a partition.
+pub fn join(partition: &str, name: &str) -> String {
+    if partition.is_empty() { name.to_owned() } else { format!("{partition}/{name}") }
+}
+
 /// A new file id: a random UUID, and the ordinal of the file among those that one writer made of it.
 pub fn new_file_id(ordinal: usize) -> String {
     format!("{}-{ordinal}", uuid::Uuid::new_v4())

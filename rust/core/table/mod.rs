@@ -10,6 +10,7 @@ mod lookup;
 pub mod merge_config;
 pub mod options;
 mod partition_filter;
+mod pending_plans;
 pub mod scan;
 mod schema;
 pub mod slice_reader;
@@ -32,6 +33,7 @@ pub use create::TableSpec;
 pub use file_options::base_file_options;
 pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use options::Options;
+pub use pending_plans::planned_groups;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
 pub use view::TableView;
 

@@ -44,6 +44,8 @@ pub struct ScanPlan {
     /// What is read, in the order of the result.
     pub slices: Vec<FileSlice>,
     predicate: Option<Predicate>,
+    /// The columns of the result, and behind them those that only the predicate looks at.
+    looked_at: SchemaRef,
     /// What reading log files takes, when there are some.
     merge: Option<Arc<SliceReader>>,
 }
@@ -94,6 +96,7 @@ impl HudiTable {
                     slice: slice.clone(),
                     merge: plan.merge.clone(),
                     schema: plan.schema.clone(),
+                    looked_at: plan.looked_at.clone(),
                     predicate: plan.predicate.clone(),
                     from_path: from_path.clone(),
                 };
@@ -152,10 +155,10 @@ impl HudiTable {
         let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
         let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
         let schema = project(&all, request.columns.as_deref())?;
-        if let Some(predicate) = &request.predicate {
-            let known: Vec<String> = predicate.columns().into_iter().map(str::to_owned).collect();
-            project(&all, Some(&known))?;
-        }
+        let looked_at = request.predicate.as_ref().map(Predicate::columns).unwrap_or_default();
+        let looked_at: BTreeSet<String> = looked_at.into_iter().map(str::to_owned).collect();
+        let looked_at = project(&all, Some(&looked_at.into_iter().collect::<Vec<_>>()))?;
+        let looked_at = with_more(&schema, looked_at.as_ref());
         let mut kept = Vec::with_capacity(slices.len());
         for mut slice in slices {
             if request.read_optimized {
@@ -177,7 +180,7 @@ impl HudiTable {
         } else {
             None
         };
-        Ok(ScanPlan { schema, slices: kept, predicate: request.predicate.clone(), merge })
+        Ok(ScanPlan { schema, slices: kept, predicate: request.predicate.clone(), looked_at, merge })
     }
 }
 
@@ -197,12 +200,19 @@ fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {
 const KEY_GENERATOR_CLASS: &str = "hoodie.table.keygenerator.class";
 const KEY_GENERATOR_TYPE: &str = "hoodie.table.keygenerator.type";
 
+/// The columns of a schema, and behind them those of another that it does not have.
+fn with_more(schema: &Schema, more: &Schema) -> SchemaRef {
+    let added = more.fields().iter().filter(|f| schema.field_with_name(f.name()).is_err());
+    Arc::new(Schema::new(schema.fields().iter().chain(added).cloned().collect::<Vec<_>>()))
+}
+
 /// One slice of a scan.
 struct SliceRead {
     storage: Storage,
     slice: FileSlice,
     merge: Option<Arc<SliceReader>>,
     schema: SchemaRef,
+    looked_at: SchemaRef,
     predicate: Option<Predicate>,
     from_path: Option<KeyGenConfig>,
 }
@@ -212,7 +222,7 @@ type Rows = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 impl SliceRead {
     fn open(self) -> Result<Rows> {
         let keys = self.from_path.as_ref();
-        let values = keys.and_then(|keys| partition_row(keys, &self.schema, &self.slice.partition));
+        let values = keys.and_then(|keys| partition_row(keys, &self.looked_at, &self.slice.partition));
         match (&self.merge, &self.slice.base) {
             (Some(merge), _) if !self.slice.logs.is_empty() => self.merged(merge, values),
             (_, Some(base)) => self.base_file(base, values),
@@ -224,44 +234,40 @@ impl SliceRead {
         let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
         let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
-        let (predicate, after) = match &values {
-            // The file cannot judge columns that only the path has.
-            Some(_) => (None, self.predicate.clone()),
-            None => (self.predicate.clone(), None),
+        let Some(values) = values else {
+            let options = ScanOptions::new(self.schema.clone()).with_predicate(self.predicate.clone());
+            let rows = reader.scan(&options.with_batch_size(BATCH_ROWS)).map_err(&named)?;
+            return Ok(Box::new(rows.map(move |batch| batch.map_err(&named))));
         };
-        let options = ScanOptions::new(self.schema.clone()).with_batch_size(BATCH_ROWS).with_predicate(predicate);
-        let rows = reader.scan(&options).map_err(&named)?;
-        Ok(Box::new(rows.map(move |batch| {
-            let batch = batch.map_err(&named)?;
-            match &values {
-                Some(values) => fill(batch, values, after.as_ref()),
-                None => Ok(batch),
-            }
-        })))
+        // The file cannot judge columns that only the path has.
+        let rows =
+            reader.scan(&ScanOptions::new(self.looked_at.clone()).with_batch_size(BATCH_ROWS)).map_err(&named)?;
+        Ok(self.judged(rows.map(move |batch| batch.map_err(&named)), Some(values)))
     }
 
     /// Rows are filtered when they are merged: before, an older state of a row might be kept for a newer one.
     fn merged(&self, merge: &SliceReader, values: Option<RecordBatch>) -> Result<Rows> {
-        let predicate = self.predicate.clone();
-        let schema = self.schema.clone();
-        let wanted = merge.with_columns_of(&schema, predicate.as_ref());
-        let count = schema.fields().len();
-        let rows = merge.read(&self.slice, &wanted)?;
-        Ok(Box::new(rows.map(move |batch| {
+        Ok(self.judged(merge.read(&self.slice, &self.looked_at)?, values))
+    }
+
+    /// The rows for which the predicate holds, what the path tells filled in first.
+    fn judged(&self, rows: impl Iterator<Item = Result<RecordBatch>> + 'static, values: Option<RecordBatch>) -> Rows {
+        let (predicate, columns) = (self.predicate.clone(), (0..self.schema.fields().len()).collect::<Vec<_>>());
+        Box::new(rows.map(move |batch| {
             let mut batch = batch?;
             if let Some(values) = &values {
-                batch = fill(batch, values, None)?;
+                batch = fill(&batch, values)?;
             }
             if let Some(predicate) = &predicate {
                 batch = arrow::compute::filter_record_batch(&batch, &predicate.evaluate(&batch)?)?;
             }
-            Ok(batch.project(&(0..count).collect::<Vec<_>>())?)
-        })))
+            Ok(batch.project(&columns)?)
+        }))
     }
 }
 
 /// Puts the values of a partition path into columns that the file does not have.
-fn fill(batch: RecordBatch, values: &RecordBatch, predicate: Option<&Predicate>) -> Result<RecordBatch> {
+fn fill(batch: &RecordBatch, values: &RecordBatch) -> Result<RecordBatch> {
     let first = arrow::array::UInt32Array::from(vec![0u32; batch.num_rows()]);
     let mut columns = batch.columns().to_vec();
     for (field, column) in batch.schema().fields().iter().zip(&mut columns) {
@@ -269,11 +275,7 @@ fn fill(batch: RecordBatch, values: &RecordBatch, predicate: Option<&Predicate>)
             *column = arrow::compute::take(value, &first, None)?;
         }
     }
-    let filled = RecordBatch::try_new(batch.schema(), columns)?;
-    match predicate {
-        Some(p) => Ok(arrow::compute::filter_record_batch(&filled, &p.evaluate(&filled)?)?),
-        None => Ok(filled),
-    }
+    Ok(RecordBatch::try_new(batch.schema(), columns)?)
 }
 
 /// Understands the spellings of an instant that Hudi takes for `as.of.instant`: digits of an instant, a date, a date

@@ -16,14 +16,14 @@ use super::keygen::{KeyGenConfig, KeyGenerator};
 use super::{HudiTable, META_COLUMNS};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
+use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::log::{LogBatch, LogScan};
 use crate::merge::{Judge, KeyedRows, MergeMode, OrderingValues, Side, Step, Winners, precombine};
 use crate::storage::Storage;
 use crate::timeline::Timeline;
 
 /// Column that marks a record as a delete.
-const DELETE_MARK: &str = "_hoodie_is_deleted";
+pub const DELETE_MARK: &str = "_hoodie_is_deleted";
 /// Column that says what a record does, in tables that keep it.
 const OPERATION: &str = "_hoodie_operation";
 /// Rows of the base file that are merged at once.
@@ -140,17 +140,6 @@ impl SliceReader {
     /// A reader; `table` has all columns of the data files.
     pub fn new(storage: Storage, timeline: Arc<Timeline>, settings: MergeSettings, table: SchemaRef) -> Self {
         Self { storage, timeline, settings, table }
-    }
-
-    /// The columns of a schema, and behind them those that a predicate looks at.
-    pub fn with_columns_of(&self, schema: &Schema, predicate: Option<&Predicate>) -> SchemaRef {
-        let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
-        for name in predicate.map(Predicate::columns).unwrap_or_default() {
-            if let (Ok(field), None) = (self.table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
-                fields.push(Arc::new(field.clone()));
-            }
-        }
-        Arc::new(Schema::new(fields))
     }
 
     /// The rows of a slice, in the wanted columns.

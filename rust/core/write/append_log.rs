@@ -12,13 +12,13 @@ use arrow::datatypes::{
     TimestampMicrosecondType, TimestampMillisecondType,
 };
 
-use super::context::{WriteContext, empty_stat, join};
+use super::context::{WriteContext, empty_stat};
 use super::file_rows::{Gathered, MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::markers::{MarkerType, create_marker};
-use crate::file_group::{FileSlice, LogFile};
+use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::log::{AvroContent, BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
 use crate::merge::{MergeMode, RowRef};

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::join;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marker_folder};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::merge::{MergeMode, OrderingValues};
@@ -165,11 +166,6 @@ pub fn ordering_values(batch: &RecordBatch, fields: &[String]) -> Result<Orderin
         columns.push(column.clone());
     }
     OrderingValues::try_new(columns)
-}
-
-/// A path below a partition.
-pub fn join(partition: &str, name: &str) -> String {
-    if partition.is_empty() { name.to_owned() } else { format!("{partition}/{name}") }
 }
 
 /// A write stat whose counters are zero, as Hudi writes them, and not null.

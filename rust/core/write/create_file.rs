@@ -4,13 +4,13 @@ use std::time::Instant as Stopwatch;
 
 use arrow::array::RecordBatch;
 
-use super::context::{WriteContext, empty_stat, join};
+use super::context::{WriteContext, empty_stat};
 use super::file_rows::{MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
 use crate::error::Result;
 use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::MarkerType;
-use crate::file_group::{BaseFile, new_file_id};
+use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
 use crate::storage::FileWriter;

@@ -14,11 +14,10 @@ use crate::merge::{KeyedRows, OrderingValues, RowRef};
 use crate::storage::{SpillOptions, spill};
 use crate::table::conform_batch;
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
+use crate::table::slice_reader::DELETE_MARK;
 
 /// Name of the key column of spilled rows; nobody looks for it by name.
 const KEYS: &str = "";
-/// The column that marks a row as a delete.
-pub(super) const DELETE_MARK: &str = "_hoodie_is_deleted";
 
 /// Rows of one partition.
 pub struct IncomingBatch {

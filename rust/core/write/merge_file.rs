@@ -6,7 +6,7 @@
 
 use std::time::Instant as Stopwatch;
 
-use super::context::{WriteContext, empty_stat, join};
+use super::context::{WriteContext, empty_stat};
 use super::file_rows::MadeColumns;
 use super::incoming::Incoming;
 use super::outcome::Picks;
@@ -16,7 +16,7 @@ use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Splice};
 use crate::file_group::markers::MarkerType;
-use crate::file_group::{BaseFile, FileSlice};
+use crate::file_group::{BaseFile, FileSlice, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
 

@@ -18,13 +18,13 @@ use super::merge_file::{MergeRows, merge_file};
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::format::avro::metadata::{RequestedReplaceMetadata, WriteStat, decode};
-use crate::format::instant::{Action, Instant, State};
+use crate::format::avro::metadata::WriteStat;
+use crate::format::instant::Action;
 use crate::merge::{RowRef, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView};
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView, planned_groups};
 
 /// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;
@@ -428,24 +428,7 @@ pub(super) fn group_of(slice: &FileSlice) -> (String, String) {
 
 /// File groups in pending clustering plans: no insert may go there, and an update there must not be lost.
 pub(super) fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(String, String)>> {
-    let mut busy = HashSet::new();
-    let clustering =
-        view.timeline().pending().filter(|i| matches!(i.action, Action::Clustering | Action::ReplaceCommit));
-    for instant in clustering {
-        let requested = Instant { state: State::Requested, ..instant.clone() };
-        let Some(bytes) = crate::storage::optional(view.timeline().read(table.storage(), &requested))? else {
-            continue;
-        };
-        if bytes.is_empty() {
-            continue;
-        }
-        let plan: RequestedReplaceMetadata = decode(&bytes).map_err(|e| e.with("instant", instant))?;
-        let groups = plan.clustering_plan.and_then(|p| p.input_groups).unwrap_or_default();
-        for slice in groups.into_iter().flat_map(|g| g.slices.unwrap_or_default()) {
-            busy.insert((slice.partition_path.unwrap_or_default(), slice.file_id.unwrap_or_default()));
-        }
-    }
-    Ok(busy)
+    planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])
 }
 
 /// The table's key generator. Tables of version 8 do not say how a complex key of one column is written, so a stored

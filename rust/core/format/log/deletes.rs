@@ -185,10 +185,24 @@ fn read_list(list: &[u8]) -> std::result::Result<Deletes, DatumError> {
     let mut cursor = Cursor::new(list);
     let mut keys = StringBuilder::new();
     let mut ordering = Vec::new();
+    each_item(&mut cursor, |cursor| {
+        keys.append_option(optional_text(cursor)?);
+        optional_text(cursor)?;
+        ordering.push(read_ordering(cursor, true)?);
+        Ok(())
+    })?;
+    Ok(Deletes { keys: keys.finish(), ordering })
+}
+
+/// Walks over an Avro array.
+fn each_item<'a>(
+    cursor: &mut Cursor<'a>,
+    mut item: impl FnMut(&mut Cursor<'a>) -> std::result::Result<(), DatumError>,
+) -> std::result::Result<(), DatumError> {
     loop {
         let mut count = cursor.long()?;
         if count == 0 {
-            break;
+            return Ok(());
         }
         if count < 0 {
             // A negative count is followed by the size of the block.
@@ -196,12 +210,9 @@ fn read_list(list: &[u8]) -> std::result::Result<Deletes, DatumError> {
             count = count.checked_neg().unwrap_or(i64::MAX);
         }
         for _ in 0..count {
-            keys.append_option(optional_text(&mut cursor)?);
-            optional_text(&mut cursor)?;
-            ordering.push(read_ordering(&mut cursor, true)?);
+            item(cursor)?;
         }
     }
-    Ok(Deletes { keys: keys.finish(), ordering })
 }
 
 fn optional_text<'a>(cursor: &mut Cursor<'a>) -> std::result::Result<Option<&'a str>, DatumError> {
@@ -242,19 +253,10 @@ fn read_ordering(cursor: &mut Cursor<'_>, nested: bool) -> std::result::Result<O
         12 if nested => {
             let mut values = Vec::new();
             if cursor.long()? == 1 {
-                loop {
-                    let mut count = cursor.long()?;
-                    if count == 0 {
-                        break;
-                    }
-                    if count < 0 {
-                        cursor.long()?;
-                        count = count.checked_neg().unwrap_or(i64::MAX);
-                    }
-                    for _ in 0..count {
-                        values.push(read_ordering(cursor, false)?);
-                    }
-                }
+                each_item(cursor, |cursor| {
+                    values.push(read_ordering(cursor, false)?);
+                    Ok(())
+                })?;
             }
             V::Several(values)
         }

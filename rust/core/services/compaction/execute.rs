@@ -12,21 +12,22 @@ use super::plan::{CompactionOptions, plan_compaction};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers};
-use crate::file_group::{BaseFile, FileSlice, LogFile};
+use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{
-    CommitMetadata, CompactionOperation, CompactionPlan, RequestedReplaceMetadata, RuntimeStats, WriteStat, decode,
-    encode,
+    CommitMetadata, CompactionOperation, CompactionPlan, RuntimeStats, WriteStat, encode,
 };
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
-use crate::storage::{FileMeta, optional};
+use crate::storage::FileMeta;
 use crate::table::slice_reader::SliceReader;
-use crate::table::{HudiTable, META_COLUMNS, TableSchema, TableType, TableView};
+use crate::table::{HudiTable, META_COLUMNS, TableSchema, TableType, TableView, planned_groups};
 use crate::timeline::{Timeline, TimelineWriter};
 
+/// Actions whose plans keep a file group from being compacted.
+const PLANS: [Action; 4] = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::ReplaceCommit];
 /// Place of the file name among the meta columns.
-const FILE_NAME: usize = 4;
+const FILE_NAME: usize = META_COLUMNS.len() - 1;
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,36 +85,8 @@ pub fn schedule(table: &HudiTable) -> Result<Option<String>> {
 
 fn plan_now(table: &HudiTable, timeline: &Timeline, options: &CompactionOptions) -> Result<Option<CompactionPlan>> {
     let view = TableView::new(table.storage().clone(), timeline.clone())?;
-    Ok(plan_compaction(view.all_latest_slices()?, &busy(table, timeline)?, options))
-}
-
-/// File groups that pending plans take.
-fn busy(table: &HudiTable, timeline: &Timeline) -> Result<HashSet<(String, String)>> {
-    let mut busy = HashSet::new();
-    for instant in timeline.pending() {
-        let requested = Instant { state: State::Requested, ..instant.clone() };
-        let body = match instant.action {
-            Action::Compaction | Action::LogCompaction | Action::Clustering | Action::ReplaceCommit => {
-                optional(timeline.read(table.storage(), &requested))?.filter(|body| !body.is_empty())
-            }
-            _ => None,
-        };
-        let Some(body) = body else { continue };
-        let named = |e: Error| e.with("table", table.storage().uri()).with("instant", instant);
-        if matches!(instant.action, Action::Compaction | Action::LogCompaction) {
-            let plan: CompactionPlan = decode(&body).map_err(named)?;
-            for operation in plan.operations.unwrap_or_default() {
-                busy.insert((operation.partition_path.unwrap_or_default(), operation.file_id.unwrap_or_default()));
-            }
-        } else {
-            let plan: RequestedReplaceMetadata = decode(&body).map_err(named)?;
-            let groups = plan.clustering_plan.and_then(|p| p.input_groups).unwrap_or_default();
-            for slice in groups.into_iter().flat_map(|g| g.slices.unwrap_or_default()) {
-                busy.insert((slice.partition_path.unwrap_or_default(), slice.file_id.unwrap_or_default()));
-            }
-        }
-    }
-    Ok(busy)
+    let busy = planned_groups(table.storage(), timeline, &PLANS)?;
+    Ok(plan_compaction(view.all_latest_slices()?, &busy, options))
 }
 
 /// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
@@ -311,11 +284,6 @@ impl<'a> Unit<'a> {
         let names: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, batch.num_rows())));
         let columns = batch.columns().iter().enumerate();
         let columns = columns.map(|(i, column)| if i == FILE_NAME { names.clone() } else { column.clone() });
-        debug_assert_eq!(META_COLUMNS.len(), FILE_NAME + 1);
         Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
     }
-}
-
-fn join(partition: &str, name: &str) -> String {
-    if partition.is_empty() { name.to_owned() } else { format!("{partition}/{name}") }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{Report, is_about_content};
 use crate::error::Result;
-use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata};
+use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join};
 use crate::format::instant::Instant;
 use crate::format::properties::Properties;
 use crate::storage::{FileMeta, Storage};
@@ -95,10 +95,6 @@ fn written(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
 
 fn file(instant: &Instant, partition: &str, file_id: &str, rows: Option<i64>, size: Option<i64>) -> WrittenFile {
     WrittenFile { rows, size, instant: instant.requested.clone(), group: (partition.to_owned(), file_id.to_owned()) }
-}
-
-fn join(partition: &str, name: &str) -> String {
-    if partition.is_empty() { name.to_owned() } else { format!("{partition}/{name}") }
 }
 
 fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report: &mut Report) -> Result<()> {

@@ -19,8 +19,9 @@ use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
 use crate::table::HudiTable;
+use crate::table::slice_reader::DELETE_MARK;
 use crate::write::context::WriteContext;
-use crate::write::incoming::{DELETE_MARK, Incoming, Preparer, key_schema};
+use crate::write::incoming::{Incoming, Preparer, key_schema};
 use crate::write::operation::{group_of, pending_file_groups};
 use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
 
