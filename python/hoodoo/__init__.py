@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 
-from hoodoo import _native
+from hoodoo import _native, mergers
 from hoodoo.commit import Commit
 from hoodoo.exceptions import (
     ConflictError,
@@ -22,7 +22,9 @@ from hoodoo.exceptions import (
 )
 from hoodoo.figures import Figures
 from hoodoo.history import History, HistoryCompaction, HistoryFile
+from hoodoo.record_merger import MergeContext, RecordMerger, Records, RowMerger
 from hoodoo.report import Problem, Report
+from hoodoo.row_merging import merge
 from hoodoo.table import FileSlice, Table
 from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
 from hoodoo.writer import write
@@ -44,8 +46,12 @@ __all__ = [
     "Instant",
     "InvalidOptionError",
     "LockError",
+    "MergeContext",
     "Problem",
+    "RecordMerger",
+    "Records",
     "Report",
+    "RowMerger",
     "SchemaError",
     "StorageError",
     "Table",
@@ -53,6 +59,8 @@ __all__ = [
     "Timeline",
     "UnsupportedError",
     "__version__",
+    "merge",
+    "mergers",
     "write",
 ]
 

@@ -51,7 +51,11 @@ class NativeTable:
         filters: tuple[Any, ...] | None = None,
     ) -> pa.RecordBatchReader: ...
     def write(
-        self, operation: str, data: pa.RecordBatchReader | None = None, partitions: Sequence[str] = ()
+        self,
+        operation: str,
+        data: pa.RecordBatchReader | None = None,
+        partitions: Sequence[str] = (),
+        partial: bool = False,
     ) -> dict[str, Any]: ...
     def file_slices(self, partition: str | None = None) -> list[SliceRow]: ...
     def instants(self) -> list[InstantRow]: ...
@@ -111,4 +115,14 @@ def read_slices(
     columns: Sequence[str] | None = None,
     filters: tuple[Any, ...] | None = None,
     as_of: str | None = None,
+) -> pa.RecordBatchReader: ...
+def merge_rows(
+    older: pa.RecordBatchReader,
+    newer: pa.RecordBatchReader,
+    key: Sequence[str],
+    ordering: Sequence[str],
+    options: dict[str, str],
+    merger: Any = None,
+    partial: bool = False,
+    sorted: bool = False,  # noqa: A002
 ) -> pa.RecordBatchReader: ...

@@ -284,11 +284,14 @@ class Table:
         wanted = list(columns) if columns is not None else None
         return self._native.changes(str(since), None if until is None else str(until), wanted, condition)
 
-    def upsert(self, data: Rows) -> Commit:
+    def upsert(self, data: Rows, partial: bool = False) -> Commit:
         """Inserts new rows and merges rows whose key is there already.
 
         Args:
             data: See `hoodoo.arrow_input.Rows`. A true `_hoodie_is_deleted` deletes the row.
+            partial: The rows have only some columns: those of the key, of the partition and of the ordering, and what
+                changes. Of stored rows the other columns stay as they are; of new rows they are null. A merge-on-read
+                table keeps such rows in its log files, as Hudi's MERGE INTO does.
 
         Returns:
             What was done.
@@ -298,7 +301,7 @@ class Table:
             UnsupportedError: A table that hoodoo cannot write.
             ConflictError: Another writer got in between.
         """
-        return self._write("upsert", data)
+        return self._write("upsert", data, partial=partial)
 
     def insert(self, data: Rows) -> Commit:
         """Adds rows without looking for their keys. Small files are filled up first. See `upsert`."""
@@ -448,10 +451,12 @@ class Table:
         wanted = list(columns) if columns is not None else None
         return wanted, condition, None if as_of is None else str(as_of), query == "read_optimized"
 
-    def _write(self, operation: str, data: Rows, options: dict[str, str] | None = None) -> Commit:
+    def _write(
+        self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False
+    ) -> Commit:
         native = self._native.with_options(options) if options else self._native
         reader = record_batch_reader(data, native.schema())
-        return Commit.from_native(native.write(operation, reader))
+        return Commit.from_native(native.write(operation, reader, partial=partial))
 
     def _keys(self, data: Rows) -> Rows:
         if not isinstance(data, list | tuple | set) or not data:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hoodoo.spark.dataframe_reader import read
 from hoodoo.spark.dataframe_writer import write
+from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.timeline_reader import timeline
 
-__all__ = ["read", "timeline", "write"]
+__all__ = ["merge", "merge_batches", "read", "timeline", "write"]

@@ -2,6 +2,8 @@
 
 mod error;
 mod from_python;
+mod merge;
+mod merger;
 mod spark;
 mod table;
 mod to_python;
@@ -21,6 +23,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<spark::NativeWrite>()?;
     m.add_class::<spark::NativeRouter>()?;
     m.add_class::<spark::NativeRowKeyer>()?;
+    m.add_function(wrap_pyfunction!(merge::merge_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::report_partitions, m)?)?;
     m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;

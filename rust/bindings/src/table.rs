@@ -20,6 +20,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::to_py;
 use crate::from_python::{TextMap, predicate};
+use crate::merger::with_mergers;
 use crate::to_python;
 
 /// An open table.
@@ -36,7 +37,7 @@ impl NativeTable {
     #[staticmethod]
     fn open(py: Python<'_>, uri: &str, options: TextMap, storage_options: TextMap) -> PyResult<Self> {
         let table = py.detach(|| HudiTable::open(uri, options, &storage_options)).map_err(to_py)?;
-        Ok(Self { table })
+        Ok(Self { table: with_mergers(py, table)? })
     }
 
     #[staticmethod]
@@ -48,7 +49,7 @@ impl NativeTable {
         storage_options: TextMap,
     ) -> PyResult<Self> {
         let made = py.detach(|| client::create_table(uri, &schema.0, options, &storage_options));
-        Ok(Self { table: made.map_err(to_py)? })
+        Ok(Self { table: with_mergers(py, made.map_err(to_py)?)? })
     }
 
     #[staticmethod]
@@ -60,11 +61,11 @@ impl NativeTable {
         storage_options: TextMap,
     ) -> PyResult<Self> {
         let made = py.detach(|| client::open_or_create(uri, &schema.0, options, &storage_options));
-        Ok(Self { table: made.map_err(to_py)? })
+        Ok(Self { table: with_mergers(py, made.map_err(to_py)?)? })
     }
 
-    fn with_options(&self, options: TextMap) -> PyResult<Self> {
-        Ok(Self { table: self.table.with_options(&options).map_err(to_py)? })
+    fn with_options(&self, py: Python<'_>, options: TextMap) -> PyResult<Self> {
+        Ok(Self { table: with_mergers(py, self.table.with_options(&options).map_err(to_py)?)? })
     }
 
     #[getter]
@@ -149,17 +150,18 @@ impl NativeTable {
         reader(py, stream.map_err(to_py)?)
     }
 
-    #[pyo3(signature = (operation, data=None, partitions=Vec::new()))]
+    #[pyo3(signature = (operation, data=None, partitions=Vec::new(), partial=false))]
     fn write<'py>(
         &self,
         py: Python<'py>,
         operation: &str,
         data: Option<PyArrowType<RecordBatchStreamReader>>,
         partitions: Vec<String>,
+        partial: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let data = data.map(|d| Box::new(d.0) as Box<dyn RecordBatchReader + Send>);
-        let request = WriteRequest { operation, data, partitions };
+        let request = WriteRequest { operation, data, partitions, partial };
         let outcome = py.detach(|| client::write(&self.table, request)).map_err(to_py)?;
         to_python::commit(py, &outcome)
     }

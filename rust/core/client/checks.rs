@@ -2,12 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::format::instant::Action;
-use crate::merge::MergeMode;
+use crate::merge::{MergeRule, missing};
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::services::compaction::CompactionOptions;
 use crate::table::keygen::KeyGeneratorType;
-use crate::table::merge_config::{parse_mode, payload_mode};
+use crate::table::merge_config::MergeRequest;
 use crate::table::{HudiTable, TableType};
 
 /// Options whose value has to be the table's, with the property that has it.
@@ -40,7 +40,9 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
             Error::unsupported("writing to tables with change data capture is not supported").with("table", uri)
         );
     }
-    config.merge_mode().map_err(|e| e.with("table", uri))?;
+    if let MergeRule::Missing(id) = table.merge_settings().map_err(|e| e.with("table", uri))?.rule {
+        return Err(missing(&id).with("table", uri));
+    }
     check_metadata_table(table)?;
     check_conflicts(table)?;
     check_services(table)?;
@@ -147,20 +149,13 @@ fn check_conflicts(table: &HudiTable) -> Result<()> {
 }
 
 fn merge_conflict(table: &HudiTable) -> Result<Option<String>> {
-    let stored = table.config().merge_mode()?;
-    let differs = |given: MergeMode, what: &str, value: &str| {
-        (given != stored).then(|| format!("{what}: '{value}' contradicts the table's merge mode"))
-    };
     let options = table.options();
-    if let Some(mode) = options.get("hoodie.record.merge.mode")
-        && let Some(conflict) = differs(parse_mode(mode)?, "hoodie.record.merge.mode", mode)
-    {
-        return Ok(Some(conflict));
-    }
-    match options.get("hoodie.datasource.write.payload.class") {
-        Some(class) => Ok(differs(payload_mode(class)?, "hoodie.datasource.write.payload.class", class)),
-        None => Ok(None),
-    }
+    table.config().merge_contradiction(MergeRequest {
+        mode: options.get("hoodie.record.merge.mode"),
+        strategy: options.get("hoodie.record.merge.strategy.id"),
+        payload: options.get("hoodie.datasource.write.payload.class"),
+        has_ordering: !table.config().ordering_fields().is_empty(),
+    })
 }
 
 fn normalized(value: &str) -> String {

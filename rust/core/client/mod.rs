@@ -4,6 +4,7 @@
 //! order. The rooms `write` and `services` do not know each other; here they meet.
 
 mod checks;
+mod merge_rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::write::task::{DistributedWrite, TaskReport};
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
 
 pub use checks::check_writable;
+pub use merge_rows::{MergeRequest, RowStream, merge_rows};
 
 /// Creates a table.
 pub fn create_table(

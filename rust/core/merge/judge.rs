@@ -19,7 +19,9 @@ pub enum MergeMode {
 /// Which of the two steps of a merge this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Records that are not in a base file yet, with each other.
+    /// The rows of one write with each other.
+    Batch,
+    /// Records of log files with each other.
     Delta,
     /// What the delta step left, with the base file. Records of a base file are never deletes.
     Final,
@@ -32,6 +34,15 @@ pub struct Side<'a> {
     pub ordering: &'a OrderingValues,
     /// Which rows are deletes. `None`: none of them.
     pub deleted: Option<&'a BooleanArray>,
+    /// Which rows come from a delete block, and not from records that are marked as deletes. `None`: none of them.
+    pub delete_block: Option<&'a BooleanArray>,
+}
+
+impl<'a> Side<'a> {
+    /// A side without rows from delete blocks.
+    pub fn new(ordering: &'a OrderingValues, deleted: Option<&'a BooleanArray>) -> Self {
+        Self { ordering, deleted, delete_block: None }
+    }
 }
 
 /// Decides pairs of an old and a new record of one key.
@@ -41,7 +52,6 @@ pub struct Judge<'a> {
     old: Side<'a>,
     new: Side<'a>,
     comparator: RowComparator,
-    new_is_delete_block: bool,
 }
 
 impl<'a> Judge<'a> {
@@ -53,13 +63,7 @@ impl<'a> Judge<'a> {
             MergeMode::CommitTime => OrderingValues::default().comparator(&OrderingValues::default())?,
             MergeMode::EventTime => new.ordering.comparator(old.ordering)?,
         };
-        Ok(Self { mode, step, old, new, comparator, new_is_delete_block: false })
-    }
-
-    /// The same for new rows that come from a delete block, and not from marked records.
-    #[must_use]
-    pub fn of_delete_block(self, new_is_delete_block: bool) -> Self {
-        Self { new_is_delete_block, ..self }
+        Ok(Self { mode, step, old, new, comparator })
     }
 
     /// Whether every new record wins, so that ordering values need not be looked at.
@@ -79,10 +83,10 @@ impl<'a> Judge<'a> {
         match self.step {
             Step::Final => not_older(),
             // A delete without ordering value is forgotten as soon as a record follows, but no delete block undoes it.
-            Step::Delta if is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old) => {
-                !self.new_is_delete_block
+            _ if is_deleted(self.old.deleted, old) && self.old.ordering.is_default(old) => {
+                !is_deleted(self.new.delete_block, new)
             }
-            Step::Delta => not_older(),
+            Step::Batch | Step::Delta => not_older(),
         }
     }
 }
@@ -102,12 +106,7 @@ mod tests {
     fn decide(mode: MergeMode, step: Step, old: (ArrayRef, bool), new: (ArrayRef, bool)) -> bool {
         let (oo, no) = (OrderingValues::try_new(vec![old.0]).unwrap(), OrderingValues::try_new(vec![new.0]).unwrap());
         let (od, nd) = (BooleanArray::from(vec![old.1]), BooleanArray::from(vec![new.1]));
-        let judge = Judge::new(
-            mode,
-            step,
-            Side { ordering: &oo, deleted: Some(&od) },
-            Side { ordering: &no, deleted: Some(&nd) },
-        );
+        let judge = Judge::new(mode, step, Side::new(&oo, Some(&od)), Side::new(&no, Some(&nd)));
         judge.unwrap().new_wins(0, 0)
     }
 
@@ -142,11 +141,8 @@ mod tests {
         let (zero, five) =
             (OrderingValues::try_new(vec![int(0)]).unwrap(), OrderingValues::try_new(vec![int(5)]).unwrap());
         let deleted = BooleanArray::from(vec![true]);
-        let side = |ordering| Side { ordering, deleted: Some(&deleted) };
-        let wins = |new| {
-            let judge = Judge::new(MergeMode::EventTime, Step::Delta, side(&zero), side(new)).unwrap();
-            judge.of_delete_block(true).new_wins(0, 0)
-        };
+        let side = |ordering| Side { ordering, deleted: Some(&deleted), delete_block: Some(&deleted) };
+        let wins = |new| Judge::new(MergeMode::EventTime, Step::Delta, side(&zero), side(new)).unwrap().new_wins(0, 0);
         assert!(!wins(&five), "row 13");
         assert!(wins(&zero), "row 14");
     }

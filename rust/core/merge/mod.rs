@@ -5,10 +5,24 @@
 //! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
 //! so both live in `judge.rs`.
 
+mod budget;
+mod columns;
+mod delta;
+mod fold;
 mod judge;
 mod ordering;
+mod payload;
 mod precombine;
+mod records;
+mod rule;
 
+pub use budget::{Budget, Kept};
+pub use columns::Fill;
+pub use delta::{Delta, MergeCounts, MergeOnto, nullable};
+pub use fold::{fold, has_duplicates, in_order};
 pub use judge::{Judge, MergeMode, Side, Step};
 pub use ordering::OrderingValues;
-pub use precombine::{KeyedRows, Precombined, RowRef, Winners, hash_key, precombine, precombine_in_order};
+pub use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};
+pub use precombine::{KeyedRows, Precombined, RowRef, hash_key, precombine, precombine_in_order};
+pub use records::{Place, Records, interleave_batches};
+pub use rule::{CustomMerge, MergeContext, MergeRule, Merged, MergedRows, RecordMerger, missing};

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 /// The ordering columns of some rows. No column: every row has the default value.
 #[derive(Debug, Clone, Default)]
 pub struct OrderingValues {
-    columns: Vec<ArrayRef>,
+    pub(super) columns: Vec<ArrayRef>,
     /// Rows with the default value, whatever their columns hold.
-    default: Option<BooleanArray>,
+    pub(super) default: Option<BooleanArray>,
 }
 
 impl OrderingValues {
@@ -55,6 +55,20 @@ impl OrderingValues {
             rows.iter().map(|at| Some(is_default(at))).collect::<BooleanArray>()
         });
         Ok(Self { columns, default })
+    }
+
+    /// Some of the rows.
+    #[must_use]
+    pub fn slice(&self, offset: usize, length: usize) -> Self {
+        Self {
+            columns: self.columns.iter().map(|c| c.slice(offset, length)).collect(),
+            default: self.default.as_ref().map(|d| d.slice(offset, length)),
+        }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[ArrayRef] {
+        &self.columns
     }
 
     /// Whether there is no ordering at all.

@@ -5,6 +5,7 @@ use hashbrown::HashTable;
 
 use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
+use super::records::Records;
 use crate::error::{Error, Result};
 
 /// A row of a list of batches.
@@ -24,8 +25,20 @@ pub struct KeyedRows<'a> {
     pub ordering: OrderingValues,
     /// Deletes.
     pub deleted: Option<BooleanArray>,
-    /// Whether the rows are those of a delete block.
-    pub delete_block: bool,
+    /// Which rows come from a delete block. `None`: none of them.
+    pub delete_block: Option<BooleanArray>,
+}
+
+impl<'a> KeyedRows<'a> {
+    /// What merging has to know of records.
+    pub fn of(records: &'a Records) -> Self {
+        Self {
+            keys: &records.keys,
+            ordering: records.ordering.clone(),
+            deleted: Some(records.deleted.clone()),
+            delete_block: records.delete_block.clone(),
+        }
+    }
 }
 
 /// The records that a batch comes down to, findable by key.
@@ -110,48 +123,6 @@ impl Precombined {
     }
 }
 
-/// What the records that are not in a base file come down to, apart from the batches that they came in.
-pub struct Winners {
-    keys: StringArray,
-    table: HashTable<u32>,
-    /// Ordering values, in the order of the records.
-    pub ordering: OrderingValues,
-    /// Which records are deletes.
-    pub deleted: BooleanArray,
-}
-
-impl Winners {
-    /// Takes the records out of their batches.
-    pub fn new(batches: &[KeyedRows<'_>], precombined: Precombined) -> Result<Self> {
-        let Precombined { rows, table, .. } = precombined;
-        let at: Vec<(usize, usize)> = rows.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
-        let keys = rows.iter().map(|r| Some(key_of(batches, *r))).collect();
-        let deleted = |r: &RowRef| {
-            let batch = batches.get(r.batch as usize);
-            Some(batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(r.row as usize)))
-        };
-        let parts: Vec<&OrderingValues> = batches.iter().map(|b| &b.ordering).collect();
-        let ordering = OrderingValues::gather(&parts, &at)?;
-        Ok(Self { keys, table, ordering, deleted: rows.iter().map(deleted).collect() })
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Place of the record of a key.
-    pub fn find(&self, key: &str) -> Option<usize> {
-        let same = |i: &u32| self.keys.value(*i as usize) == key;
-        self.table.find(hash_key(key), same).map(|i| *i as usize)
-    }
-}
-
 /// Judges between pairs of batches, made when they are first needed.
 struct Judges<'a, 'b> {
     batches: &'a [KeyedRows<'b>],
@@ -171,10 +142,10 @@ impl<'a, 'b> Judges<'a, 'b> {
                 let side = |i: u32| {
                     let batch = self.batches.get(i as usize);
                     let batch = batch.ok_or_else(|| Error::schema("a merge names a batch that is not there"))?;
-                    Ok::<_, Error>(Side { ordering: &batch.ordering, deleted: batch.deleted.as_ref() })
+                    let (deleted, delete_block) = (batch.deleted.as_ref(), batch.delete_block.as_ref());
+                    Ok::<_, Error>(Side { ordering: &batch.ordering, deleted, delete_block })
                 };
-                let block = self.batches.get(new.batch as usize).is_some_and(|b| b.delete_block);
-                e.insert(Judge::new(self.mode, Step::Delta, side(old.batch)?, side(new.batch)?)?.of_delete_block(block))
+                e.insert(Judge::new(self.mode, Step::Delta, side(old.batch)?, side(new.batch)?)?)
             }
         };
         Ok(judge.new_wins(old.row as usize, new.row as usize))
@@ -190,7 +161,7 @@ mod tests {
 
     fn rows<'a>(keys: &'a StringArray, ts: Vec<i64>, deleted: Vec<bool>) -> KeyedRows<'a> {
         let ordering = OrderingValues::try_new(vec![Arc::new(Int64Array::from(ts)) as ArrayRef]).unwrap();
-        KeyedRows { keys, ordering, deleted: Some(BooleanArray::from(deleted)), delete_block: false }
+        KeyedRows { keys, ordering, deleted: Some(BooleanArray::from(deleted)), delete_block: None }
     }
 
     #[test]

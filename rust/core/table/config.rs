@@ -1,9 +1,9 @@
 //! `hoodie.properties`: what a table says about itself.
 
+use super::merge_config::{self, MergeRequest, PersistedMerge};
 use crate::error::{Error, Result};
 use crate::format::instant::Layout;
 use crate::format::properties::Properties;
-use crate::merge::MergeMode;
 use crate::storage::Storage;
 use crate::timeline::{META_FOLDER, TimeZone, TimelineConfig};
 
@@ -196,9 +196,14 @@ impl TableConfig {
         all
     }
 
-    /// How records of one key are merged.
-    pub fn merge_mode(&self) -> Result<MergeMode> {
-        super::merge_config::persisted_mode(&self.properties, self.version)
+    /// How the table says that records of one key are merged.
+    pub fn persisted_merge(&self) -> Result<PersistedMerge> {
+        PersistedMerge::read(&self.properties, self.version)
+    }
+
+    /// What in a job's options contradicts it, if anything does.
+    pub fn merge_contradiction(&self, request: MergeRequest<'_>) -> Result<Option<String>> {
+        merge_config::contradiction(&self.properties, self.version, request)
     }
 
     /// Makes the folders and `hoodie.properties` of a new table.

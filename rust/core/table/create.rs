@@ -106,6 +106,9 @@ impl TableSpec<'_> {
         if !ordering.is_empty() {
             p.set("hoodie.table.ordering.fields", ordering.join(","));
         }
+        for (key, value) in merge_properties(options, version)? {
+            p.set(key, value);
+        }
         for (key, value) in merge {
             p.set(key, value);
         }
@@ -154,6 +157,36 @@ impl TableSpec<'_> {
         }
         Ok(())
     }
+}
+
+/// What is kept of the settings of merging that have no meaning but for the table.
+fn merge_properties(options: &Options, version: u32) -> Result<Vec<(String, String)>> {
+    const PREFIX: &str = "hoodie.record.merge.property.";
+    let mut out = Vec::new();
+    let (field, marker) = (options.get("hoodie.payload.delete.field"), options.get("hoodie.payload.delete.marker"));
+    match (field, marker) {
+        (Some(field), Some(marker)) => {
+            out.push((format!("{PREFIX}hoodie.payload.delete.field"), field.to_owned()));
+            out.push((format!("{PREFIX}hoodie.payload.delete.marker"), marker.to_owned()));
+        }
+        (None, None) => {}
+        _ => {
+            return Err(Error::invalid_option("a custom delete marker needs a column and its text")
+                .remedy("Set both hoodie.payload.delete.field and hoodie.payload.delete.marker"));
+        }
+    }
+    // Hudi reads these from the table, but does not put them there; whoever gives them wants them to count.
+    for (key, value) in options.given() {
+        let is_mode = key == "hoodie.table.partial.update.mode";
+        if is_mode && version < 9 {
+            return Err(Error::invalid_option("hoodie.table.partial.update.mode needs a table of version 9")
+                .remedy("Leave it out, or create the table with hoodie.write.table.version=9"));
+        }
+        if is_mode || key.starts_with(PREFIX) {
+            out.push((key.clone(), value.clone()));
+        }
+    }
+    Ok(out)
 }
 
 fn set_keys(p: &mut Properties, keys: &KeyGenConfig, options: &Options) {

@@ -8,6 +8,7 @@ mod file_options;
 pub mod keygen;
 mod lookup;
 pub mod merge_config;
+mod merge_settings;
 pub mod options;
 mod partition_filter;
 mod pending_plans;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
+use crate::merge::RecordMerger;
 use crate::storage::{SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
     Clock, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
@@ -32,6 +34,7 @@ pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
 pub use file_options::base_file_options;
 pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
+pub use merge_settings::{DELETE_MARK, MergeSettings, rule_of};
 pub use options::Options;
 pub use pending_plans::planned_groups;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
@@ -47,6 +50,8 @@ pub struct HudiTable {
     config: TableConfig,
     options: Options,
     clock: Arc<dyn Clock>,
+    /// Record mergers that the job brings.
+    mergers: Arc<[Arc<dyn RecordMerger>]>,
 }
 
 impl HudiTable {
@@ -59,7 +64,7 @@ impl HudiTable {
     /// Opens a table in a given storage with a given clock.
     pub fn open_in(storage: Storage, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let config = TableConfig::load(&storage)?;
-        Ok(Self { storage, config, options, clock })
+        Ok(Self { storage, config, options, clock, mergers: Arc::new([]) })
     }
 
     /// The table's files.
@@ -75,6 +80,17 @@ impl HudiTable {
     /// The options the table was opened with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The same table with record mergers of the job's own; the first whose strategy id is the table's is used.
+    #[must_use]
+    pub fn with_mergers(self, mergers: Vec<Arc<dyn RecordMerger>>) -> Self {
+        Self { mergers: mergers.into(), ..self }
+    }
+
+    /// The record mergers that the job brings.
+    pub fn mergers(&self) -> &[Arc<dyn RecordMerger>] {
+        &self.mergers
     }
 
     /// The clock.
@@ -144,12 +160,7 @@ impl HudiTable {
     /// When rows of a write are put on the disk, and where: beyond `hoodoo.memory.budget` bytes, by default a quarter
     /// of the memory that the process may have, into `hoodoo.spill.folder`, by default the folder for temporary files.
     pub fn spill_options(&self) -> Result<SpillOptions> {
-        let budget = match self.options.get("hoodoo.memory.budget") {
-            Some(_) => self.options.number("hoodoo.memory.budget", 0usize)?,
-            None => usize::try_from(available_memory() / 4).unwrap_or(usize::MAX),
-        };
-        let folder = self.options.get("hoodoo.spill.folder").map_or_else(std::env::temp_dir, PathBuf::from);
-        Ok(SpillOptions { budget, folder })
+        spill_options(&self.options)
     }
 
     /// File slices of one partition, or of all of them, by partition and file id.
@@ -160,6 +171,19 @@ impl HudiTable {
             None => view.all_latest_slices(),
         }
     }
+}
+
+/// When rows are put on the disk, and where, by the options.
+///
+/// # Errors
+/// `InvalidOption` for a budget that is no number.
+pub fn spill_options(options: &Options) -> Result<SpillOptions> {
+    let budget = match options.get("hoodoo.memory.budget") {
+        Some(_) => options.number("hoodoo.memory.budget", 0usize)?,
+        None => usize::try_from(available_memory() / 4).unwrap_or(usize::MAX),
+    };
+    let folder = options.get("hoodoo.spill.folder").map_or_else(std::env::temp_dir, PathBuf::from);
+    Ok(SpillOptions { budget, folder })
 }
 
 /// Bytes of memory that the process may have: those of the machine, or of its container.

@@ -175,8 +175,7 @@ impl HudiTable {
         }
         let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
             let timeline = Arc::new(view.timeline().clone());
-            let settings = self.merge_settings().map_err(|e| e.with("table", self.storage().uri()))?;
-            Some(Arc::new(SliceReader::new(self.storage().clone(), timeline, settings, all)))
+            Some(Arc::new(self.slice_reader(timeline, all)?))
         } else {
             None
         };

@@ -6,125 +6,24 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_empty_array,
-};
-use arrow::compute::interleave;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::keygen::{KeyGenConfig, KeyGenerator};
-use super::{HudiTable, META_COLUMNS};
+use super::HudiTable;
+use super::merge_settings::{MergeSettings, OPERATION};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::log::{LogBatch, LogScan};
-use crate::merge::{Judge, KeyedRows, MergeMode, OrderingValues, Side, Step, Winners, precombine};
-use crate::storage::Storage;
+use crate::format::log::Deletes;
+use crate::merge::{
+    Budget, Delta, Kept, MergeCounts, MergeOnto, MergeRule, OrderingValues, Records, Step, in_order, missing, nullable,
+};
+use crate::storage::{SpillOptions, Storage, spill};
 use crate::timeline::Timeline;
 
-/// Column that marks a record as a delete.
-pub const DELETE_MARK: &str = "_hoodie_is_deleted";
-/// Column that says what a record does, in tables that keep it.
-const OPERATION: &str = "_hoodie_operation";
 /// Rows of the base file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
-const RECORD_KEY: &str = META_COLUMNS[2];
-
-/// How the records of a table are merged.
-#[derive(Debug, Clone)]
-pub struct MergeSettings {
-    mode: MergeMode,
-    ordering: Vec<String>,
-    /// A column, and the text in it that makes a record a delete.
-    marker: Option<(String, String)>,
-    /// Where keys come from when the table keeps no meta columns.
-    keys: Option<KeyGenConfig>,
-}
-
-impl HudiTable {
-    /// How this table's records are merged.
-    ///
-    /// # Errors
-    /// `Unsupported` for merge modes, payload classes and partial updates that are not there.
-    pub fn merge_settings(&self) -> Result<MergeSettings> {
-        let config = self.config();
-        let mode = config.merge_mode()?;
-        let ordering = if mode == MergeMode::EventTime { config.ordering_fields() } else { Vec::new() };
-        let property = |name: &str| {
-            let key = format!("hoodie.record.merge.property.hoodie.payload.delete.{name}");
-            config.get(&key).filter(|v| !v.is_empty()).map(str::to_owned)
-        };
-        let marker = property("field").zip(property("marker"));
-        let keys = if config.populates_meta_fields() { None } else { Some(self.key_config()?) };
-        Ok(MergeSettings { mode, ordering, marker, keys })
-    }
-}
-
-impl MergeSettings {
-    /// The columns of a table that have to be read to give back `wanted`: these first.
-    fn columns(&self, wanted: &Schema, table: &Schema) -> SchemaRef {
-        let mut fields: Vec<FieldRef> = wanted.fields().iter().cloned().collect();
-        let keys: Vec<&str> = match &self.keys {
-            None => vec![RECORD_KEY],
-            Some(config) => config.record_key_fields.iter().map(|f| top_level(f)).collect(),
-        };
-        let marker = self.marker.iter().map(|(field, _)| field.as_str());
-        let looked_at = keys.into_iter().chain(self.ordering.iter().map(|f| top_level(f))).chain(marker);
-        for name in looked_at.chain([DELETE_MARK, OPERATION]) {
-            if let (Ok(field), None) = (table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
-                fields.push(Arc::new(field.clone()));
-            }
-        }
-        Arc::new(Schema::new(fields))
-    }
-
-    fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
-        let column = |name: &String| {
-            let column = batch.column_by_name(name).cloned();
-            column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
-        };
-        OrderingValues::try_new(self.ordering.iter().map(column).collect::<Result<_>>()?)
-    }
-
-    fn keys(&self, batch: &RecordBatch) -> Result<StringArray> {
-        match &self.keys {
-            Some(config) => KeyGenerator::new(config.clone(), &batch.schema())?.record_keys(batch),
-            None => {
-                let keys = batch.column_by_name(RECORD_KEY).and_then(|c| c.as_string_opt::<i32>());
-                keys.cloned().ok_or_else(|| Error::corrupt("a data file has no record keys"))
-            }
-        }
-    }
-
-    /// Which records of a log file are deletes.
-    fn deleted(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
-        let mut marks: Vec<BooleanArray> = Vec::new();
-        if let Some(flags) = batch.column_by_name(DELETE_MARK).and_then(|c| c.as_boolean_opt()) {
-            marks.push(flags.iter().map(|flag| Some(flag == Some(true))).collect());
-        }
-        let mut texts = |name: &str, is_delete: &dyn Fn(&str) -> bool| -> Result<()> {
-            let Some(column) = batch.column_by_name(name) else { return Ok(()) };
-            let column = arrow_cast::cast(column, &DataType::Utf8)?;
-            marks.push(column.as_string::<i32>().iter().map(|text| Some(text.is_some_and(is_delete))).collect());
-            Ok(())
-        };
-        texts(OPERATION, &|operation| matches!(operation, "D" | "-U"))?;
-        if let Some((field, marker)) = &self.marker {
-            texts(field, &|text| text == marker)?;
-        }
-        let mut marks = marks.into_iter();
-        let first = marks.next();
-        marks.try_fold(first, |all, more| match all {
-            Some(all) => Ok(Some(arrow::compute::or(&all, &more)?)),
-            None => Ok(Some(more)),
-        })
-    }
-}
-
-/// The column of a field, which may lie inside of it.
-fn top_level(field: &str) -> &str {
-    field.split('.').next().unwrap_or(field)
-}
 
 /// Reads slices of one table.
 #[derive(Debug)]
@@ -134,21 +33,31 @@ pub struct SliceReader {
     settings: MergeSettings,
     /// All columns of the table.
     table: SchemaRef,
+    spill: SpillOptions,
+}
+
+impl HudiTable {
+    /// A reader of slices as a timeline shows them; `columns` are all columns of the data files.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::merge_settings`] and [`HudiTable::spill_options`].
+    pub fn slice_reader(&self, timeline: Arc<Timeline>, columns: SchemaRef) -> Result<SliceReader> {
+        let settings = self.merge_settings().map_err(|e| e.with("table", self.storage().uri()))?;
+        let spill = self.spill_options()?;
+        // Slices are read at once by so many threads.
+        let spill = SpillOptions { budget: spill.budget / self.threads()?.max(1), ..spill };
+        Ok(SliceReader { storage: self.storage().clone(), timeline, settings, table: columns, spill })
+    }
 }
 
 impl SliceReader {
-    /// A reader; `table` has all columns of the data files.
-    pub fn new(storage: Storage, timeline: Arc<Timeline>, settings: MergeSettings, table: SchemaRef) -> Self {
-        Self { storage, timeline, settings, table }
-    }
-
     /// The rows of a slice, in the wanted columns.
     ///
     /// # Errors
     /// `Corrupt`, `Schema`, `Unsupported`, `Storage`; while streaming too.
     pub fn read(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<SliceRows> {
         let columns = self.settings.columns(wanted, &self.table);
-        let records = self.log_records(slice, &columns)?;
+        let log = self.log_records(slice, &columns)?;
         let base: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
             Some(base) => {
                 let uri = self.storage.uri().to_owned();
@@ -160,77 +69,83 @@ impl SliceReader {
             }
             None => Box::new(std::iter::empty()),
         };
-        let used = vec![false; records.winners.len()];
-        let counts = records.counts;
-        let settings = self.settings.clone();
-        Ok(SliceRows { settings, wanted: wanted.clone(), records, used, base, counts, ended: false })
+        let merge = MergeOnto::new(log.delta, log.rule, wanted.clone(), log.all_copies);
+        Ok(SliceRows { settings: self.settings.clone(), merge, base, counts: log.counts, ended: false })
     }
 
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        if scan.is_partial() {
-            return Err(Error::unsupported("log files with records of some columns only (partial updates)")
-                .with("table", self.storage.uri())
-                .with("file group", &slice.file_id)
-                .remedy("Compact the table with the Hudi that wrote it, then read it"));
+        let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
+        if let MergeRule::Missing(id) = &self.settings.rule {
+            return Err(named(missing(id)));
         }
+        let partial = scan.is_partial();
+        let rule = if partial {
+            self.settings.rule.with_partial_records().map_err(named)?
+        } else {
+            self.settings.rule.clone()
+        };
         // A record that deletes need have no values, not even where the table asks for one.
-        let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
-        let mut fields: Vec<FieldRef> = columns.fields().iter().map(nullable).collect();
-        if columns.field_with_name(OPERATION).is_err() {
-            // A meta column that the table's schema does not name; records without it have null there.
-            fields.push(Arc::new(Field::new(OPERATION, DataType::Utf8, true)));
-        }
-        let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let mut batches: Vec<(RecordBatch, StringArray)> = Vec::new();
-        let mut rest: Vec<(OrderingValues, Option<BooleanArray>, bool)> = Vec::new();
-        let mut counts = MergeCounts { log_blocks: scan.blocks() as u64, ..MergeCounts::default() };
+        let schema = log_schema(columns);
+        let put_away = |batches: &[RecordBatch]| spill(&self.spill.folder, batches);
+        let budget = Some(Budget { bytes: self.spill.budget, spill: &put_away });
+        let mut kept = Kept::new(budget);
+        let mut counts = LogCounts { blocks: scan.blocks() as u64, records: 0 };
         for block in 0..scan.blocks() {
+            let present = if partial { scan.columns_of(block)? } else { None };
             for batch in scan.read(block, &schema)? {
-                match batch {
+                kept.push(match batch {
                     LogBatch::Records(batch) => {
-                        rest.push((self.settings.ordering(&batch)?, self.settings.deleted(&batch)?, false));
-                        let keys = self.settings.keys(&batch)?;
-                        counts.log_records += keys.len() as u64;
-                        batches.push((batch, keys));
+                        counts.records += batch.num_rows() as u64;
+                        self.records(batch, present.as_deref())?
                     }
-                    LogBatch::Deletes(deletes) => {
-                        let ordering = if self.settings.ordering.is_empty() {
-                            OrderingValues::default()
-                        } else {
-                            let (values, default) = deletes.ordering_columns(&self.ordering_types(&schema)?)?;
-                            OrderingValues::with_default(values, default)?
-                        };
-                        let deleted = BooleanArray::from(vec![true; deletes.keys.len()]);
-                        rest.push((ordering, Some(deleted), true));
-                        batches.push((RecordBatch::new_empty(schema.clone()), deletes.keys));
-                    }
-                }
+                    LogBatch::Deletes(deletes) => self.deletes(&schema, &deletes)?,
+                })?;
             }
         }
-        let keyed: Vec<KeyedRows<'_>> = batches
-            .iter()
-            .zip(rest)
-            .map(|((_, keys), (ordering, deleted, delete_block))| KeyedRows { keys, ordering, deleted, delete_block })
-            .collect();
-        let precombined = precombine(&keyed, self.settings.mode, true)?;
-        let rows = precombined.rows.clone();
-        let winners = Winners::new(&keyed, precombined)?;
-        drop(keyed);
-        // Only records have columns; deletes are left out of them.
-        let mut places: Vec<Option<usize>> = Vec::with_capacity(rows.len());
-        let mut kept: Vec<(usize, usize)> = Vec::new();
-        for (i, row) in rows.iter().enumerate() {
-            let is_record = !winners.deleted.value(i);
-            places.push(is_record.then_some(kept.len()));
-            if is_record {
-                kept.push((row.batch as usize, row.row as usize));
-            }
-        }
-        let data = interleave_batches(&schema, &batches.iter().map(|(b, _)| b).collect::<Vec<_>>(), &kept)?;
+        let batches = kept.into_list();
+        let delta = Delta::new(&schema, &batches, in_order(&batches), &rule, Step::Delta, budget).map_err(named)?;
         let all_copies = slice.base.as_ref().is_some_and(|base| scan.has_positions_in(&base.instant));
-        Ok(LogRecords { winners, places, data, all_copies, counts })
+        Ok(LogRecords { delta, rule, all_copies, counts })
+    }
+
+    /// Records of a data block; `present` names the columns that the block has, when it lacks some on purpose.
+    fn records(&self, data: RecordBatch, present: Option<&[String]>) -> Result<Records> {
+        let rows = data.num_rows();
+        let all = |value: bool| BooleanArray::from(vec![value; rows]);
+        let deleted = self.settings.deleted(&data)?;
+        let has = |names: &[String], field: &Field| names.iter().any(|name| name == field.name());
+        let present = present.map(|names| data.schema().fields().iter().map(|field| all(has(names, field))).collect());
+        Ok(Records {
+            keys: self.settings.keys(&data)?,
+            ordering: self.settings.ordering(&data)?,
+            deleted: deleted.unwrap_or_else(|| all(false)),
+            delete_block: None,
+            present,
+            data,
+        })
+    }
+
+    fn deletes(&self, schema: &SchemaRef, deletes: &Deletes) -> Result<Records> {
+        let rows = deletes.keys.len();
+        let ordering = if self.settings.ordering.is_empty() {
+            OrderingValues::default()
+        } else {
+            let (values, default) = deletes.ordering_columns(&self.ordering_types(schema)?)?;
+            OrderingValues::with_default(values, default)?
+        };
+        let columns: Vec<ArrayRef> = schema.fields().iter().map(|f| new_null_array(f.data_type(), rows)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let all = BooleanArray::from(vec![true; rows]);
+        Ok(Records {
+            keys: deletes.keys.clone(),
+            data: RecordBatch::try_new_with_options(schema.clone(), columns, &options)?,
+            ordering,
+            deleted: all.clone(),
+            delete_block: Some(all),
+            present: None,
+        })
     }
 
     fn ordering_types(&self, schema: &Schema) -> Result<Vec<DataType>> {
@@ -244,43 +159,43 @@ impl SliceReader {
     }
 }
 
+/// The columns of log records: those of the base file, and what they do.
+fn log_schema(columns: &SchemaRef) -> SchemaRef {
+    let columns = nullable(columns);
+    if columns.field_with_name(OPERATION).is_ok() {
+        return columns;
+    }
+    // A meta column that the table's schema does not name; records without it have null there.
+    let operation = Arc::new(Field::new(OPERATION, DataType::Utf8, true));
+    Arc::new(Schema::new(columns.fields().iter().cloned().chain([operation]).collect::<Vec<_>>()))
+}
+
 /// What the log files of a slice come down to.
 struct LogRecords {
-    winners: Winners,
-    /// Row in `data` of each winner that is no delete.
-    places: Vec<Option<usize>>,
-    data: RecordBatch,
+    delta: Delta,
+    rule: MergeRule,
     /// Whether each copy of a record in the base file is merged, or the first one and the others stay. Hudi merges by
     /// positions where all blocks have them, and a writer that has them names each copy; else it merges by key, and a
     /// record of a log file is used up by the first row that it meets.
     all_copies: bool,
-    counts: MergeCounts,
+    counts: LogCounts,
 }
 
-/// What merging met, and did.
+/// What was read of log files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MergeCounts {
-    /// Blocks of log files.
-    pub log_blocks: u64,
-    /// Records in them, deletes not counted.
-    pub log_records: u64,
-    /// Rows of the base file in whose place another came.
-    pub updated: u64,
-    /// Rows of the base file that went.
-    pub deleted: u64,
-    /// Rows that the base file did not have.
-    pub inserted: u64,
+pub struct LogCounts {
+    /// Blocks.
+    pub blocks: u64,
+    /// Records in them, delete blocks not counted.
+    pub records: u64,
 }
 
 /// The rows of a slice, as they are merged.
 pub struct SliceRows {
     settings: MergeSettings,
-    wanted: SchemaRef,
-    records: LogRecords,
-    /// Records that met a row of the base file.
-    used: Vec<bool>,
+    merge: MergeOnto,
     base: Box<dyn Iterator<Item = Result<RecordBatch>>>,
-    counts: MergeCounts,
+    counts: LogCounts,
     ended: bool,
 }
 
@@ -299,89 +214,27 @@ impl Iterator for SliceRows {
 
 impl SliceRows {
     /// What was merged so far.
-    pub fn counts(&self) -> MergeCounts {
+    pub fn merged(&self) -> MergeCounts {
+        self.merge.counts()
+    }
+
+    /// What the log files held.
+    pub fn counts(&self) -> LogCounts {
         self.counts
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.base.next() {
-            let merged = self.merge(&batch?)?;
+            let batch = batch?;
+            let keys = self.settings.keys(&batch)?;
+            let merged = self.merge.merge(&batch, &keys, &|batch| self.settings.ordering(batch))?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }
         }
-        // What is new comes once, behind all others.
-        let new: Vec<(usize, usize)> = self
-            .used
-            .iter_mut()
-            .zip(&self.records.places)
-            .filter_map(|(used, place)| (!std::mem::replace(used, true)).then_some((0, (*place)?)))
-            .collect();
-        if new.is_empty() {
-            return Ok(None);
-        }
-        self.counts.inserted += new.len() as u64;
-        let data = self.wanted_of(&self.records.data);
-        interleave_batches(&self.wanted, &[&data?], &new).map(Some)
+        // What is new comes behind all others.
+        self.merge.next_new()
     }
-
-    fn merge(&mut self, base: &RecordBatch) -> Result<RecordBatch> {
-        let winners = &self.records.winners;
-        let keys = self.settings.keys(base)?;
-        let mut met: Vec<(usize, usize)> = Vec::new();
-        for row in 0..keys.len() {
-            if let Some(record) = winners.find(keys.value(row))
-                && let Some(used) = self.used.get_mut(record).filter(|used| self.records.all_copies || !**used)
-            {
-                *used = true;
-                met.push((row, record));
-            }
-        }
-        let base_data = self.wanted_of(base)?;
-        if met.is_empty() {
-            return Ok(base_data);
-        }
-        let ordering = self.settings.ordering(base)?;
-        let old = Side { ordering: &ordering, deleted: None };
-        let new = Side { ordering: &winners.ordering, deleted: Some(&winners.deleted) };
-        let judge = Judge::new(self.settings.mode, Step::Final, old, new)?;
-        let mut picks: Vec<(usize, usize)> = Vec::with_capacity(base.num_rows());
-        let mut next = 0;
-        for (row, record) in met {
-            picks.extend((next..row).map(|r| (0, r)));
-            next = row + 1;
-            if !judge.new_wins(row, record) {
-                picks.push((0, row));
-            } else if let Some(place) = self.records.places.get(record).copied().flatten() {
-                picks.push((1, place));
-                self.counts.updated += 1;
-            } else {
-                self.counts.deleted += 1;
-            }
-        }
-        picks.extend((next..base.num_rows()).map(|r| (0, r)));
-        let new_data = self.wanted_of(&self.records.data)?;
-        interleave_batches(&self.wanted, &[&base_data, &new_data], &picks)
-    }
-
-    /// The wanted columns of a batch, which come first in it.
-    fn wanted_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        Ok(batch.project(&(0..self.wanted.fields().len()).collect::<Vec<_>>())?)
-    }
-}
-
-/// Rows of several batches, each named by batch and row, as one.
-fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[(usize, usize)]) -> Result<RecordBatch> {
-    let column = |(at, field): (usize, &Arc<Field>)| -> Result<ArrayRef> {
-        if rows.is_empty() {
-            return Ok(new_empty_array(field.data_type()));
-        }
-        let parts: Vec<&dyn Array> = batches.iter().filter_map(|b| b.columns().get(at)).map(AsRef::as_ref).collect();
-        Ok(interleave(&parts, rows)?)
-    };
-    let columns = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
 #[cfg(test)]
@@ -393,10 +246,12 @@ mod tests {
     use crate::format::avro::schema::{avro_to_arrow_schema, table_schema_to_avro};
     use crate::format::instant::Layout;
     use crate::format::log::{AvroContent, BlockKind, HeaderKey, write_block};
+    use crate::merge::MergeMode;
     use crate::storage::{FileMeta, StorageOptions};
     use crate::table::with_meta_columns;
     use crate::timeline::{TimeZone, TimelineConfig};
-    use arrow::array::Int64Array;
+    use arrow::array::{Array, AsArray, Int64Array, StringArray};
+    use arrow::datatypes::FieldRef;
 
     fn data() -> Schema {
         Schema::new(vec![Field::new("ts", DataType::Int64, true), Field::new("val", DataType::Utf8, true)])
@@ -433,8 +288,20 @@ mod tests {
         }
     }
 
+    /// The same whether log records are kept in memory or put away.
     fn merged(name: &str, base: &[(&str, i64, &str)], log: Vec<u8>) -> (Vec<(String, String)>, MergeCounts) {
-        let storage = Storage::open(&format!("memory://slice-{name}/t"), &StorageOptions::new()).unwrap();
+        let kept = merged_within(usize::MAX, name, base, log.clone());
+        assert_eq!(merged_within(0, name, base, log), kept);
+        kept
+    }
+
+    fn merged_within(
+        budget: usize,
+        name: &str,
+        base: &[(&str, i64, &str)],
+        log: Vec<u8>,
+    ) -> (Vec<(String, String)>, MergeCounts) {
+        let storage = Storage::open(&format!("memory://slice-{name}-{budget}/t"), &StorageOptions::new()).unwrap();
         let slice = slice(&storage, &rows(base), log);
         let config = TimelineConfig {
             layout: Layout::V2,
@@ -445,10 +312,11 @@ mod tests {
         let done =
             ["t/1_1.commit", "t/2_3.deltacommit"].map(|path| FileMeta { path: path.into(), size: 1, modified_ms: 0 });
         let timeline = Arc::new(Timeline::from_files(config, done.to_vec()));
-        let settings =
-            MergeSettings { mode: MergeMode::EventTime, ordering: vec!["ts".into()], marker: None, keys: None };
+        let rule = MergeRule::Pick(MergeMode::EventTime);
+        let settings = MergeSettings { rule, ordering: vec!["ts".into()], marker: None, keys: None };
         let all = with_meta_columns(&data());
-        let reader = SliceReader::new(storage, timeline, settings, all.clone());
+        let spill = SpillOptions { budget, folder: std::env::temp_dir() };
+        let reader = SliceReader { storage, timeline, settings, table: all.clone(), spill };
         let wanted = Arc::new(all.project(&[2, 6]).unwrap());
         let mut read = reader.read(&slice, &wanted).unwrap();
         let mut out = Vec::new();
@@ -458,7 +326,8 @@ mod tests {
             let text = |i: usize| batch.column(i).as_string::<i32>().clone();
             out.extend((0..batch.num_rows()).map(|r| (text(0).value(r).to_owned(), text(1).value(r).to_owned())));
         }
-        (out, read.counts())
+        assert_eq!(read.counts().blocks, 1);
+        (out, read.merged())
     }
 
     fn block(schema: &str, batch: &RecordBatch) -> Vec<u8> {
@@ -480,7 +349,7 @@ mod tests {
         let log = block(&avro, &rows(&[("new", 1, "n"), ("b", 2, "later"), ("c", 0, "stale")]));
         let (read, counts) = merged("plain", &[("a", 1, "1"), ("b", 1, "1"), ("c", 1, "1")], log);
         assert_eq!(read, pairs(&[("a", "1"), ("b", "later"), ("c", "1"), ("new", "n")]));
-        let expected = MergeCounts { log_blocks: 1, log_records: 3, updated: 1, deleted: 0, inserted: 1 };
+        let expected = MergeCounts { updated: 1, deleted: 0, inserted: 1 };
         assert_eq!(counts, expected);
     }
 

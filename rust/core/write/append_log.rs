@@ -21,7 +21,7 @@ use crate::file_group::markers::{MarkerType, create_marker};
 use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::log::{AvroContent, BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
-use crate::merge::{MergeMode, RowRef};
+use crate::merge::RowRef;
 
 /// Rows that are encoded at a time.
 const CHUNK_ROWS: usize = 16_384;
@@ -96,7 +96,8 @@ struct Appender<'a> {
 
 impl<'a> Appender<'a> {
     fn new(context: &'a WriteContext, slice: &'a FileSlice, task: usize) -> Result<Self> {
-        let schema = context.config.base_file.avro_schema.as_deref();
+        let partial = context.log_schema.as_ref().map(|(_, avro)| avro.as_str());
+        let schema = partial.or(context.config.base_file.avro_schema.as_deref());
         let schema = schema.ok_or_else(|| Error::schema("a log file needs the schema of the table"))?;
         Ok(Self {
             context,
@@ -116,7 +117,7 @@ impl<'a> Appender<'a> {
         let is_delete =
             |row: usize| moved.get(row).copied().unwrap_or(false) || new.deleted.as_ref().is_some_and(|d| d.value(row));
         let gone: Vec<bool> = (0..new.keys.len()).map(is_delete).collect();
-        let ordered = !delete_by_key && self.context.mode == MergeMode::EventTime;
+        let ordered = !delete_by_key;
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let moved = moved.get(row).copied().unwrap_or(false);
             let ordering =
@@ -135,21 +136,35 @@ impl<'a> Appender<'a> {
         self.numbered += records.keys.len();
         let mut columns = file_columns(self.context, &records, self.task, &positions)?;
         self.made.put_into(&mut columns, records.keys.len());
-        let batch = RecordBatch::try_new(self.context.file_schema.clone(), columns)?;
-        self.content.append(&batch)?;
+        self.content.append(&self.in_log(columns)?)?;
         if self.content.bytes().len() >= self.context.config.log_block_bytes {
             self.end_block(out)?;
         }
         Ok(())
     }
 
-    fn header(&self) -> [(HeaderKey, &str); 2] {
-        [(HeaderKey::InstantTime, self.context.instant.as_str()), (HeaderKey::Schema, self.schema)]
+    /// The columns of a base file as those of a log block.
+    fn in_log(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let Some((schema, _)) = &self.context.log_schema else {
+            return Ok(RecordBatch::try_new(self.context.file_schema.clone(), columns)?);
+        };
+        let given = self.context.file_schema.fields().iter().zip(columns);
+        let given = given.filter(|(field, _)| schema.field_with_name(field.name()).is_ok());
+        Ok(RecordBatch::try_new(schema.clone(), given.map(|(_, column)| column).collect())?)
+    }
+
+    fn header(&self, kind: BlockKind) -> Vec<(HeaderKey, &str)> {
+        let mut header =
+            vec![(HeaderKey::InstantTime, self.context.instant.as_str()), (HeaderKey::Schema, self.schema)];
+        if self.context.log_schema.is_some() && kind == BlockKind::AvroData {
+            header.push((HeaderKey::IsPartial, "true"));
+        }
+        header
     }
 
     fn end_block(&mut self, out: &mut impl Write) -> Result<()> {
         if self.content.records() > 0 {
-            write_block(out, BlockKind::AvroData, &self.header(), self.content.bytes())?;
+            write_block(out, BlockKind::AvroData, &self.header(BlockKind::AvroData), self.content.bytes())?;
             self.written += self.content.records() as u64;
             self.content.clear();
         }
@@ -162,7 +177,7 @@ impl<'a> Appender<'a> {
         if !self.deletes.is_empty() {
             let records = self.deletes.iter().map(|(key, ordering)| (key.as_str(), self.partition, ordering.clone()));
             let content = Deletes::write(records)?;
-            write_block(out, BlockKind::Delete, &self.header(), &content)?;
+            write_block(out, BlockKind::Delete, &self.header(BlockKind::Delete), &content)?;
         }
         Ok((self.written, self.deletes.len() as u64))
     }
@@ -170,8 +185,8 @@ impl<'a> Appender<'a> {
 
 /// The ordering value of a row in Hudi's classes.
 fn ordering_value(context: &WriteContext, batch: &RecordBatch, row: usize) -> Result<OrderingValue> {
-    let mut values = Vec::with_capacity(context.ordering_fields.len());
-    for name in &context.ordering_fields {
+    let mut values = Vec::with_capacity(context.settings.ordering.len());
+    for name in &context.settings.ordering {
         let column = batch.column_by_name(name);
         let column = column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")))?;
         values.push(value_of(column, row)?);

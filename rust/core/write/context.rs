@@ -11,10 +11,11 @@ use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::join;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marker_folder};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
-use crate::merge::{MergeMode, OrderingValues};
+use crate::format::avro::schema::table_schema_to_avro;
+use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, Storage};
-use crate::table::HudiTable;
 use crate::table::keygen::KeyGenConfig;
+use crate::table::{HudiTable, MergeSettings, with_meta_columns};
 
 /// One write, as its units see it.
 #[derive(Clone)]
@@ -28,13 +29,18 @@ pub struct WriteContext {
     /// The columns of base files.
     pub file_schema: SchemaRef,
     /// How records are merged.
-    pub mode: MergeMode,
-    /// Columns that order records.
-    pub ordering_fields: Vec<String>,
+    pub settings: MergeSettings,
+    /// Columns of the table that the rows do not have, so that stored values stay (partial updates). `None`: rows are
+    /// whole.
+    pub given_columns: Option<Vec<String>>,
     /// Partition columns whose stored value is kept when a row is updated (global index without moves).
     pub kept_partition_columns: Vec<String>,
     /// Columns whose values the record key tells exactly: they cannot differ between rows of one key.
     pub key_columns: Vec<String>,
+    /// Columns of keys and partitions.
+    pub identity_columns: Vec<String>,
+    /// The columns of log blocks and their Avro schema, where these are not those of base files.
+    pub log_schema: Option<(SchemaRef, String)>,
     /// Whether meta columns are filled.
     pub populate_meta: bool,
     /// Whether the partition metadata file is a Parquet file.
@@ -58,10 +64,12 @@ impl WriteContext {
             storage: table.storage().clone(),
             instant: instant.to_owned(),
             file_schema,
-            mode: settings.merge_mode()?,
-            ordering_fields: settings.ordering_fields(),
+            settings: table.merge_settings()?,
+            given_columns: None,
             kept_partition_columns: Vec::new(),
             key_columns: exact_key_columns(&table.key_config()?, &data_schema),
+            identity_columns: identity_columns(&table.key_config()?),
+            log_schema: None,
             populate_meta,
             parquet_partition_metadata: settings.partition_metadata_as_parquet(),
             data_schema,
@@ -71,9 +79,43 @@ impl WriteContext {
         })
     }
 
+    /// Takes rows that have only some columns; the others stay as they are stored.
+    ///
+    /// # Errors
+    /// `InvalidOption` when a column that orders records is not among them; those of
+    /// [`MergeRule::with_partial_records`].
+    pub fn take_partial_rows(&mut self, given: &Schema, table_name: &str) -> Result<()> {
+        let has = |name: &str| given.field_with_name(name).is_ok();
+        if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
+            return Err(Error::invalid_option(format!("the rows lack the ordering column '{missing}'"))
+                .with("column", missing)
+                .remedy("Partial updates need it too: it says whether they are newer than what is stored"));
+        }
+        self.settings.rule = self.settings.rule.with_partial_records()?;
+        let fields = self.data_schema.fields().iter();
+        let kept = fields.filter(|f| has(f.name())).cloned().collect::<Vec<_>>();
+        self.given_columns = Some(kept.iter().map(|f| f.name().clone()).collect());
+        // Keys and partitions stand in the meta columns; a log block holds no more than what may change.
+        let in_log = kept.into_iter().filter(|f| !self.populate_meta || !self.identity_columns.contains(f.name()));
+        let in_log = Schema::new(in_log.collect::<Vec<_>>());
+        self.log_schema = Some((with_meta_columns(&in_log), table_schema_to_avro(&in_log, table_name, true)?));
+        Ok(())
+    }
+
+    /// By which mode rows of one key in a write become one; those of rules that make a record of their own have become
+    /// one before.
+    pub fn batch_mode(&self) -> MergeMode {
+        match &self.settings.rule {
+            MergeRule::Pick(mode) | MergeRule::Partial(mode) => *mode,
+            MergeRule::Fill(..) | MergeRule::Payload(_) | MergeRule::Custom(_) | MergeRule::Missing(_) => {
+                MergeMode::CommitTime
+            }
+        }
+    }
+
     /// The ordering values of rows; none when the table has no ordering columns.
     pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
-        ordering_values(batch, &self.ordering_fields)
+        self.settings.ordering(batch)
     }
 
     /// Marks and starts a base file.
@@ -144,6 +186,12 @@ impl WriteContext {
     }
 }
 
+/// Columns that say which record a row is.
+fn identity_columns(keys: &KeyGenConfig) -> Vec<String> {
+    let partition = keys.partition_fields.iter().map(|f| &f.name);
+    keys.record_key_fields.iter().chain(partition).cloned().collect()
+}
+
 /// Key columns that a record key spells without loss: integers, or a text that is the whole key. A key of several parts
 /// is ambiguous where one of them is a text.
 fn exact_key_columns(keys: &KeyGenConfig, schema: &Schema) -> Vec<String> {
@@ -154,18 +202,6 @@ fn exact_key_columns(keys: &KeyGenConfig, schema: &Schema) -> Vec<String> {
         _ => false,
     };
     if keys.generates_keys() || !fields.iter().all(exact) { Vec::new() } else { fields.clone() }
-}
-
-/// The ordering values of rows.
-pub fn ordering_values(batch: &RecordBatch, fields: &[String]) -> Result<OrderingValues> {
-    let mut columns = Vec::with_capacity(fields.len());
-    for name in fields {
-        let column = batch
-            .column_by_name(name)
-            .ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))?;
-        columns.push(column.clone());
-    }
-    OrderingValues::try_new(columns)
 }
 
 /// A write stat whose counters are zero, as Hudi writes them, and not null.

@@ -7,12 +7,11 @@ use arrow::array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, new_null_array,
 };
 use arrow::compute::interleave;
-use arrow::datatypes::Schema;
 
 use super::context::WriteContext;
 use super::incoming::Incoming;
 use crate::error::{Error, Result};
-use crate::merge::RowRef;
+use crate::merge::{RowRef, nullable};
 use crate::table::META_COLUMNS;
 
 /// Incoming rows side by side.
@@ -47,13 +46,11 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
             interleave(&parts, &at)?
         });
     }
-    // Deletes by key have no values, not even where the schema asks for one; none of their rows is written.
-    let schema = match by_key_only {
+    // Deletes by key have no values, not even where the schema asks for one; none of their rows is written. Rows of some
+    // columns lack others until they are merged.
+    let schema = match by_key_only || context.given_columns.is_some() {
         false => context.data_schema.clone(),
-        true => {
-            let fields = context.data_schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
-            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-        }
+        true => nullable(&context.data_schema),
     };
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(Gathered { data: RecordBatch::try_new_with_options(schema, columns, &options)?, keys, deleted })

@@ -1,6 +1,6 @@
 //! Rows on their way into the table: brought to its schema, with key, partition, ordering value and delete mark.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
@@ -8,13 +8,11 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::config::Operation;
-use super::context::ordering_values;
 use crate::error::{Error, Result};
-use crate::merge::{KeyedRows, OrderingValues, RowRef};
+use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
-use crate::table::conform_batch;
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
-use crate::table::slice_reader::DELETE_MARK;
+use crate::table::{DELETE_MARK, MergeSettings, conform_batch};
 
 /// Name of the key column of spilled rows; nobody looks for it by name.
 const KEYS: &str = "";
@@ -85,15 +83,49 @@ impl Incoming {
     }
 
     /// What merging has to know, of the batches with the given numbers.
-    pub fn keyed_rows(&self, batches: &[u32], ordering: &[String]) -> Result<Vec<KeyedRows<'_>>> {
+    pub fn keyed_rows(&self, batches: &[u32], settings: &MergeSettings) -> Result<Vec<KeyedRows<'_>>> {
         let mut out = Vec::with_capacity(batches.len());
         for batch in batches.iter().filter_map(|b| self.batches.get(*b as usize)) {
             let by_key_only = batch.data.num_columns() == 0;
-            let ordering =
-                if by_key_only { OrderingValues::default() } else { ordering_values(&batch.data, ordering)? };
-            out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone(), delete_block: false });
+            let ordering = if by_key_only { OrderingValues::default() } else { settings.ordering(&batch.data)? };
+            out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone(), delete_block: None });
         }
         Ok(out)
+    }
+
+    /// Numbers of the batches of each partition, or of all of them as one.
+    pub fn by_partition(&self, whole_table: bool) -> BTreeMap<u32, Vec<u32>> {
+        let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (b, batch) in self.batches.iter().enumerate() {
+            lists.entry(if whole_table { 0 } else { batch.partition }).or_default().push(b as u32);
+        }
+        lists
+    }
+
+    /// Puts other rows in the place of those of some batches.
+    pub fn replace_rows(&mut self, partition: u32, batches: &[u32], records: Vec<Records>) -> Result<()> {
+        for number in batches {
+            if let Some(batch) = self.batches.get_mut(*number as usize) {
+                batch.data = batch.data.slice(0, 0);
+                batch.keys = batch.keys.slice(0, 0);
+                batch.deleted = None;
+                batch.source_rows = None;
+            }
+        }
+        let source = self.batches.iter().map(|b| b.source + 1).max().unwrap_or(0);
+        for (number, records) in records.into_iter().enumerate() {
+            let deleted = (records.deleted.true_count() > 0).then_some(records.deleted);
+            let (source, source_rows) = (source + number as u32, None);
+            self.batches.push(IncomingBatch {
+                partition,
+                data: records.data,
+                keys: records.keys,
+                deleted,
+                source,
+                source_rows,
+            });
+        }
+        Ok(())
     }
 
     /// The rows of batches in the order in which they were given, whatever their partitions; `batch` of a row counts
@@ -134,6 +166,8 @@ pub struct Preparer {
     read: SchemaRef,
     keys: KeyGenConfig,
     generator: KeyGenerator,
+    /// What makes rows deletes.
+    marks: MergeSettings,
     /// Deletes that do not say in which partition the rows are.
     anywhere: bool,
     incoming: Incoming,
@@ -148,7 +182,13 @@ pub struct Preparer {
 
 impl Preparer {
     /// Prepares rows for a table with these columns (after the write) and keys.
-    pub fn new(operation: Operation, schema: SchemaRef, keys: KeyGenConfig, given: &Schema) -> Result<Self> {
+    pub fn new(
+        operation: Operation,
+        schema: SchemaRef,
+        keys: KeyGenConfig,
+        marks: MergeSettings,
+        given: &Schema,
+    ) -> Result<Self> {
         let anywhere = is_anywhere(operation, &keys, given);
         let keys = if anywhere { keys.without_partitions() } else { keys };
         // A delete needs no more columns than those of the key.
@@ -160,6 +200,7 @@ impl Preparer {
             read,
             keys,
             generator,
+            marks,
             anywhere,
             incoming,
             known,
@@ -198,7 +239,10 @@ impl Preparer {
             Operation::Delete => Some(BooleanArray::from(vec![true; keys.len()])),
             // Hudi stores rows as they are here, marked ones too.
             Operation::BulkInsert => None,
-            _ => delete_marks(&data)?,
+            _ => {
+                check_delete_mark(&data)?;
+                self.marks.deleted(&data)?
+            }
         };
         let data = if by_key { no_columns(data.num_rows())? } else { data };
         let ids: Vec<u32> = partitions.paths.iter().map(|path| self.partition_id(path)).collect();
@@ -320,17 +364,14 @@ fn no_columns(rows: usize) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::<ArrayRef>::new(), &options)?)
 }
 
-/// Rows whose `_hoodie_is_deleted` is true; null and false are not.
-fn delete_marks(data: &RecordBatch) -> Result<Option<BooleanArray>> {
-    let Some(column) = data.column_by_name(DELETE_MARK) else { return Ok(None) };
-    if column.data_type() != &DataType::Boolean {
-        return Err(Error::schema(format!("column {DELETE_MARK} is {} and not boolean", column.data_type()))
-            .with("column", DELETE_MARK)
-            .remedy("Rename the column, or make it boolean: true deletes the row"));
+/// Refuses a column with Hudi's name for deletes that cannot be one.
+fn check_delete_mark(data: &RecordBatch) -> Result<()> {
+    match data.column_by_name(DELETE_MARK) {
+        Some(column) if column.data_type() != &DataType::Boolean => {
+            Err(Error::schema(format!("column {DELETE_MARK} is {} and not boolean", column.data_type()))
+                .with("column", DELETE_MARK)
+                .remedy("Rename the column, or make it boolean: true deletes the row"))
+        }
+        _ => Ok(()),
     }
-    let marks = column.as_boolean();
-    if marks.true_count() == 0 {
-        return Ok(None);
-    }
-    Ok(Some((0..marks.len()).map(|i| Some(marks.is_valid(i) && marks.value(i))).collect()))
 }

@@ -63,7 +63,12 @@ pub fn merge_file(
     let path = join(&slice.partition, &name);
     let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
     let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;
-    let splice = Splice::new(&reader, &context.file_schema, &context.config.base_file).map_err(named)?;
+    // Records that are put together of two need all columns at once.
+    let picks = context.settings.rule.picks().is_some() || rows.delete_by_key;
+    let splice = match picks {
+        true => Splice::new(&reader, &context.file_schema, &context.config.base_file).map_err(named)?,
+        false => None,
+    };
     let mut writer = context.start_file(&path, MarkerType::Merge)?;
     let made = MadeColumns::new(context, &slice.partition, &name);
     let counts = match &splice {

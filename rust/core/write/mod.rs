@@ -12,6 +12,7 @@
 
 mod append_log;
 mod assignment;
+mod column_merge;
 mod commit;
 mod config;
 mod context;

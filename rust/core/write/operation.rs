@@ -8,6 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::append_log::{AppendRows, append_log};
 use super::assignment::{SmallFile, assign_inserts, average_record_size};
+use super::column_merge::combine_rows;
 use super::commit::{CommitOutcome, PendingCommit};
 use super::config::{Operation, WriteConfig};
 use super::context::{WriteContext, empty_stat};
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::Action;
-use crate::merge::{RowRef, precombine};
+use crate::merge::{RowRef, nullable, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
@@ -37,6 +38,8 @@ pub struct WriteRequest {
     pub data: Option<Box<dyn RecordBatchReader + Send>>,
     /// Partitions of [`Operation::DeletePartition`].
     pub partitions: Vec<String>,
+    /// Whether the rows of an upsert have only some columns: what they lack stays as it is stored.
+    pub partial: bool,
 }
 
 /// Writes and commits. The caller has rolled failed writes back.
@@ -45,13 +48,19 @@ pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutco
     let view = table.view(None)?;
     let resolved = TableSchema::resolve(table.config(), &view)?;
     let old_schema = resolved.map(|s| s.data);
-    let WriteRequest { operation, data, partitions } = request;
+    let WriteRequest { operation, data, partitions, partial } = request;
+    if partial && operation != Operation::Upsert {
+        return Err(Error::invalid_option(format!("{} cannot write some columns only", operation.name()))
+            .remedy("Pass partial=True to upserts only"));
+    }
     match data {
         Some(data) if operation == Operation::DeletePartition => {
             let chosen = partitions_of_data(&encoding_of_keys(table)?, data)?;
             delete_partitions(table, &view, old_schema, chosen)
         }
-        Some(data) => Write { table, config, view, old_schema, operation, keys: encoding_of_keys(table)? }.run(data),
+        Some(data) => {
+            Write { table, config, view, old_schema, operation, partial, keys: encoding_of_keys(table)? }.run(data)
+        }
         None if operation == Operation::DeletePartition => {
             delete_partitions(table, &view, old_schema, partitions_named(&view, &partitions)?)
         }
@@ -65,6 +74,7 @@ struct Write<'a> {
     view: TableView,
     old_schema: Option<SchemaRef>,
     operation: Operation,
+    partial: bool,
     keys: KeyGenConfig,
 }
 
@@ -77,15 +87,25 @@ struct Units {
 
 impl Write<'_> {
     fn run(self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
-        let schema = self.new_schema(&data.schema())?;
+        let given = data.schema();
+        let schema = self.new_schema(&given)?;
         let (mut incoming, anywhere) = self.prepare(data, &schema)?;
         // Nothing is on the timeline yet: whatever was wrong with the data has been found by now.
         let mut context = WriteContext::new(self.table, self.config.clone(), "", schema.clone())?;
         if self.config.index.is_global() && !self.config.update_partition_path {
             context.kept_partition_columns = self.table.config().partition_fields();
         }
+        if self.partial {
+            context.take_partial_rows(&given, self.table.config().name())?;
+        }
+        if self.combines() {
+            combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
+        }
         let busy = pending_file_groups(self.table, &self.view)?;
         let units = self.plan(&incoming, &context, anywhere, &busy)?;
+        if self.partial {
+            check_new_rows(&context, &units)?;
+        }
         let mut pending = PendingCommit::request(self.table, self.operation)?;
         context.instant = pending.instant().to_owned();
         pending.start(self.profile(&incoming, &units))?;
@@ -101,11 +121,29 @@ impl Write<'_> {
         match (self.operation, &self.old_schema) {
             (Operation::Delete, Some(old)) => Ok(old.clone()),
             (Operation::Delete, None) => Ok(Arc::new(Schema::empty())),
+            (_, Some(old)) if self.partial => SchemaChange::default().apply(Some(old), &with_missing(given, old)),
+            (_, None) if self.partial => {
+                Err(Error::invalid_option("the table has no columns yet that could stay as they are")
+                    .with("table", self.table.storage().uri())
+                    .remedy("Write whole rows first"))
+            }
             _ => {
                 let change = SchemaChange { null_for_missing: self.config.null_for_missing };
                 change.apply(self.old_schema.as_deref(), given)
             }
         }
+    }
+
+    /// Whether rows of one key are to become one.
+    fn combines(&self) -> bool {
+        let config = &self.config;
+        let wanted = match self.operation {
+            Operation::Upsert => true,
+            Operation::Insert => config.combine_before_insert || !config.allow_duplicates_on_insert,
+            Operation::Delete | Operation::DeletePartition => false,
+            _ => config.combine_before_insert,
+        };
+        wanted && !self.keys.generates_keys()
     }
 
     fn prepare(&self, data: Box<dyn RecordBatchReader + Send>, schema: &SchemaRef) -> Result<(Incoming, bool)> {
@@ -114,7 +152,10 @@ impl Write<'_> {
                 .with("table", self.table.storage().uri())
                 .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
         }
-        let mut preparer = Preparer::new(self.operation, schema.clone(), self.keys.clone(), &data.schema())?;
+        // Columns that the rows lack are null for now.
+        let read = if self.partial { nullable(schema) } else { schema.clone() };
+        let mut preparer =
+            Preparer::new(self.operation, read, self.keys.clone(), self.table.merge_settings()?, &data.schema())?;
         preparer.spill(self.table.spill_options()?);
         for batch in data {
             let batch: RecordBatch = batch.map_err(Error::from)?;
@@ -202,12 +243,7 @@ impl Write<'_> {
     }
 
     fn all_new(&self, incoming: &Incoming, context: &WriteContext) -> Result<Tagged> {
-        let combine = match self.operation {
-            Operation::Insert => self.config.combine_before_insert || !self.config.allow_duplicates_on_insert,
-            _ => self.config.combine_before_insert,
-        };
-        let combine = combine && !self.keys.generates_keys();
-        Ok(Tagged { updates: Vec::new(), inserts: rows_to_insert(incoming, context, combine)? })
+        Ok(Tagged { updates: Vec::new(), inserts: rows_to_insert(incoming, context, self.combines())? })
     }
 
     fn fill(
@@ -357,6 +393,27 @@ impl Write<'_> {
     }
 }
 
+/// The columns of rows and, behind them, those of the table that they lack.
+fn with_missing(given: &Schema, table: &Schema) -> Schema {
+    let missing = table.fields().iter().filter(|f| given.field_with_name(f.name()).is_err());
+    Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
+}
+
+/// Rows that are new in the table need every required column.
+fn check_new_rows(context: &WriteContext, units: &Units) -> Result<()> {
+    let is_new = !units.creates.is_empty() || units.merges.iter().any(|(_, inserts)| !inserts.is_empty());
+    let given = context.given_columns.as_deref().unwrap_or_default();
+    let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name()));
+    match required {
+        Some(field) if is_new => {
+            Err(Error::schema(format!("a row is new in the table and lacks the required column '{}'", field.name()))
+                .with("column", field.name())
+                .remedy("Give the rows all required columns, or only rows whose keys are stored"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Bytes of a record on average, as earlier commits tell.
 pub(super) fn record_size(table: &HudiTable, view: &TableView, config: &WriteConfig) -> Result<u64> {
     let timeline = view.timeline();
@@ -379,19 +436,15 @@ pub(super) fn rows_to_insert(
     context: &WriteContext,
     combine: bool,
 ) -> Result<BTreeMap<u32, Vec<RowRef>>> {
-    let mut by_partition: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (b, batch) in incoming.batches.iter().enumerate() {
-        by_partition.entry(batch.partition).or_default().push(b as u32);
-    }
     let is_deleted = |row: &RowRef| {
         let batch = incoming.batches.get(row.batch as usize);
         batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(row.row as usize))
     };
     let mut out = BTreeMap::new();
-    for (partition, batches) in by_partition {
+    for (partition, batches) in incoming.by_partition(false) {
         let rows: Vec<RowRef> = if combine {
-            let keyed = incoming.keyed_rows(&batches, &context.ordering_fields)?;
-            let records = precombine(&keyed, context.mode, true)?;
+            let keyed = incoming.keyed_rows(&batches, &context.settings)?;
+            let records = precombine(&keyed, context.batch_mode(), true)?;
             let in_write =
                 |r: &RowRef| RowRef { batch: *batches.get(r.batch as usize).unwrap_or(&r.batch), row: r.row };
             records.rows.iter().map(in_write).collect()

@@ -6,7 +6,7 @@ use super::context::WriteContext;
 use super::file_rows::Gathered;
 use super::tagging::MatchedRow;
 use crate::error::Result;
-use crate::merge::{Judge, MergeMode, Side, Step};
+use crate::merge::{Judge, Side, Step};
 
 /// What becomes of a stored record that an incoming row meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 
 /// Whether the stored ordering values are needed to decide.
 pub(super) fn needs_stored_ordering(context: &WriteContext, delete_by_key: bool) -> bool {
-    !delete_by_key && context.mode != MergeMode::CommitTime && !context.ordering_fields.is_empty()
+    !delete_by_key && !context.settings.ordering.is_empty()
 }
 
 /// Decides for each met record. `stored` has at least the ordering columns of rows from `offset` on when
@@ -40,8 +40,8 @@ pub(super) fn decide(
         return Ok(met.iter().enumerate().map(outcome).collect());
     }
     let (stored, given) = (context.ordering(stored)?, context.ordering(&new.data)?);
-    let side = Side { ordering: &given, deleted: new.deleted.as_ref() };
-    let judge = Judge::new(context.mode, Step::Final, Side { ordering: &stored, deleted: None }, side)?;
+    let side = Side::new(&given, new.deleted.as_ref());
+    let judge = Judge::new(context.batch_mode(), Step::Final, Side::new(&stored, None), side)?;
     let outcome = |(i, m): (usize, &MatchedRow)| {
         if m.moved {
             Outcome::Gone

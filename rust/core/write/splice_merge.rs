@@ -164,7 +164,7 @@ impl SpliceMerge<'_> {
         if !wanted || !needs_stored_ordering(self.context, self.rows.delete_by_key) {
             return Ok(None);
         }
-        let ordering = |f: &&FieldRef| self.context.ordering_fields.contains(f.name());
+        let ordering = |f: &&FieldRef| self.context.settings.ordering.contains(f.name());
         let fields: Vec<FieldRef> = self.context.file_schema.fields().iter().filter(ordering).cloned().collect();
         let schema = Arc::new(Schema::new(fields));
         let pieces = read_row_group(self.reader, &schema, index)?;

@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::compute::interleave;
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 
+use super::column_merge::merge_columns;
 use super::context::WriteContext;
 use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
@@ -74,8 +75,11 @@ impl Output<'_> {
             return self.write(columns.collect(), old.num_rows());
         }
         let refs: Vec<RowRef> = met.iter().map(|m| m.row).collect();
-        let new = gather(rows.incoming, &refs, self.context)?;
-        let outcomes = decide(self.context, old, offset, met, &new, rows.delete_by_key)?;
+        let mut new = gather(rows.incoming, &refs, self.context)?;
+        let outcomes = match self.context.settings.rule.picks() {
+            Some(_) => decide(self.context, old, offset, met, &new, rows.delete_by_key)?,
+            None => merge_columns(self.context, old, offset, met, &mut new, rows.delete_by_key)?,
+        };
         let picks = Picks::new(old.num_rows(), offset, met, &outcomes, self.written);
         self.counts.count(&picks);
         let columns = self.columns(&new, &picks.positions)?;

@@ -8,7 +8,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Schema};
 
 use super::config::Operation;
-use super::context::{WriteContext, ordering_values};
+use super::context::WriteContext;
 use super::incoming::Incoming;
 use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
@@ -118,10 +118,7 @@ fn make_groups<'a>(
     slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
 ) -> Result<Vec<Group<'a>>> {
     let whole_table = tagging.global || tagging.anywhere;
-    let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (b, batch) in incoming.batches.iter().enumerate() {
-        lists.entry(if whole_table { 0 } else { batch.partition }).or_default().push(b as u32);
-    }
+    let lists = incoming.by_partition(whole_table);
     let mut waiting = Vec::with_capacity(lists.len());
     for (partition, batches) in lists {
         let known = if whole_table { slices(None)? } else { slices(Some(incoming.partition(partition)))? };
@@ -129,10 +126,10 @@ fn make_groups<'a>(
     }
     let (mode, combine) = match tagging.operation {
         Operation::Delete => (MergeMode::CommitTime, true),
-        _ => (tagging.context.mode, tagging.context.config.combine_before_upsert),
+        _ => (tagging.context.batch_mode(), tagging.context.config.combine_before_upsert),
     };
     run_parallel(waiting, tagging.threads, |(batches, slices)| {
-        let keyed = incoming.keyed_rows(&batches, &tagging.context.ordering_fields)?;
+        let keyed = incoming.keyed_rows(&batches, &tagging.context.settings)?;
         // Rows of one key may be for different partitions: which is the later one, only the order given tells.
         let records = match whole_table {
             true => precombine_in_order(&keyed, incoming.in_given_order(&batches).into_iter(), mode, combine)?,
@@ -230,16 +227,22 @@ impl Group<'_> {
     ) -> Result<Vec<(KeyMatch, RowRef)>> {
         let Some(base) = slice.base.as_ref().filter(|_| !leaving.is_empty()) else { return Ok(leaving) };
         let stored = stored_ordering(context, base, leaving.iter().map(|(m, _)| m.position).collect())?;
-        let stored = ordering_values(&stored, &context.ordering_fields)?;
+        if context.settings.rule.picks().is_none() {
+            return Err(Error::unsupported(
+                "moving a record to another partition in a table whose records are merged column by column",
+            )
+            .with("partition", &slice.partition)
+            .remedy("Set hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path to false, or keep the rows in their partition"));
+        }
+        let stored = context.ordering(&stored)?;
         let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
         let mut winners = Vec::new();
         for (i, (m, at)) in leaving.into_iter().enumerate() {
             if let std::collections::hash_map::Entry::Vacant(slot) = judges.entry(at.batch) {
                 let batch = self.keyed.get(at.batch as usize);
                 let batch = batch.ok_or_else(|| Error::schema("a match names a batch that is not there"))?;
-                let old = Side { ordering: &stored, deleted: None };
-                let new = Side { ordering: &batch.ordering, deleted: batch.deleted.as_ref() };
-                slot.insert(Judge::new(context.mode, Step::Final, old, new)?);
+                let (old, new) = (Side::new(&stored, None), Side::new(&batch.ordering, batch.deleted.as_ref()));
+                slot.insert(Judge::new(context.batch_mode(), Step::Final, old, new)?);
             }
             let wins = judges.get(&at.batch).is_some_and(|j| j.new_wins(i, at.row as usize));
             if let Some(fate) = fates.get_mut(m.entry as usize) {
@@ -273,7 +276,7 @@ enum Fate {
 
 /// The ordering columns of some records of a base file.
 fn stored_ordering(context: &WriteContext, base: &BaseFile, positions: Vec<u32>) -> Result<RecordBatch> {
-    let fields = context.file_schema.fields().iter().filter(|f| context.ordering_fields.contains(f.name())).cloned();
+    let fields = context.file_schema.fields().iter().filter(|f| context.settings.ordering.contains(f.name())).cloned();
     let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
     let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
     let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;

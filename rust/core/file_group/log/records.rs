@@ -8,6 +8,7 @@ use super::order::order_blocks;
 use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
+use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
@@ -70,7 +71,22 @@ impl LogScan {
 
     /// Whether some block holds only some of the columns.
     pub fn is_partial(&self) -> bool {
-        self.blocks.iter().any(|(_, b)| b.header(HeaderKey::IsPartial).is_some_and(|v| v.eq_ignore_ascii_case("true")))
+        self.blocks.iter().any(|(_, block)| is_partial(block))
+    }
+
+    /// The columns of a block that leaves out others on purpose; `None` for a block of whole records.
+    ///
+    /// # Errors
+    /// `Corrupt` for a block without a schema that can be read.
+    pub fn columns_of(&self, block: usize) -> Result<Option<Vec<String>>> {
+        let Some((number, block)) = self.blocks.get(block) else { return Ok(None) };
+        if !is_partial(block) {
+            return Ok(None);
+        }
+        let path = self.files.get(*number).map_or("", |(path, _)| path.as_str());
+        let named = |e: Error| e.with("table", &self.table).with("file", path).with("offset", block.range.start);
+        let schema = avro_to_arrow_schema(AvroRecords::schema(block).map_err(named)?).map_err(named)?;
+        Ok(Some(schema.fields().iter().map(|f| f.name().clone()).collect()))
     }
 
     /// The records of one block, in the given columns.
@@ -94,6 +110,10 @@ impl LogScan {
         decode("a log block", read)
             .map_err(|e| e.with("table", &self.table).with("file", path).with("offset", block.range.start))
     }
+}
+
+fn is_partial(block: &Block) -> bool {
+    block.header(HeaderKey::IsPartial).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 fn avro_records(content: &[u8], writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {

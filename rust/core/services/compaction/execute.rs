@@ -191,7 +191,7 @@ impl<'a> Unit<'a> {
         let (schema, mut options) = table.file_settings(data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
-        let reader = SliceReader::new(table.storage().clone(), timeline, table.merge_settings()?, schema.clone());
+        let reader = table.slice_reader(timeline, schema.clone())?;
         Ok(Self { table, instant, reader, schema, options })
     }
 
@@ -213,7 +213,7 @@ impl<'a> Unit<'a> {
         }
         let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
         let bytes = sink.finish()?;
-        let counts = rows.counts();
+        let (merged, log) = (rows.merged(), rows.counts());
         let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
         let log_bytes = slice.logs.iter().map(|l| l.size).sum();
         let zero = Some(0);
@@ -224,20 +224,20 @@ impl<'a> Unit<'a> {
             prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
             partition_path: Some(slice.partition.clone()),
             num_writes: count(written.rows),
-            num_update_writes: count(counts.updated),
-            num_deletes: count(counts.deleted),
-            num_inserts: count(counts.inserted),
+            num_update_writes: count(merged.updated),
+            num_deletes: count(merged.deleted),
+            num_inserts: count(merged.inserted),
             num_updates: zero,
             total_write_bytes: count(bytes),
             file_size_in_bytes: count(bytes),
             total_write_errors: zero,
-            total_log_records: count(counts.log_records),
+            total_log_records: count(log.records),
             total_log_files: count(slice.logs.len() as u64),
             total_log_files_compacted: count(slice.logs.len() as u64),
-            total_log_blocks: count(counts.log_blocks),
+            total_log_blocks: count(log.blocks),
             total_log_size_compacted: count(log_bytes),
             total_log_read_time_ms: i64::try_from(read_ms).ok(),
-            total_updated_records_compacted: count(counts.log_records),
+            total_updated_records_compacted: count(log.records),
             total_corrupt_log_block: zero,
             total_rollback_blocks: zero,
             runtime_stats: Some(RuntimeStats {

@@ -8,7 +8,6 @@ use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
 use crate::error::Result;
 use crate::table::HudiTable;
 use crate::write::create_file::FileCreator;
-use crate::write::incoming::Preparer;
 use crate::write::operation::rows_to_insert;
 
 /// Writes rows as they come into new files, a file for each partition at a time (`bulk_insert` without shuffle).
@@ -25,7 +24,7 @@ pub fn write_rows(
     let mut generated = generated_keys(plan, task);
     for batch in batches {
         let batch = batch?;
-        let mut preparer = Preparer::new(setup.operation, setup.schema.clone(), setup.keys.clone(), &batch.schema())?;
+        let mut preparer = setup.preparer(&setup.schema, &batch.schema())?;
         preparer.add(&batch).map_err(|e| e.with("table", table.storage().uri()))?;
         let mut incoming = preparer.finish();
         if setup.keys.generates_keys() {

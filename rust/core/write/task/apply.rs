@@ -9,10 +9,11 @@ use crate::file_group::FileSlice;
 use crate::merge::RowRef;
 use crate::table::HudiTable;
 use crate::table::keygen::AutoKeys;
+use crate::write::column_merge::combine_rows;
 use crate::write::config::Operation;
 use crate::write::context::WriteContext;
 use crate::write::create_file::FileCreator;
-use crate::write::incoming::{Incoming, Preparer};
+use crate::write::incoming::Incoming;
 use crate::write::merge_file::{MergeRows, merge_file};
 use crate::write::operation::rows_to_insert;
 use crate::write::tagging::{MatchedRow, Tagging, tag};
@@ -103,8 +104,7 @@ struct Apply<'a> {
 impl<'a> Apply<'a> {
     fn group(&mut self, (partition, route): &(String, String), batches: Vec<RecordBatch>) -> Result<()> {
         let given = batches.first().map(RecordBatch::schema).ok_or_else(|| Error::schema("a route without rows"))?;
-        let mut preparer =
-            Preparer::new(self.setup.operation, self.setup.schema.clone(), self.setup.keys.clone(), &given)?;
+        let mut preparer = self.setup.preparer(&self.setup.schema, &given)?;
         for batch in &batches {
             preparer.add(batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }
@@ -116,6 +116,9 @@ impl<'a> Apply<'a> {
             // Also where all the rows are deletes, so that no file is written.
             self.reports.push(TaskReport::Partition(partition.clone()));
             self.overwritten = Some(partition.clone());
+        }
+        if self.setup.looks_up() || self.setup.combines_inserts() {
+            combine_rows(self.context, &mut incoming, self.plan.whole_table)?;
         }
         let slice = match route.starts_with('+') {
             true => None,

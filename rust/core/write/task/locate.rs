@@ -18,10 +18,10 @@ use super::router::{Router, busy_group};
 use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
+use crate::table::DELETE_MARK;
 use crate::table::HudiTable;
-use crate::table::slice_reader::DELETE_MARK;
 use crate::write::context::WriteContext;
-use crate::write::incoming::{Incoming, Preparer, key_schema};
+use crate::write::incoming::{Incoming, key_schema};
 use crate::write::operation::{group_of, pending_file_groups};
 use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
 
@@ -75,7 +75,7 @@ pub fn locate_rows(
     let setup = TaskSetup::new(table, plan)?;
     let context = setup.context(table, plan)?;
     let deciding = deciding_columns(&setup, &context);
-    let mut preparer = Preparer::new(setup.operation, deciding, setup.keys.clone(), given)?;
+    let mut preparer = setup.preparer(&deciding, given)?;
     let mut sources = Vec::new();
     for batch in batches {
         let batch = batch?;
@@ -107,7 +107,7 @@ pub fn locate_rows(
 fn deciding_columns(setup: &TaskSetup, context: &WriteContext) -> SchemaRef {
     let keys = key_schema(setup.operation, &setup.keys, &setup.schema, &setup.schema);
     let decides = |name: &String| {
-        keys.field_with_name(name).is_ok() || context.ordering_fields.contains(name) || name == DELETE_MARK
+        keys.field_with_name(name).is_ok() || context.settings.ordering.contains(name) || name == DELETE_MARK
     };
     Arc::new(Schema::new(setup.schema.fields().iter().filter(|f| decides(f.name())).cloned().collect::<Fields>()))
 }

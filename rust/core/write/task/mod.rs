@@ -39,12 +39,12 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::config::{Operation, WriteConfig};
 use super::context::WriteContext;
 use super::delete_partition::partitions_of_rows;
-use super::incoming::is_anywhere;
+use super::incoming::{Preparer, is_anywhere};
 use super::operation::encoding_of_keys;
 use crate::error::{Error, Result};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, TableView};
+use crate::table::{HudiTable, MergeSettings, TableView};
 
 pub use append::write_rows;
 pub use apply::apply_routes;
@@ -69,6 +69,7 @@ struct TaskSetup {
     keys: KeyGenConfig,
     view: TableView,
     schema: SchemaRef,
+    settings: MergeSettings,
 }
 
 impl TaskSetup {
@@ -79,6 +80,7 @@ impl TaskSetup {
             keys: encoding_of_keys(table)?,
             view: table.view(Some(&plan.instant))?,
             schema: Arc::new(avro_to_arrow_schema(&plan.schema)?),
+            settings: table.merge_settings()?,
         })
     }
 
@@ -119,6 +121,11 @@ impl TaskSetup {
                 .with("instant", &plan.instant));
         }
         Ok(context)
+    }
+
+    /// Turns rows into incoming ones.
+    fn preparer(&self, schema: &SchemaRef, given: &Schema) -> Result<Preparer> {
+        Preparer::new(self.operation, schema.clone(), self.keys.clone(), self.settings.clone(), given)
     }
 
     fn fills_small_files(&self) -> bool {

@@ -79,8 +79,16 @@ impl DistributedWrite {
         let looks_up = matches!(operation, Operation::Upsert | Operation::Delete) && !keys.generates_keys();
         let anywhere = match operation {
             Operation::DeletePartition => partition_generator(&keys, given).map(|_| false)?,
-            _ => Preparer::new(operation, schema.clone(), keys, given)?.is_anywhere(),
+            _ => Preparer::new(operation, schema.clone(), keys, table.merge_settings()?, given)?.is_anywhere(),
         };
+        let whole_table = looks_up && (config.index.is_global() || anywhere);
+        if whole_table && operation == Operation::Upsert && table.merge_settings()?.rule.picks().is_none() {
+            return Err(Error::unsupported(
+                "upserts from Spark's tasks by a global index into a table whose records are merged column by column",
+            )
+            .with("table", table.storage().uri())
+            .remedy("Use the index BLOOM or SIMPLE, or write with hoodoo.write"));
+        }
         let record_size = record_size(table, &view, &config)?;
         let mut pending = PendingCommit::request(table, operation)?;
         pending.start(BTreeMap::new())?;
@@ -90,7 +98,7 @@ impl DistributedWrite {
             schema: table_schema_to_avro(&schema, table.config().name(), false)?,
             buckets: buckets.max(1),
             record_size,
-            whole_table: looks_up && (config.index.is_global() || anywhere),
+            whole_table,
         };
         Ok(Self { table: table.clone(), pending, operation, schema, plan })
     }

@@ -1,0 +1,203 @@
+"""Record mergers that many tables need, to be used as they are or made one's own by subclassing.
+
+| class | what it does |
+|---|---|
+| `KeepNonNull` | the later record, with its nulls filled from the other one |
+| `PerColumn` | a rule for each column: latest, non-null, sum, max, min, append |
+| `ColumnGroups` | groups of columns, each with an ordering column of its own |
+
+All of them treat deletes alike: the later record of two wins, deletes among them, and a record that follows a delete
+begins anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodoo.exceptions import InvalidOptionError
+from hoodoo.record_merger import MergeContext, RecordMerger, Records, newer_wins, pick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["ColumnGroups", "KeepNonNull", "PerColumn"]
+
+
+class KeepNonNull(RecordMerger):
+    """Keeps the later record, with nulls in it filled from the other one.
+
+    Examples:
+        >>> import hoodoo
+        >>> from hoodoo.mergers import KeepNonNull
+        >>> older = {"id": ["a"], "name": ["Ann"], "city": [None]}
+        >>> newer = {"id": ["a"], "name": [None], "city": ["Rome"]}
+        >>> hoodoo.merge(older, newer, key="id", merger=KeepNonNull()).read_all().to_pylist()
+        [{'id': 'a', 'name': 'Ann', 'city': 'Rome'}]
+    """
+
+    strategy_id = "7b9f4c1e-2d63-4b8a-9a57-0f4f2a6de001"
+
+    def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
+        """Merges pairs."""
+        wins = newer_wins(older, newer)
+        later = pick(wins, older, newer)
+        both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
+        other = pick(pc.invert(wins), older, newer)
+        columns = [
+            pick_values(pc.and_(both, pc.is_null(a)), b, a)
+            for a, b in zip(later.data.columns, other.data.columns, strict=True)
+        ]
+        return Records(pa.RecordBatch.from_arrays(columns, schema=later.data.schema), later.keys, later.deleted)
+
+
+class PerColumn(RecordMerger):
+    """Merges each column by a rule of its own.
+
+    Subclasses set `strategy_id` and `rules`, a rule by name of column. Columns without a rule are those of the later
+    record. Nulls are no values: a sum, maximum or minimum with null is the other value.
+
+    | rule | result |
+    |---|---|
+    | `latest` | of the later record |
+    | `non_null` | of the later record, or of the other one when that is null |
+    | `sum` | both added |
+    | `max`, `min` | the larger, the smaller |
+    | `append` | lists or texts, the earlier one first |
+
+    Attributes:
+        rules: Rule of each column.
+
+    Examples:
+        >>> import hoodoo
+        >>> class Totals(hoodoo.mergers.PerColumn):
+        ...     strategy_id = "a4c3d1f0-7e0e-4d55-8f0a-5b8f5a0c9e02"
+        ...     rules = {"clicks": "sum", "seen": "max", "pages": "append"}
+        >>> older = {"id": [1], "clicks": [2], "seen": [10], "pages": [["a"]], "name": ["old"]}
+        >>> newer = {"id": [1], "clicks": [3], "seen": [7], "pages": [["b"]], "name": ["new"]}
+        >>> hoodoo.merge(older, newer, key="id", merger=Totals()).read_all().to_pylist()
+        [{'id': 1, 'clicks': 5, 'seen': 10, 'pages': ['a', 'b'], 'name': 'new'}]
+    """
+
+    rules: ClassVar[Mapping[str, str]] = {}
+
+    def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
+        """Merges pairs."""
+        wins = newer_wins(older, newer)
+        later = pick(wins, older, newer)
+        both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
+        columns = []
+        for name, value in zip(later.data.schema.names, later.data.columns, strict=True):
+            rule = self.rules.get(name, "latest")
+            if rule == "latest":
+                columns.append(value)
+                continue
+            merged = _RULES[self._checked(rule, name)](older.data[name], newer.data[name], wins)
+            columns.append(pick_values(both, merged.cast(value.type), value))
+        return Records(pa.RecordBatch.from_arrays(columns, schema=later.data.schema), later.keys, later.deleted)
+
+    def _checked(self, rule: str, column: str) -> str:
+        if rule not in _RULES:
+            message = f"'{rule}' is no rule for the column '{column}'. Use latest, {', '.join(_RULES)}"
+            raise InvalidOptionError(message)
+        return rule
+
+
+class ColumnGroups(RecordMerger):
+    """Merges groups of columns, each by an ordering column of its own: two services that write one table.
+
+    An order service and a payment service may each send what they know of an order, at times of their own. Each group
+    of columns is taken from the record in which the group's ordering column is larger; null stands for what a service
+    does not know.
+
+    Subclasses set `strategy_id` and `groups`: for each ordering column the columns that go with it. Columns in no group
+    are those of the later record; the table's own ordering columns keep the later value.
+
+    Attributes:
+        groups: Columns by the ordering column of their group.
+
+    Examples:
+        >>> import hoodoo
+        >>> class Orders(hoodoo.mergers.ColumnGroups):
+        ...     strategy_id = "5e6c1f1a-9a3b-4f0a-b6a4-1d8f0f7d3c03"
+        ...     groups = {"ordered_at": ["item"], "paid_at": ["payment"]}
+        >>> older = {"id": [1], "ordered_at": [None], "item": [None], "paid_at": [9], "payment": ["failed"]}
+        >>> newer = {"id": [1], "ordered_at": [5], "item": ["book"], "paid_at": [None], "payment": [None]}
+        >>> hoodoo.merge(older, newer, key="id", merger=Orders()).read_all().to_pylist()
+        [{'id': 1, 'ordered_at': 5, 'item': 'book', 'paid_at': 9, 'payment': 'failed'}]
+    """
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
+        """Merges pairs."""
+        later = pick(newer_wins(older, newer), older, newer)
+        both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
+        columns = dict(zip(later.data.schema.names, later.data.columns, strict=True))
+        for ordering, members in self.groups.items():
+            a, b = older.data[ordering], newer.data[ordering]
+            newer_is_later = pc.or_(pc.fill_null(pc.greater_equal(b, a), False), pc.is_null(a))
+            for name in (ordering, *members):
+                of_group = pick_values(newer_is_later, newer.data[name], older.data[name])
+                columns[name] = pick_values(both, of_group, columns[name])
+        data = pa.RecordBatch.from_arrays(list(columns.values()), schema=later.data.schema)
+        return Records(data, later.keys, later.deleted)
+
+
+def pick_values(condition: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
+    """Takes a value of `yes` where the condition holds, else of `no`; of any type."""
+    try:
+        return pc.if_else(condition, yes, no)
+    except pa.ArrowNotImplementedError:
+        rows = len(no)
+        indices = pc.if_else(condition, pa.array(range(rows, 2 * rows)), pa.array(range(rows)))
+        return pa.concat_arrays([no, yes]).take(indices)
+
+
+def _non_null(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:
+    later, other = pick_values(wins, newer, older), pick_values(wins, older, newer)
+    return pick_values(pc.is_null(later), other, later)
+
+
+def _sum(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001
+    total = pc.add_checked(older, newer)
+    return pc.coalesce(total, newer, older)
+
+
+def _max(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001
+    return pc.max_element_wise(older, newer)
+
+
+def _min(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001
+    return pc.min_element_wise(older, newer)
+
+
+def _append(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:
+    first, second = pick_values(wins, older, newer), pick_values(wins, newer, older)
+    if pa.types.is_string(newer.type):
+        joined = pc.binary_join_element_wise(first, second, "")
+        return pc.coalesce(joined, first, second)
+    if not pa.types.is_list(newer.type):
+        message = f"a column of type {newer.type} cannot be appended to. Use a list or a string"
+        raise InvalidOptionError(message)
+    rows = len(newer)
+    lengths = pc.add(pc.fill_null(pc.list_value_length(first), 0), pc.fill_null(pc.list_value_length(second), 0))
+    # The values of both sides, row after row.
+    parents = pa.concat_arrays([pc.list_parent_indices(first), pc.list_parent_indices(second)])
+    values = pa.concat_arrays([pc.list_flatten(first), pc.list_flatten(second)])
+    order = pc.sort_indices(pa.table({"row": parents}), sort_keys=[("row", "ascending")])
+    ends = pc.cumulative_sum(lengths.cast(pa.int32())) if rows else pa.array([], pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.combine_chunks() if hasattr(ends, "chunks") else ends])
+    mask = pc.and_(pc.is_null(first), pc.is_null(second))
+    return pa.ListArray.from_arrays(offsets, values.take(order), type=newer.type, mask=mask)
+
+
+_RULES: dict[str, Callable[[pa.Array, pa.Array, pa.Array], pa.Array]] = {
+    "non_null": _non_null,
+    "sum": _sum,
+    "max": _max,
+    "min": _min,
+    "append": _append,
+}

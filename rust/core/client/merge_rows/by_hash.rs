@@ -1,0 +1,60 @@
+//! Newer rows in a hash table, older rows streaming by.
+
+use arrow::array::RecordBatch;
+
+use super::{RowMerging, RowStream};
+use crate::error::Result;
+use crate::merge::{Budget, Delta, Kept, MergeOnto, Step, in_order};
+use crate::storage::spill;
+
+/// Rows in the order of the older ones, new ones behind them.
+pub(super) struct HashMerge {
+    merging: RowMerging,
+    older: RowStream,
+    /// The newer rows; read when the first result is asked for.
+    newer: Option<RowStream>,
+    onto: Option<MergeOnto>,
+}
+
+impl HashMerge {
+    pub(super) fn new(merging: RowMerging, older: RowStream, newer: RowStream) -> Self {
+        Self { merging, older, newer: Some(newer), onto: None }
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(newer) = self.newer.take() {
+            self.onto = Some(read_newer(&self.merging, newer)?);
+        }
+        let Some(onto) = &mut self.onto else { return Ok(None) };
+        for batch in self.older.by_ref() {
+            let batch = self.merging.older(batch?)?;
+            let keys = self.merging.keys.of(&batch)?;
+            let merged = onto.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch))?;
+            if merged.num_rows() > 0 {
+                return Ok(Some(merged));
+            }
+        }
+        onto.next_new()
+    }
+}
+
+impl Iterator for HashMerge {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<MergeOnto> {
+    let put_away = |batches: &[RecordBatch]| spill(&merging.spill.folder, batches);
+    let budget = Some(Budget { bytes: merging.spill.budget, spill: &put_away });
+    let mut kept = Kept::new(budget);
+    for batch in newer {
+        kept.push(merging.records(&batch?)?)?;
+    }
+    let batches = kept.into_list();
+    let rule = &merging.settings.rule;
+    let delta = Delta::new(&merging.newer, &batches, in_order(&batches), rule, Step::Batch, budget)?;
+    Ok(MergeOnto::new(delta, rule.clone(), merging.schema.clone(), true))
+}

@@ -1,0 +1,256 @@
+//! Merging rows of any origin, without a table: streams in, a stream out.
+//!
+//! `by_hash.rs` keeps the newer rows, of which those beyond a budget lie on the disk, and lets the older ones stream
+//! by; `sorted.rs` keeps nothing but a batch of either, for inputs that come sorted by their key.
+
+mod by_hash;
+mod keys;
+mod sorted;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::keys::KeyColumns;
+use crate::error::{Error, Result};
+use crate::format::properties::Properties;
+use crate::merge::{MergeContext, MergeRule, RecordMerger, Records, missing};
+use crate::storage::SpillOptions;
+use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
+use crate::table::{DELETE_MARK, MergeSettings, Options, rule_of};
+
+/// A stream of rows.
+pub type RowStream = Box<dyn RecordBatchReader + Send>;
+
+/// How rows are merged.
+pub struct MergeRequest {
+    /// Columns that say which record a row is.
+    pub key: Vec<String>,
+    /// Columns that order the versions of a record.
+    pub ordering: Vec<String>,
+    /// The rule.
+    pub rule: MergeRule,
+    /// A column and the text in it that makes a newer row a delete, besides a true `_hoodie_is_deleted`.
+    pub marker: Option<(String, String)>,
+    /// Whether newer rows may lack columns, whose values then stay.
+    pub partial: bool,
+    /// Whether both inputs are sorted by the key columns, ascending, and no key comes twice among the older rows.
+    pub sorted: bool,
+    /// How many bytes of rows are kept, and where the others go.
+    pub spill: SpillOptions,
+}
+
+impl MergeRequest {
+    /// A request by a job's options: `hoodie.record.merge.mode`, `hoodie.datasource.write.payload.class`,
+    /// `hoodie.table.partial.update.mode` and the others that tell of merging, as a new table would take them.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that contradict each other.
+    pub fn new(
+        key: Vec<String>,
+        ordering: Vec<String>,
+        options: &Options,
+        merger: Option<Arc<dyn RecordMerger>>,
+        spill: SpillOptions,
+    ) -> Result<Self> {
+        let strategy = merger.as_ref().map(|m| m.strategy_id().to_owned());
+        let request = merge_config::MergeRequest {
+            mode: options.get("hoodie.record.merge.mode"),
+            strategy: strategy.as_deref().or(options.get("hoodie.record.merge.strategy.id")),
+            payload: options.get("hoodie.datasource.write.payload.class"),
+            has_ordering: !ordering.is_empty(),
+        };
+        let mut properties = Properties::new();
+        for (key, value) in options.given() {
+            properties.set(key, value);
+        }
+        for (key, value) in merge_config::infer(request, LATEST_VERSION)? {
+            properties.set(&key, value);
+        }
+        let persisted = PersistedMerge::read(&properties, LATEST_VERSION)?;
+        let of_payload = properties.get_non_empty("hoodie.table.ordering.fields").map(str::to_owned);
+        let ordering = match of_payload {
+            // Debezium's payloads know their ordering columns.
+            Some(fields) if ordering.is_empty() => fields.split(',').map(|f| f.trim().to_owned()).collect(),
+            _ => ordering,
+        };
+        let context = MergeContext { ordering: ordering.clone(), properties: BTreeMap::new() };
+        let mergers: Vec<Arc<dyn RecordMerger>> = merger.into_iter().collect();
+        let rule = rule_of(persisted.rule, &mergers, context);
+        if let MergeRule::Missing(id) = &rule {
+            return Err(missing(id).remedy("Pass merger= with an instance of it"));
+        }
+        let marker = persisted.marker.map(|m| (m.field, m.text));
+        Ok(Self { key, ordering, rule, marker, partial: false, sorted: false, spill })
+    }
+}
+
+/// The table version by whose rules options are understood.
+const LATEST_VERSION: u32 = 9;
+
+/// Merges newer rows into older ones; the columns are those of the older rows.
+///
+/// # Errors
+/// `Schema` for columns that are missing or do not fit; `InvalidOption`; while streaming too, with those of the inputs.
+pub fn merge_rows(older: RowStream, newer: RowStream, request: MergeRequest) -> Result<RowStream> {
+    let merger = RowMerging::new(&older.schema(), &newer.schema(), request)?;
+    let schema = merger.schema.clone();
+    let rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match merger.sorted {
+        true => Box::new(sorted::SortedMerge::new(merger, older, newer)?),
+        false => Box::new(by_hash::HashMerge::new(merger, older, newer)),
+    };
+    Ok(Box::new(Output { schema, rows, failed: false }))
+}
+
+/// What both ways of merging share.
+struct RowMerging {
+    /// The columns of older rows and of the result.
+    schema: SchemaRef,
+    /// The columns of newer rows: those, and what makes rows deletes.
+    newer: SchemaRef,
+    /// The columns that newer rows have, when they may lack some.
+    given: Option<Vec<String>>,
+    keys: KeyColumns,
+    settings: MergeSettings,
+    sorted: bool,
+    spill: SpillOptions,
+}
+
+impl RowMerging {
+    fn new(older: &SchemaRef, newer: &SchemaRef, request: MergeRequest) -> Result<Self> {
+        let MergeRequest { key, ordering, rule, marker, partial, sorted, spill } = request;
+        if key.is_empty() {
+            return Err(
+                Error::invalid_option("no key is given").remedy("Name the columns that say which record a row is")
+            );
+        }
+        let lacks = |schema: &Schema, name: &String| schema.field_with_name(name).is_err();
+        let of_both = key.iter().chain(if rule.is_ordered() { ordering.as_slice() } else { &[] });
+        for (side, schema) in [("older", older), ("newer", newer)] {
+            if let Some(name) = of_both.clone().find(|name| lacks(schema, name)) {
+                return Err(Error::schema(format!("the {side} rows lack the column '{name}'")).with("column", name));
+            }
+        }
+        if let Some(field) =
+            older.fields().iter().find(|f| !partial && lacks(newer, f.name()) && f.name() != DELETE_MARK)
+        {
+            return Err(Error::schema(format!("the newer rows lack the column '{}'", field.name()))
+                .with("column", field.name())
+                .remedy("Add it, or pass partial=True to keep the values of older rows"));
+        }
+        let is_mark = |name: &str| name == DELETE_MARK || marker.as_ref().is_some_and(|(field, _)| field == name);
+        let more: Vec<FieldRef> = newer.fields().iter().filter(|f| lacks(older, f.name())).cloned().collect();
+        if let Some(field) = more.iter().find(|f| !is_mark(f.name())) {
+            return Err(Error::schema(format!(
+                "the newer rows have a column '{}' that the older ones lack",
+                field.name()
+            ))
+            .with("column", field.name())
+            .remedy("Add it to the older rows, or leave it out"));
+        }
+        // A column of nulls has the type that the other rows give it.
+        let typed = |f: &FieldRef| match newer.field_with_name(f.name()) {
+            Ok(other) if f.data_type().is_null() => Arc::new(f.as_ref().clone().with_data_type(other.data_type().clone())),
+            _ => f.clone(),
+        };
+        let older: SchemaRef = Arc::new(Schema::new(older.fields().iter().map(typed).collect::<Vec<_>>()));
+        let newer_fields = older.fields().iter().chain(&more).map(|f| f.as_ref().clone().with_nullable(true));
+        let given = partial.then(|| newer.fields().iter().map(|f| f.name().clone()).collect());
+        let rule = if partial { rule.with_partial_records()? } else { rule };
+        let ordering = if rule.is_ordered() { ordering } else { Vec::new() };
+        let marker = marker.map(|(field, text)| DeleteMarker { field, text, any_case: false });
+        Ok(Self {
+            schema: older.clone(),
+            newer: Arc::new(Schema::new(newer_fields.collect::<Vec<Field>>())),
+            given,
+            keys: KeyColumns::new(key),
+            settings: MergeSettings { rule, ordering, marker, keys: None },
+            sorted,
+            spill,
+        })
+    }
+
+    /// Older rows in the columns of the result.
+    fn older(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        if batch.schema().fields() == self.schema.fields() {
+            return Ok(batch);
+        }
+        let typed = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
+            if column.data_type() == field.data_type() {
+                return Ok(column.clone());
+            }
+            arrow_cast::cast_with_options(column, field.data_type(), &STRICT)
+        });
+        let columns = typed.collect::<std::result::Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
+    /// Newer rows as records.
+    fn records(&self, batch: &RecordBatch) -> Result<Records> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.newer.fields().len());
+        for field in self.newer.fields() {
+            columns.push(match batch.column_by_name(field.name()) {
+                Some(column) if column.data_type() == field.data_type() => column.clone(),
+                Some(column) => arrow_cast::cast_with_options(column, field.data_type(), &STRICT).map_err(|e| {
+                    Error::schema(format!(
+                        "column '{}' is {} in the newer rows and {} in the older ones",
+                        field.name(),
+                        column.data_type(),
+                        field.data_type()
+                    ))
+                    .caused_by(e)
+                })?,
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            });
+        }
+        let rows = batch.num_rows();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let data = RecordBatch::try_new_with_options(self.newer.clone(), columns, &options)?;
+        let all = |value: bool| BooleanArray::from(vec![value; rows]);
+        let present = self
+            .given
+            .as_ref()
+            .map(|given| self.newer.fields().iter().map(|f| all(given.iter().any(|name| name == f.name()))).collect());
+        Ok(Records {
+            keys: self.keys.of(&data)?,
+            ordering: self.settings.ordering(&data)?,
+            deleted: self.settings.deleted(&data)?.unwrap_or_else(|| all(false)),
+            delete_block: None,
+            present,
+            data,
+        })
+    }
+}
+
+/// A value that does not fit is an error, and not null.
+const STRICT: arrow_cast::CastOptions<'static> =
+    arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
+
+/// The merged rows as an Arrow stream, which ends with its first error.
+struct Output {
+    schema: SchemaRef,
+    rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+    failed: bool,
+}
+
+impl Iterator for Output {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.rows.next()?;
+        self.failed = next.is_err();
+        Some(next.map_err(|e| ArrowError::ExternalError(Box::new(e))))
+    }
+}
+
+impl RecordBatchReader for Output {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,127 @@
+//! Merging all records of a key, one after the other, pairs of many keys at a time.
+
+use arrow::datatypes::SchemaRef;
+use hashbrown::HashTable;
+
+use super::judge::Step;
+use super::precombine::hash_key;
+use super::records::{Place, Records};
+use super::rule::MergeRule;
+use crate::error::Result;
+
+/// Keys whose records are merged at once.
+const CHUNK_KEYS: usize = 65_536;
+
+/// Merges the records of each key in the given order; the results, each key once, go to `out` in several parts.
+pub fn fold(
+    schema: &SchemaRef,
+    batches: &[Records],
+    order: impl Iterator<Item = Place>,
+    rule: &MergeRule,
+    step: Step,
+    out: &mut dyn FnMut(Records) -> Result<()>,
+) -> Result<()> {
+    let keys = ByKey::new(batches, order);
+    let parts: Vec<&Records> = batches.iter().collect();
+    let mut several: Vec<usize> = Vec::new();
+    let mut single: Vec<Place> = Vec::new();
+    for entry in 0..keys.counts.len() {
+        match keys.rows_of(entry) {
+            [only] => single.push(*only),
+            _ => several.push(entry),
+        }
+    }
+    for chunk in single.chunks(CHUNK_KEYS) {
+        out(Records::gather(schema, &parts, chunk)?)?;
+    }
+    for chunk in several.chunks_mut(CHUNK_KEYS) {
+        // Those with most records first, so that in every round the keys that have another one are the first ones.
+        chunk.sort_by_key(|entry| std::cmp::Reverse(keys.rows_of(*entry).len()));
+        let round = |round: usize| -> Vec<Place> {
+            chunk.iter().map_while(|entry| keys.rows_of(*entry).get(round).copied()).collect()
+        };
+        let mut merged = Records::gather(schema, &parts, &round(0))?;
+        for number in 1.. {
+            let rows = round(number);
+            if rows.len() < merged.len() {
+                out(merged.slice(rows.len(), merged.len() - rows.len()))?;
+                merged = merged.slice(0, rows.len());
+            }
+            if rows.is_empty() {
+                break;
+            }
+            let newer = Records::gather(schema, &parts, &rows)?;
+            merged = rule.merge(step, &merged, &newer)?.records;
+        }
+    }
+    Ok(())
+}
+
+/// Whether some key comes more than once.
+pub fn has_duplicates(batches: &[Records]) -> bool {
+    ByKey::new(batches, in_order(batches)).counts.iter().any(|count| *count > 1)
+}
+
+/// All rows, batch after batch.
+pub fn in_order(batches: &[Records]) -> impl Iterator<Item = Place> + '_ {
+    batches.iter().enumerate().flat_map(|(b, batch)| (0..batch.len()).map(move |row| (b, row)))
+}
+
+/// Rows of each key.
+struct ByKey {
+    rows: Vec<Place>,
+    starts: Vec<usize>,
+    counts: Vec<usize>,
+}
+
+impl ByKey {
+    fn new(batches: &[Records], order: impl Iterator<Item = Place>) -> Self {
+        let key = |(b, row): Place| batches.get(b).map_or("", |batch| batch.keys.value(row));
+        let total: usize = batches.iter().map(Records::len).sum();
+        let mut table: HashTable<usize> = HashTable::with_capacity(total);
+        let mut first: Vec<(Place, u64)> = Vec::new();
+        let mut counts: Vec<usize> = Vec::new();
+        let mut entries: Vec<(Place, usize)> = Vec::with_capacity(total);
+        for at in order {
+            let hash = hash_key(key(at));
+            let same = |i: &usize| first.get(*i).is_some_and(|(other, _)| key(*other) == key(at));
+            let entry = match table.find(hash, same) {
+                Some(entry) => *entry,
+                None => {
+                    let entry = first.len();
+                    first.push((at, hash));
+                    counts.push(0);
+                    table.insert_unique(hash, entry, |i| first.get(*i).map_or(0, |(_, hash)| *hash));
+                    entry
+                }
+            };
+            if let Some(count) = counts.get_mut(entry) {
+                *count += 1;
+            }
+            entries.push((at, entry));
+        }
+        let mut starts = Vec::with_capacity(counts.len());
+        let mut next = 0;
+        for count in &counts {
+            starts.push(next);
+            next += count;
+        }
+        let mut free = starts.clone();
+        let mut rows = vec![(0, 0); entries.len()];
+        for (at, entry) in entries {
+            if let Some(place) = free.get_mut(entry) {
+                if let Some(row) = rows.get_mut(*place) {
+                    *row = at;
+                }
+                *place += 1;
+            }
+        }
+        Self { rows, starts, counts }
+    }
+
+    fn rows_of(&self, entry: usize) -> &[Place] {
+        let (start, count) =
+            (self.starts.get(entry).copied().unwrap_or(0), self.counts.get(entry).copied().unwrap_or(0));
+        self.rows.get(start..start + count).unwrap_or_default()
+    }
+}

@@ -1,0 +1,163 @@
+//! What Hudi's payload classes do, in tables that still merge by them: versions 6 and 8, and `CUSTOM` in version 9.
+//!
+//! Version 9 maps most of them to a merge mode and needs none of this. Where the classes contradict themselves between
+//! copy-on-write and merge-on-read, `docs/compatibility.md` says what is done here.
+//! Source: the classes in `org.apache.hudi.common.model` of Hudi 1.2, run on tables of version 8.
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Int64Type};
+
+use super::columns::{Fill, Sides, put_together};
+use super::judge::{Judge, MergeMode, Step};
+use super::records::Records;
+use super::rule::Merged;
+use crate::error::{Error, Result};
+
+/// What PostgreSQL's connector writes for a value that it did not get.
+pub const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
+/// Position in MySQL's log: file and offset, `000001.1234`.
+const EVENT_SEQ: &str = "_event_seq";
+/// Position in PostgreSQL's log.
+const EVENT_LSN: &str = "_event_lsn";
+
+/// A payload class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayloadClass {
+    /// The later record, but for its nulls.
+    OverwriteNonDefaultsWithLatest,
+    /// The record with the larger ordering value, but for its nulls.
+    PartialUpdate,
+    /// The later record.
+    AwsDms,
+    /// The record with the larger position in MySQL's log.
+    MySqlDebezium,
+    /// The record with the larger position in PostgreSQL's log, but for values that the connector did not get.
+    PostgresDebezium,
+    /// The later record.
+    Avro,
+}
+
+impl PayloadClass {
+    /// The class of a full name.
+    pub fn parse(class: &str) -> Option<Self> {
+        match class.strip_prefix("org.apache.hudi.common.model.")? {
+            "OverwriteNonDefaultsWithLatestAvroPayload" => Some(Self::OverwriteNonDefaultsWithLatest),
+            "PartialUpdateAvroPayload" => Some(Self::PartialUpdate),
+            "AWSDmsAvroPayload" => Some(Self::AwsDms),
+            "debezium.MySqlDebeziumAvroPayload" => Some(Self::MySqlDebezium),
+            "debezium.PostgresDebeziumAvroPayload" => Some(Self::PostgresDebezium),
+            "HoodieAvroPayload" => Some(Self::Avro),
+            _ => None,
+        }
+    }
+
+    /// Its short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OverwriteNonDefaultsWithLatest => "OverwriteNonDefaultsWithLatestAvroPayload",
+            Self::PartialUpdate => "PartialUpdateAvroPayload",
+            Self::AwsDms => "AWSDmsAvroPayload",
+            Self::MySqlDebezium => "MySqlDebeziumAvroPayload",
+            Self::PostgresDebezium => "PostgresDebeziumAvroPayload",
+            Self::Avro => "HoodieAvroPayload",
+        }
+    }
+
+    /// Column and text, whatever its case, that make a record a delete.
+    pub fn delete_marker(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::AwsDms => Some(("Op", "D")),
+            Self::MySqlDebezium | Self::PostgresDebezium => Some(("_change_operation_type", "d")),
+            _ => None,
+        }
+    }
+
+    /// The columns that it looks at.
+    pub(super) fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::MySqlDebezium => &[EVENT_SEQ],
+            Self::PostgresDebezium => &[EVENT_LSN],
+            _ => &[],
+        }
+    }
+
+    /// Merges pairs of records.
+    pub(super) fn merge(self, step: Step, older: &Records, newer: &Records) -> Result<Merged> {
+        if step == Step::Batch {
+            return self.merge_batch(older, newer);
+        }
+        let by_ordering = Judge::new(MergeMode::EventTime, Step::Final, older.side(), newer.side())?;
+        let (old_at, new_at) = (self.log_position(older)?, self.log_position(newer)?);
+        let mut sides = Sides::with_capacity(older.len());
+        for row in 0..older.len() {
+            let (old_deleted, new_deleted) = (older.deleted.value(row), newer.deleted.value(row));
+            let position =
+                |of: &Option<Vec<Option<(u64, u64)>>>| of.as_ref().and_then(|p| p.get(row).copied().flatten());
+            let wins = match self {
+                // A delete deletes, whatever its ordering value.
+                Self::PartialUpdate => new_deleted || old_deleted || by_ordering.new_wins(row, row),
+                _ => match (position(&old_at), position(&new_at)) {
+                    (Some(old), Some(new)) => new >= old,
+                    _ => true,
+                },
+            };
+            let deleted = if wins { new_deleted } else { old_deleted };
+            sides.push(wins, !old_deleted && !new_deleted, deleted);
+        }
+        let fill = match self {
+            Self::OverwriteNonDefaultsWithLatest | Self::PartialUpdate => Fill::Nulls,
+            Self::PostgresDebezium => Fill::Marker(DEBEZIUM_UNAVAILABLE.to_owned()),
+            _ => Fill::Nothing,
+        };
+        put_together(older, newer, &sides, &fill)
+    }
+
+    /// Rows of one write: the one with the larger ordering value; of equal ones the later.
+    fn merge_batch(self, older: &Records, newer: &Records) -> Result<Merged> {
+        let mode = if self == Self::Avro { MergeMode::CommitTime } else { MergeMode::EventTime };
+        let judge = Judge::new(mode, Step::Batch, older.side(), newer.side())?;
+        let mut sides = Sides::with_capacity(older.len());
+        for row in 0..older.len() {
+            let wins = judge.new_wins(row, row);
+            let (old, new) = (older.deleted.value(row), newer.deleted.value(row));
+            sides.push(wins, !old && !new, if wins { new } else { old });
+        }
+        let fill = if self == Self::PartialUpdate { Fill::Nulls } else { Fill::Nothing };
+        put_together(older, newer, &sides, &fill)
+    }
+
+    /// Where in a database's log each record comes from, for the classes that compare it.
+    fn log_position(self, records: &Records) -> Result<Option<Vec<Option<(u64, u64)>>>> {
+        match self {
+            Self::MySqlDebezium => {
+                let Some(column) = records.data.column_by_name(EVENT_SEQ) else { return Ok(None) };
+                let text = column.as_string_opt::<i32>().ok_or_else(|| wrong_type(EVENT_SEQ, column.data_type()))?;
+                text.iter().map(|t| t.map(mysql_position).transpose()).collect::<Result<_>>().map(Some)
+            }
+            Self::PostgresDebezium => {
+                let Some(column) = records.data.column_by_name(EVENT_LSN) else { return Ok(None) };
+                let numbers = arrow_cast::cast(column, &DataType::Int64)?;
+                // Negative numbers keep their order below the others.
+                let position = |n: Option<i64>| n.map(|n| (n.cast_unsigned() ^ (1 << 63), 0));
+                Ok(Some(numbers.as_primitive::<Int64Type>().iter().map(position).collect()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn wrong_type(column: &str, found: &DataType) -> Error {
+    Error::schema(format!("column '{column}' is {found}, which the table's payload class cannot compare"))
+        .with("column", column)
+}
+
+/// `file.offset`, both numbers; `mysql-bin.000001.1234` as well.
+fn mysql_position(text: &str) -> Result<(u64, u64)> {
+    let mut parts = text.rsplit('.').map(str::parse::<u64>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(offset)), Some(Ok(file))) => Ok((file, offset)),
+        _ => Err(Error::schema(format!("'{text}' in column '{EVENT_SEQ}' is no position in MySQL's log"))
+            .with("column", EVENT_SEQ)
+            .remedy("It has to be the number of the log file, a dot, and the offset in it")),
+    }
+}

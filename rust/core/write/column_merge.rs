@@ -1,0 +1,114 @@
+//! Incoming rows that make records of their own with what is stored, by the columns of both.
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+
+use super::context::WriteContext;
+use super::file_rows::Gathered;
+use super::incoming::Incoming;
+use super::outcome::Outcome;
+use super::tagging::MatchedRow;
+use crate::error::{Error, Result};
+use crate::merge::{Place, Records, Step, fold, has_duplicates, in_order, nullable};
+
+/// Merges the stored records that incoming rows meet with these, and puts the results into `new`, which begins with the
+/// rows of `met`. `stored` has the table's columns from row `offset` on.
+pub(super) fn merge_columns(
+    context: &WriteContext,
+    stored: &RecordBatch,
+    offset: usize,
+    met: &[MatchedRow],
+    new: &mut Gathered,
+    delete_by_key: bool,
+) -> Result<Vec<Outcome>> {
+    if delete_by_key {
+        return Ok(vec![Outcome::Gone; met.len()]);
+    }
+    let rows = UInt32Array::from_iter_values(met.iter().map(|m| (m.position as usize).saturating_sub(offset) as u32));
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.data_schema.fields().len());
+    for field in context.data_schema.fields() {
+        let column = stored.column_by_name(field.name());
+        let column = column.ok_or_else(|| Error::schema(format!("column '{}' is missing", field.name())))?;
+        columns.push(take(column, &rows, None)?);
+    }
+    let schema = nullable(&context.data_schema);
+    let options = RecordBatchOptions::new().with_row_count(Some(met.len()));
+    let data = RecordBatch::try_new_with_options(schema.clone(), columns, &options)?;
+    let older = records(context, data, new.keys.clone(), None, false)?;
+    let given = RecordBatch::try_new_with_options(schema, new.data.columns().to_vec(), &options)?;
+    let newer = records(context, given, new.keys.clone(), new.deleted.clone(), true)?;
+    let merged = context.settings.rule.merge(Step::Final, &older, &newer)?;
+    new.data = merged.records.data;
+    let outcome = |(i, m): (usize, &MatchedRow)| match () {
+        () if m.moved || merged.records.deleted.value(i) => Outcome::Gone,
+        () if merged.unchanged.value(i) => Outcome::Old,
+        () => Outcome::New,
+    };
+    Ok(met.iter().enumerate().map(outcome).collect())
+}
+
+/// Rows as records. Those of the write may bring only some columns.
+fn records(
+    context: &WriteContext,
+    data: RecordBatch,
+    keys: arrow::array::StringArray,
+    deleted: Option<BooleanArray>,
+    is_given: bool,
+) -> Result<Records> {
+    let rows = data.num_rows();
+    let all = |value: bool| {
+        let bits = if value { BooleanBuffer::new_set(rows) } else { BooleanBuffer::new_unset(rows) };
+        BooleanArray::new(bits, None)
+    };
+    let present =
+        context.given_columns.as_ref().filter(|_| is_given).map(|names| {
+            data.schema().fields().iter().map(|f| all(names.iter().any(|name| name == f.name()))).collect()
+        });
+    Ok(Records {
+        ordering: context.ordering(&data)?,
+        keys,
+        deleted: deleted.unwrap_or_else(|| all(false)),
+        delete_block: None,
+        present,
+        data,
+    })
+}
+
+/// Where the table's rule makes a record of its own of several rows: merges the rows of each key in the write.
+pub(super) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whole_table: bool) -> Result<()> {
+    use crate::merge::MergeRule;
+    let rule = &context.settings.rule;
+    if matches!(rule, MergeRule::Pick(_) | MergeRule::Partial(_)) {
+        return Ok(());
+    }
+    let schema = nullable(&context.data_schema);
+    for (partition, numbers) in incoming.by_partition(whole_table) {
+        let mut batches: Vec<Records> = Vec::with_capacity(numbers.len());
+        for batch in numbers.iter().filter_map(|b| incoming.batches.get(*b as usize)) {
+            if batch.data.num_columns() == 0 {
+                // Deletes by key: any of them will do.
+                return Ok(());
+            }
+            let data = batch.data.clone().with_schema(schema.clone())?;
+            batches.push(records(context, data, batch.keys.clone(), batch.deleted.clone(), true)?);
+        }
+        if !has_duplicates(&batches) {
+            continue;
+        }
+        if whole_table {
+            return Err(Error::unsupported(
+                "several rows of one key in a write to a table with a global index whose records are merged column by column",
+            )
+            .remedy("Give one row for each key"));
+        }
+        let order: Vec<Place> = in_order(&batches).collect();
+        let mut merged = Vec::new();
+        fold(&schema, &batches, order.into_iter(), rule, Step::Batch, &mut |part| {
+            merged.push(part);
+            Ok(())
+        })?;
+        incoming.replace_rows(partition, &numbers, merged)?;
+    }
+    Ok(())
+}
