@@ -14,11 +14,11 @@ import pytest
 
 import hoodoo
 from tests.fixtures.merging.cases import groups
-from tests.fixtures.merging.creation import CREATIONS, creation_data, creation_options
+from tests.fixtures.merging.creation import CREATIONS, EXISTING, LATER, creation_data, creation_options
 from tests.fixtures.merging.hoodoo_engine import HoodooEngine
 from tests.fixtures.merging.ordering_cases import ORDERINGS
-from tests.fixtures.merging.play import COW, KINDS, MOR, Run, commits, persisted
-from tests.fixtures.merging.truth import outcome, recorded, recorded_creations
+from tests.fixtures.merging.play import COW, KINDS, MOR, Run, changed, commits, persisted
+from tests.fixtures.merging.truth import outcome, recorded, recorded_creations, recorded_later_writes
 from tests.rows import golden_line, plain
 
 Rows = list[list[Any]]
@@ -62,7 +62,7 @@ def _as_long(group: str, case: str, kind: str) -> Rows:
     rows = outcome("event long", by_name.get(case, case), f"{kind}9")
     assert not isinstance(rows, str)
     spelled = {long: json.loads(golden_line({"ts": plain(value)}))["ts"] for long, value in ours.items()}
-    return [[spelled[ts], names.get(a, a), *more] for ts, a, *more in rows]
+    return sorted(([spelled[ts], names.get(a, a), *more] for ts, a, *more in rows), key=json.dumps)
 
 
 _NULLS: dict[str, Rows] = {
@@ -198,6 +198,25 @@ def test_creation(tmp_path: Path, name: str, version: int) -> None:
         return
     hoodoo.write(creation_data(), path, operation="insert", options=options)
     assert persisted(path) == wanted
+
+
+@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("name", EXISTING)
+def test_later_writes(tmp_path: Path, name: str, version: int) -> None:
+    """Merge options of a later write: what Hudi refuses is refused, the rest changes what it changes with Hudi."""
+    path = tmp_path / "table"
+    hoodoo.write(creation_data(), path, operation="insert", options=creation_options(CREATIONS[name], version))
+    answers: dict[str, Any] = {}
+    for write, options in LATER.items():
+        known = persisted(path)
+        try:
+            hoodoo.write(creation_data(), path, operation="insert", options=creation_options(options, version))
+        except hoodoo.HudiError:
+            answers[write] = "refused"
+            continue
+        answers[write] = changed(known, persisted(path))
+    wanted = recorded_later_writes()[f"{name}, version {version}"]
+    assert answers == {write: "refused" if isinstance(answer, str) else answer for write, answer in wanted.items()}
 
 
 def test_new_tables_of_version_6_are_refused(tmp_path: Path) -> None:
