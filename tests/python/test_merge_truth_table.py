@@ -76,6 +76,12 @@ _NULLS: dict[str, Rows] = {
     "batch value, null": [[5, "b", None, 2]],
 }
 
+_SEVERAL_NULLS: dict[str, Rows] = {
+    "null, null": [[5, None, "b", 2]],
+    "null, value": [[5, 5, "b", 2]],
+    "value, null": [[5, 5, "value", 1]],
+}
+
 CHOICES = (
     Choice(
         "null (long|int)",
@@ -85,10 +91,16 @@ CHOICES = (
         "for Hudi in MERGE_ON_READ tables",
     ),
     Choice(
+        "null several",
+        "NullPointerException|cannot be cast",
+        lambda _, case, __: _SEVERAL_NULLS[case],
+        "nulls are lowest in every one of several ordering columns",
+    ),
+    Choice(
         "event date.*",
         "ChronoLocalDate|UnresolvedUnionException",
         _as_long,
-        "dates are compared like every other type; Hudi compares days with java.time.LocalDate and has no form for "
+        "dates are compared like every other type; Hudi compares days with java.time.LocalDate, and has no form for "
         "them in delete blocks",
     ),
     Choice(
