@@ -1,0 +1,236 @@
+"""The merge truth table: hoodoo makes of every case what real Hudi 1.2 made of it, as recorded in fixtures/merging."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hoodoo
+from tests.fixtures.merging.cases import groups
+from tests.fixtures.merging.creation import CREATIONS, EXISTING, LATER, creation_data, creation_options
+from tests.fixtures.merging.hoodoo_engine import HoodooEngine
+from tests.fixtures.merging.ordering_cases import ORDERINGS
+from tests.fixtures.merging.play import COW, KINDS, MOR, Run, changed, commits, persisted
+from tests.fixtures.merging.truth import outcome, recorded, recorded_creations, recorded_later_writes
+from tests.rows import golden_line, plain
+
+Rows = list[list[Any]]
+
+_GROUPS = {group.name: group for group in groups()}
+_TABLES = {
+    (name, case): at for name, g in _GROUPS.items() for at, table in enumerate(g.tables()) for case in table.cases
+}
+_LONG = [case for case in _GROUPS["event long"].cases if re.search(r"(^|, )(del )?(-1|0|1)$", case)]
+_CASES = [
+    pytest.param(name, version, case, id=f"{name}-v{version}-{case}")
+    for name, group in _GROUPS.items()
+    for version in group.versions
+    for case in group.cases
+]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What hoodoo does where real Hudi fails.
+
+    Attributes:
+        group: The groups, a pattern.
+        error: What is recorded of Hudi there, a pattern.
+        rows: What hoodoo gives, by group, case and kind.
+        reason: Why.
+    """
+
+    group: str
+    error: str
+    rows: Callable[[str, str, str], Rows]
+    reason: str
+
+
+def _as_long(group: str, case: str, kind: str) -> Rows:
+    """The same steps with a long for ordering, whose values are replaced one by one."""
+    _, levels, values, _ = ORDERINGS[group.split()[1]]
+    ours = dict(zip((9, 10, 11, -1, 0, 1), (*levels, *values), strict=False))
+    names = {repr(long): repr(value) for long, value in ours.items()}
+    by_name = {re.sub(r"-?\d+(?=,|$)", lambda found: names.get(found[0], ""), name): name for name in _LONG}
+    rows = outcome("event long", by_name.get(case, case), f"{kind}9")
+    assert not isinstance(rows, str)
+    spelled = {long: json.loads(golden_line({"ts": plain(value)}))["ts"] for long, value in ours.items()}
+    return sorted(([spelled[ts], names.get(a, a), *more] for ts, a, *more in rows), key=json.dumps)
+
+
+_NULLS: dict[str, Rows] = {
+    "null, value": [[5, "b", None, 2]],
+    "null, value in logs": [[5, "c", None, 3]],
+    "value, null": [[5, "a", None, 1]],
+    "null, null": [[None, "b", None, 2]],
+    "value, del null": [],
+    "null, del value": [],
+    "batch null, value": [[5, "c", None, 2]],
+    "batch value, null": [[5, "b", None, 2]],
+}
+
+_SEVERAL_NULLS: dict[str, Rows] = {
+    "null, null": [[5, None, "b", 2]],
+    "null, value": [[5, 5, "b", 2]],
+    "value, null": [[5, 5, "value", 1]],
+}
+
+CHOICES = (
+    Choice(
+        "null (long|int)",
+        "NullPointerException|Integer cannot be cast|cannot be cast to class java.lang.Integer",
+        lambda _, case, __: _NULLS[case],
+        "a null ordering value counts as the lowest; a delete that has one is a delete by commit time, as it is "
+        "for Hudi in MERGE_ON_READ tables",
+    ),
+    Choice(
+        "null several",
+        "NullPointerException|cannot be cast",
+        lambda _, case, __: _SEVERAL_NULLS[case],
+        "nulls are lowest in every one of several ordering columns",
+    ),
+    Choice(
+        "event date.*",
+        "ChronoLocalDate|UnresolvedUnionException",
+        _as_long,
+        "dates are compared like every other type; Hudi compares days with java.time.LocalDate, and has no form for "
+        "them in delete blocks",
+    ),
+    Choice(
+        "event decimal",
+        "GenericData.Fixed cannot be cast to class java.math.BigDecimal",
+        _as_long,
+        "decimals are compared like every other type, in COPY_ON_WRITE tables as in MERGE_ON_READ ones",
+    ),
+    Choice(
+        "operation null",
+        "NullPointerException",
+        lambda *_: [[10, "a", None, 1]],
+        "a row without operation is no delete",
+    ),
+)
+
+
+def _expected(group: str, case: str, kind: str, version: int) -> Rows:
+    rows = outcome(group, case, f"{kind}{version}")
+    if not isinstance(rows, str):
+        return rows
+    for choice in CHOICES:
+        if re.fullmatch(choice.group, group) and re.search(choice.error, rows):
+            return choice.rows(group, case, kind)
+    raise AssertionError(f"Hudi failed here, and no choice of ours is written down: {rows}")
+
+
+class Player:
+    """Plays tables once, for all tests of their cases."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._played: dict[object, dict[str, dict[str, Rows] | Exception]] = {}
+
+    def rows(self, group: str, case: str, version: int, kind: str) -> Rows:
+        """Gives what hoodoo makes of a case."""
+        table_type = COW if kind == "cow" else MOR
+        key = (group, _TABLES[group, case], version, table_type)
+        if key not in self._played:
+            self._played[key] = self._play(*key)
+        made = self._played[key][kind]
+        if isinstance(made, Exception):
+            raise made
+        return made[case]
+
+    def _play(self, group: str, table: int, version: int, table_type: str) -> dict[str, dict[str, Rows] | Exception]:
+        part = _GROUPS[group].tables()[table]
+        path = self._folder / str(len(self._played))
+        engine = HoodooEngine(part, path, table_type, version)
+        run = Run(part, path, table_type)
+        kinds = ("cow",) if table_type == COW else ("mor", "compacted")
+        made: dict[str, dict[str, Rows] | Exception] = {}
+        try:
+            for commit in commits(part):
+                run.write(engine, commit)
+            for kind in kinds:
+                if kind == "compacted":
+                    engine.compact()
+                made[kind] = run.results(engine)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the tests of these cases raise it
+            for kind in kinds:
+                made.setdefault(kind, problem)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+        return made
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
+    return Player(tmp_path_factory.mktemp("merging"))
+
+
+@pytest.mark.parametrize(("group", "version", "case"), _CASES)
+def test_a_case(player: Player, group: str, version: int, case: str) -> None:
+    """Copy-on-write, merge-on-read, and merge-on-read after a compaction."""
+    wanted = {kind: _expected(group, case, kind, version) for kind in KINDS}
+    assert {kind: player.rows(group, case, version, kind) for kind in KINDS} == wanted
+
+
+def test_everything_is_recorded() -> None:
+    assert {name: set(group.cases) for name, group in _GROUPS.items()} == {
+        name: set(group["cases"]) for name, group in recorded().items() if name != "producer"
+    }
+    assert set(CREATIONS) == set(recorded_creations()) - {"producer"}
+
+
+@pytest.mark.parametrize(("group", "version"), [(g.name, version) for g in groups() for version in g.versions])
+def test_what_is_persisted(tmp_path: Path, group: str, version: int) -> None:
+    """A table made with the options of a group keeps the properties that Hudi keeps."""
+    part = _GROUPS[group].tables()[0]
+    path = tmp_path / "table"
+    run = Run(part, path, COW)
+    run.write(HoodooEngine(part, path, COW, version), next(commits(part)))
+    assert persisted(path) == recorded()[group]["persisted"][str(version)]
+
+
+@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("name", CREATIONS)
+def test_creation(tmp_path: Path, name: str, version: int) -> None:
+    """What a new table keeps of merge options; combinations that Hudi refuses are refused."""
+    wanted = recorded_creations()[name][str(version)]
+    options = creation_options(CREATIONS[name], version)
+    path = tmp_path / "table"
+    if isinstance(wanted, str):
+        with pytest.raises(hoodoo.HudiError):
+            hoodoo.write(creation_data(), path, operation="insert", options=options)
+        return
+    hoodoo.write(creation_data(), path, operation="insert", options=options)
+    assert persisted(path) == wanted
+
+
+@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("name", EXISTING)
+def test_later_writes(tmp_path: Path, name: str, version: int) -> None:
+    """Merge options of a later write: what Hudi refuses is refused, the rest changes what it changes with Hudi."""
+    path = tmp_path / "table"
+    hoodoo.write(creation_data(), path, operation="insert", options=creation_options(CREATIONS[name], version))
+    answers: dict[str, Any] = {}
+    for write, options in LATER.items():
+        known = persisted(path)
+        try:
+            hoodoo.write(creation_data(), path, operation="insert", options=creation_options(options, version))
+        except hoodoo.HudiError:
+            answers[write] = "refused"
+            continue
+        answers[write] = changed(known, persisted(path))
+    wanted = recorded_later_writes()[f"{name}, version {version}"]
+    assert answers == {write: "refused" if isinstance(answer, str) else answer for write, answer in wanted.items()}
+
+
+def test_new_tables_of_version_6_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(hoodoo.UnsupportedError, match="version"):
+        hoodoo.write(creation_data(), tmp_path / "table", options=creation_options({}, 6))
