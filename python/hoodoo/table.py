@@ -393,6 +393,33 @@ class Table:
         done = self._native.compact(instant)
         return None if done is None else Commit.from_native(done)
 
+    def log_compact(self) -> Commit | None:
+        """Merges the log files of each file group of a merge-on-read table with each other, into one log file.
+
+        Readers have less to merge then, and base files are not touched. Carries out what is planned; when nothing is,
+        all file groups with as many log files as `hoodie.log.compaction.blocks.threshold` says (5). The old log files
+        stay until they are cleaned. Writes do it by themselves with `hoodie.log.compaction.inline`.
+
+        Returns:
+            The newest log compaction that was carried out; None when there was nothing to merge.
+
+        Raises:
+            UnsupportedError: The table is copy-on-write.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-log-compact/t", pa.schema({"id": pa.int64(), "n": pa.int64()}),
+            ...                         name="t", record_key="id", table_type="MERGE_ON_READ",
+            ...                         options={"hoodie.log.compaction.blocks.threshold": 2})
+            >>> commits = [t.upsert({"id": [1], "n": [n]}) for n in (1, 2, 3)]
+            >>> t.log_compact().operation
+            'LOG_COMPACT'
+            >>> t.to_arrow(columns=["n"]).to_pylist()
+            [{'n': 3}]
+        """
+        done = self._native.log_compact()
+        return None if done is None else Commit.from_native(done)
+
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Moves old completed actions from the active timeline to the history, as Hudi's archiver does.
 

@@ -23,6 +23,7 @@ def check_merger(
     ordering: str | Sequence[str] = (),
     *,
     deletes: bool = False,
+    late: bool = False,
     examples: int = 100,
 ) -> None:
     """Tries a merger on made-up records, and fails with the smallest that it treats wrongly.
@@ -36,10 +37,11 @@ def check_merger(
     Args:
         merger: The merger.
         schema: Columns of the records; required ones get no nulls.
-        ordering: Names of the ordering columns. The versions' values ascend, as they do when nothing comes late, and
-            are made at random as well.
+        ordering: Names of the ordering columns.
         deletes: Make versions that are deletes too. A rule that adds values up cannot be associative with them, for a
             delete that a record follows is forgotten.
+        late: Make versions that come late, with a smaller ordering value than the one before. Many rules are not
+            associative with them: what fills the nulls of the winner depends on whom it met first.
         examples: How many groups of records to try.
 
     Raises:
@@ -65,6 +67,8 @@ def check_merger(
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(versions)
     def try_it(keys: list[tuple[Any, Any, Any]]) -> None:
+        if fields and not late:
+            keys = [_ascending(key, fields) for key in keys]
         a, b, c = (_records([key[i] for key in keys], schema, fields) for i in range(3))
         left = _merged(merger, _merged(merger, a, b, context), c, context)
         right = _merged(merger, a, _merged(merger, b, c, context), context)
@@ -105,6 +109,10 @@ def _records(versions: list[tuple[dict[str, Any], bool]], schema: pa.Schema, ord
     deleted = pa.array([is_delete for _, is_delete in versions], pa.bool_())
     unordered = pa.array([False] * len(versions), pa.bool_())
     return Records(data, keys, deleted, tuple(data[name] for name in ordering), unordered)
+
+
+def _ascending(versions: tuple[Any, Any, Any], ordering: list[str]) -> tuple[Any, ...]:
+    return tuple(sorted(versions, key=lambda version: tuple(version[0][name] for name in ordering)))
 
 
 def _rows(records: Records) -> list[dict[str, Any] | None]:

@@ -111,8 +111,8 @@ def test_damaged_log_files(tmp_path: Path, damage: str) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    table = _table(str(tmp_path / "t"), hoodie__logfile__data__block__format="parquet")
-    with pytest.raises(hoodoo.UnsupportedError, match="parquet"):
+    table = _table(str(tmp_path / "t"), hoodie__logfile__data__block__format="hfile")
+    with pytest.raises(hoodoo.UnsupportedError, match="HFile"):
         table.insert(_rows(range(1), 1, "first"))
     with pytest.raises(hoodoo.InvalidOptionError, match="MERGE_ON_WRITE"):
         Table.create(str(tmp_path / "u"), _SCHEMA, name="t", record_key="id", table_type="MERGE_ON_WRITE")
@@ -143,3 +143,109 @@ def test_a_filter_on_a_column_that_only_the_path_has(table_type: str) -> None:
         found = table.to_arrow(columns=columns, filters=filters)
         assert found.column_names == columns
         assert found["id"].to_pylist() == ["k4"]
+
+
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_rows_of_some_columns(tmp_path: Path, table_type: str, mode: str) -> None:
+    options = {"hoodie.compact.inline": "false", "hoodie.record.merge.mode": mode}
+    table = Table.create(
+        tmp_path / "t", _SCHEMA, name="t", record_key="id", ordering=["ts"], table_type=table_type, options=options
+    )
+    table.upsert(_rows(range(4), 5, "first"))
+    late = mode == "COMMIT_TIME_ORDERING"
+    commit = table.upsert({"id": ["k0", "k1", "k9"], "ts": [6, 4, 1], "val": ["new", "late", "born"]}, partial=True)
+    assert (commit.updated, commit.inserted) == (2 if late else 1, 1)
+    table.upsert({"id": ["k0", "k0"], "ts": [8, 7], "part": ["P8", "P7"]}, partial=True)
+    expected = {
+        "k0": ("P7" if late else "P8", "new"),
+        "k1": ("p1", "late" if late else "first"),
+        "k2": ("p0", "first"),
+        "k3": ("p1", "first"),
+        "k9": (None, "born"),
+    }
+    for _ in range(2):
+        rows = table.to_arrow(columns=["part", "val", "id"]).to_pylist()
+        assert {r["id"]: (r["part"], r["val"]) for r in rows} == expected
+        assert table.to_arrow(filters=[("val", "=", "born")]).num_rows == 1
+        if table_type == "MERGE_ON_READ":
+            table.compact()
+    assert table.verify().ok
+
+
+def test_rows_of_some_columns_that_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([*_SCHEMA, pa.field("must", pa.int64(), nullable=False)])
+    table = Table.create(tmp_path / "t", schema, name="t", record_key="id", ordering=["ts"])
+    whole = {"id": ["a"], "ts": [1], "part": ["p"], "val": ["v"], "must": [1]}
+    table.upsert(whole)
+    with pytest.raises(hoodoo.InvalidOptionError, match="ordering column 'ts'"):
+        table.upsert({"id": ["a"], "val": ["w"]}, partial=True)
+    with pytest.raises(hoodoo.SchemaError, match="'must'"):
+        table.upsert({"id": ["a", "b"], "ts": [2, 2], "val": ["w", "w"]}, partial=True)
+    with pytest.raises(hoodoo.SchemaError, match="'must'"):
+        table.upsert({"id": ["a"], "ts": [2], "must": pa.array([None], pa.int64())}, partial=True)
+    assert table.to_arrow(columns=["val"]).to_pylist() == [{"val": "v"}]
+    table.upsert({"id": ["a"], "ts": [2], "val": ["w"]}, partial=True)
+    assert table.to_arrow(columns=["val", "must"]).to_pylist() == [{"val": "w", "must": 1}]
+    filled = Table.create(
+        tmp_path / "f",
+        _SCHEMA,
+        name="f",
+        record_key="id",
+        ordering=["ts"],
+        options={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+    )
+    filled.upsert(_rows(range(1), 1, "first"))
+    with pytest.raises(hoodoo.UnsupportedError, match="partial update mode"):
+        filled.upsert({"id": ["k0"], "ts": [2]}, partial=True)
+
+
+def test_logs_are_compacted(tmp_path: Path) -> None:
+    table = _table(str(tmp_path / "t"), hoodie__log__compaction__blocks__threshold="3", hoodie__compact__inline="false")
+    table.insert(_rows(range(6), 1, "first"))
+    assert table.log_compact() is None
+    for turn in range(3):
+        table.upsert(_rows(range(turn, 4), 2 + turn, f"turn {turn}"))
+    table.delete([{"id": "k5", "part": "p1"}])
+    before = _values(table.scan())
+    done = table.log_compact()
+    assert done is not None
+    assert (done.operation, len(done.files)) == ("LOG_COMPACT", 2)
+    assert (
+        _values(table.scan())
+        == before
+        == {"k0": "turn 0", "k1": "turn 1", "k2": "turn 2", "k3": "turn 2", "k4": "first"}
+    )
+    assert table.log_compact() is None, "the new log files stand in for the old ones"
+    table.upsert(_rows(range(1), 9, "last"))
+    table.compact()
+    assert _values(table.scan()) == before | {"k0": "last"}
+    assert table.verify().ok
+    with pytest.raises(hoodoo.UnsupportedError, match="merge-on-read"):
+        Table.create(str(tmp_path / "c"), _SCHEMA, name="c", record_key="id").log_compact()
+
+
+def test_logs_are_compacted_inline(tmp_path: Path) -> None:
+    options = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "2"}
+    table = _table(str(tmp_path / "t"), **{k.replace(".", "__"): v for k, v in options.items()})
+    table.insert(_rows(range(6), 1, "first"))
+    for turn in range(4):
+        table.upsert(_rows(range(4), 2 + turn, f"turn {turn}"))
+    done = [table.timeline.metadata(i)["operationType"] for i in table.timeline.instants(action="deltacommit")]
+    assert done.count("LOG_COMPACT") >= 1
+    assert _values(table.scan())["k0"] == "turn 3"
+
+
+@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+def test_logs_larger_than_memory(tmp_path: Path, block_format: str) -> None:
+    """Every record of the logs goes to the disk, and the rows are the same."""
+    uri = str(tmp_path / "t")
+    table = _table(uri, hoodie__logfile__data__block__format=block_format, hoodie__compact__inline="false")
+    table.insert(_rows(range(500), 1, "first"))
+    for turn in range(3):
+        table.upsert(_rows(range(turn * 100, 300), 2 + turn, f"turn {turn}"))
+    expected = _values(table.scan())
+    spilling = Table(uri, options={**_OPTIONS, "hoodoo.memory.budget": "0"})
+    assert _values(spilling.scan()) == expected
+    spilling.compact()
+    assert _values(table.scan()) == expected

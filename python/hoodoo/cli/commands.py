@@ -62,23 +62,26 @@ def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
 
 
 @app.command()
-def compact(
+def compact(  # noqa: PLR0917 - the options of a command
     uri: Uri,
     instant: Annotated[str | None, typer.Option(help="Only the plan with this requested time.")] = None,
     schedule: Annotated[bool, typer.Option("--schedule", help="Only plan; carry nothing out.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Merge log files with each other only.")] = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Merges the log files of a merge-on-read table into new base files."""
     if schedule and instant is not None:
         raise typer.BadParameter("--schedule makes a plan, --instant carries one out: give one of them")
+    if logs and (schedule or instant is not None):
+        raise typer.BadParameter("--logs plans and carries out by itself: leave --schedule and --instant out")
     table = open_table(uri, storage_option, option)
     if schedule:
         render.show_planned_compaction(uri, table.schedule_compaction())
         return
     before = table.file_slices()
     with render.working("compacting"):
-        done = table.compact(instant)
+        done = table.log_compact() if logs else table.compact(instant)
     render.show_compaction(done, before, table.file_slices())
 
 

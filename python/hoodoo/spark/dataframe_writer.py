@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
-from hoodoo import exceptions
 from hoodoo.distributed import (
     KEY_COLUMNS,
     PLACE_COLUMNS,
@@ -19,8 +17,8 @@ from hoodoo.distributed import (
     WriteTask,
     prepare_write,
 )
-from hoodoo.exceptions import HudiError
 from hoodoo.spark.arrow_schema import arrow_of
+from hoodoo.spark.task_errors import cause_in_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-_ERROR_IN_TRACEBACK = re.compile(r"^\s*hoodoo\.exceptions\.(\w+): (.*)$", re.MULTILINE)
 _APPEND_ONLY = ("bulk_insert",)
 _REPORTS = "report string"
 _REPORT_SCHEMA = pa.schema([("report", pa.string())])
@@ -100,20 +97,11 @@ def write(
         reports = _run(df, begun, prepared.operation, prepared.options)
     except BaseException as error:
         begun.abort()
-        cause = _cause_in_task(error)
+        cause = cause_in_task(error)
         if cause is not None:
             raise cause from error
         raise
     return begun.commit(reports)
-
-
-def _cause_in_task(error: BaseException) -> HudiError | None:
-    """The error of hoodoo that made a task fail; of a task's error Spark keeps nothing but the traceback's text."""
-    for name, message in _ERROR_IN_TRACEBACK.findall(str(error)):
-        kind = getattr(exceptions, name, None)
-        if isinstance(kind, type) and issubclass(kind, HudiError):
-            return kind(message)
-    return None
 
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:

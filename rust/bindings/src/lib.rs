@@ -1,5 +1,6 @@
 //! `hoodoo._native`: the core for Python. Converts, releases the GIL, maps errors; decides nothing.
 
+mod compaction;
 mod error;
 mod from_python;
 mod merge;
@@ -20,9 +21,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     m.add_class::<table::NativeTable>()?;
+    m.add_class::<compaction::NativeCompaction>()?;
     m.add_class::<spark::NativeWrite>()?;
     m.add_class::<spark::NativeRouter>()?;
     m.add_class::<spark::NativeRowKeyer>()?;
+    m.add_function(wrap_pyfunction!(compaction::compact_operation, m)?)?;
     m.add_function(wrap_pyfunction!(merge::merge_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::report_partitions, m)?)?;

@@ -238,6 +238,12 @@ impl NativeTable {
         outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
     }
 
+    /// Merges log files with each other; nothing when there is nothing to merge.
+    fn log_compact<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let outcome = py.detach(|| client::log_compact(&self.table)).map_err(to_py)?;
+        outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+    }
+
     /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
     /// (writes, keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]

@@ -1,8 +1,8 @@
 //! May this job write to this table?
 
 use crate::error::{Error, Result};
+use crate::file_group::log::BlockFormat;
 use crate::format::instant::Action;
-use crate::merge::{MergeRule, missing};
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::services::compaction::CompactionOptions;
@@ -32,17 +32,15 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
             .with("table", uri)
             .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
     }
-    if config.table_type() == TableType::MergeOnRead {
-        check_log_blocks(table)?;
+    if let Some(format) = table.options().get("hoodie.logfile.data.block.format") {
+        BlockFormat::parse(format).map_err(|e| e.with("table", uri))?;
     }
     if config.get("hoodie.table.cdc.enabled").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
         return Err(
             Error::unsupported("writing to tables with change data capture is not supported").with("table", uri)
         );
     }
-    if let MergeRule::Missing(id) = table.merge_settings().map_err(|e| e.with("table", uri))?.rule {
-        return Err(missing(&id).with("table", uri));
-    }
+    table.merge_settings().map_err(|e| e.with("table", uri))?;
     check_metadata_table(table)?;
     check_conflicts(table)?;
     check_services(table)?;
@@ -53,17 +51,6 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
             .remedy("Finish the restore with Hudi first"));
     }
     Ok(())
-}
-
-/// Blocks of log files are written in Avro's form only.
-fn check_log_blocks(table: &HudiTable) -> Result<()> {
-    match table.options().get("hoodie.logfile.data.block.format") {
-        None => Ok(()),
-        Some(format) if format.eq_ignore_ascii_case("avro") => Ok(()),
-        Some(format) => Err(Error::unsupported(format!("writing log blocks in the format '{format}'"))
-            .with("table", table.storage().uri())
-            .remedy("Leave hoodie.logfile.data.block.format at avro")),
-    }
 }
 
 /// A metadata table that is not kept up to date loses rows for its readers, silently and for good.

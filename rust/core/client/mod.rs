@@ -13,9 +13,10 @@ use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::avro::metadata::WriteStat;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
-use crate::services::compaction::{self, CompactionOptions};
+use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
@@ -98,11 +99,6 @@ pub fn begin_distributed(
     buckets: u32,
 ) -> Result<DistributedWrite> {
     let table = ready_to_write(table)?;
-    if table.config().table_type() == TableType::MergeOnRead {
-        return Err(Error::unsupported("writing merge-on-read tables from Spark's tasks")
-            .with("table", table.storage().uri())
-            .remedy("Collect the rows, and write them with hoodoo.write or Table.upsert"));
-    }
     DistributedWrite::begin(&table, operation, given, buckets)
 }
 
@@ -124,19 +120,29 @@ pub fn abort_distributed(table: &HudiTable) -> Result<()> {
 
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
-    compaction::schedule(&ready_to_write(table)?)
+    compaction::schedule(&ready_to_write(table)?, Kind::Base)
 }
 
 /// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
 /// one that is planned now. `None` when there is nothing to compact.
 pub fn compact(table: &HudiTable, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
+    compact_kind(table, Kind::Base, instant)
+}
+
+/// Merges the log files of slices with each other: planned log compactions, or else one of all slices with as many log
+/// files as `hoodie.log.compaction.blocks.threshold` says. `None` when there is nothing to merge.
+pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
+    compact_kind(table, Kind::Log, None)
+}
+
+fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
     let table = ready_to_write(table)?;
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
-        None => compaction::pending(&table)?,
+        None => compaction::pending(&table, kind)?,
     };
     if planned.is_empty() {
-        planned.extend(compaction::schedule(&table)?);
+        planned.extend(compaction::schedule(&table, kind)?);
     }
     let mut last = None;
     for instant in &planned {
@@ -145,32 +151,58 @@ pub fn compact(table: &HudiTable, instant: Option<&str>) -> Result<Option<Commit
     if last.is_some() {
         clean_and_archive(&table)?;
     }
-    Ok(last.map(|done| CommitOutcome {
+    Ok(last.map(outcome))
+}
+
+/// Begins a compaction whose operations are carried out by other processes: the oldest that is planned, or that with the
+/// given requested time, or one that is planned now. `None` when there is nothing to compact.
+pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Option<CompactionJob>> {
+    let table = ready_to_write(table)?;
+    let planned = match instant {
+        Some(instant) => Some(instant.to_owned()),
+        None => compaction::pending(&table, Kind::Base)?.into_iter().next(),
+    };
+    let planned = match planned {
+        Some(planned) => Some(planned),
+        None => compaction::schedule(&table, Kind::Base)?,
+    };
+    planned.map_or(Ok(None), |instant| CompactionJob::begin(&table, &instant))
+}
+
+/// Publishes what other processes compacted, and runs the services that go with it.
+pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
+    let done = job.complete(stats, &drop_metadata_table)?;
+    clean_and_archive(&table.reload()?)?;
+    Ok(outcome(done))
+}
+
+fn outcome(done: Compacted) -> CommitOutcome {
+    CommitOutcome {
         instant: done.instant,
         completed: done.completed,
-        operation: "COMPACT",
+        operation: done.kind.operation(),
         stats: done.stats,
         replaced: BTreeMap::new(),
-    }))
+    }
 }
 
 /// After a write to a merge-on-read table: plans that wait, and one that is due.
 fn compact_inline(table: &HudiTable) -> Result<()> {
     let options = CompactionOptions::from_options(table.options())?;
-    if !options.inline && !options.schedule_inline {
-        return Ok(());
-    }
-    if options.inline {
-        for instant in compaction::pending(table)? {
+    let base = (Kind::Base, options.inline, options.inline || options.schedule_inline);
+    for (kind, runs, plans) in [base, (Kind::Log, options.log_inline, options.log_inline)] {
+        if runs {
+            for instant in compaction::pending(table, kind)? {
+                compaction::run(table, &instant, &drop_metadata_table)?;
+            }
+        }
+        if !plans || !compaction::pending(table, kind)?.is_empty() || !compaction::due(table, kind)? {
+            continue;
+        }
+        let planned = compaction::schedule(table, kind)?;
+        if let (true, Some(instant)) = (runs, planned) {
             compaction::run(table, &instant, &drop_metadata_table)?;
         }
-    }
-    if !compaction::pending(table)?.is_empty() || !compaction::due(table)? {
-        return Ok(());
-    }
-    let planned = compaction::schedule(table)?;
-    if let (true, Some(instant)) = (options.inline, planned) {
-        compaction::run(table, &instant, &drop_metadata_table)?;
     }
     Ok(())
 }

@@ -7,6 +7,8 @@
 //!
 //! Only DIRECT markers are written here; both are read.
 
+use std::collections::HashSet;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
@@ -61,7 +63,8 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
     let mut marked = Vec::new();
     for file in &files {
         let inside = file.path.strip_prefix(&folder).unwrap_or(&file.path).trim_start_matches('/');
-        if inside == "MARKERS.type" || inside.starts_with('.') && !inside.contains('/') {
+        // Names of log files begin with a dot, as those of Hadoop's checksum files do.
+        if inside == "MARKERS.type" || inside.ends_with(".crc") {
             continue;
         }
         let listed =
@@ -76,6 +79,16 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
     marked.sort();
     marked.dedup();
     Ok(Some(marked))
+}
+
+/// Deletes files of failed or doubled attempts of an instant: those with a marker that nobody reported.
+pub fn remove_unreported_files(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Result<()> {
+    for file in marked_files(storage, instant)?.unwrap_or_default() {
+        if !reported.contains(file.as_str()) {
+            storage.delete(&file)?;
+        }
+    }
+    Ok(())
 }
 
 /// Instants that have a marker folder.
@@ -108,7 +121,9 @@ mod tests {
         create_marker(&s, "1", "p=1/a.parquet", MarkerType::Create).unwrap();
         assert!(create_marker(&s, "1", "p=1/a.parquet", MarkerType::Create).is_err());
         create_marker(&s, "1", "b.parquet", MarkerType::Merge).unwrap();
-        assert_eq!(marked_files(&s, "1").unwrap().unwrap(), ["b.parquet", "p=1/a.parquet"]);
+        create_marker(&s, "1", ".f_1.log.1_0-0-0", MarkerType::Create).unwrap();
+        s.create(".hoodie/.temp/1/.b.parquet.marker.MERGE.crc", "sum").unwrap();
+        assert_eq!(marked_files(&s, "1").unwrap().unwrap(), [".f_1.log.1_0-0-0", "b.parquet", "p=1/a.parquet"]);
         s.create(".hoodie/.temp/2/MARKERS.type", "TIMELINE_SERVER_BASED").unwrap();
         s.create(".hoodie/.temp/2/MARKERS0", "p/x.parquet.marker.CREATE\n../y.marker.CREATE\n").unwrap();
         s.create(".hoodie/.temp/2/MARKERS3", "z.parquet.marker.MERGE\n").unwrap();

@@ -65,6 +65,11 @@ impl Delta {
         Ok(Self { schema, parts, table })
     }
 
+    /// The records, each key once.
+    pub fn into_parts(self) -> Vec<Records> {
+        self.parts
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.table.len()

@@ -218,7 +218,12 @@ impl PersistedMerge {
             Mode::Event => PersistedRule::Mode(MergeMode::EventTime, fill(properties, version)?),
             Mode::Custom => match (by_payload, class) {
                 (true, Some(class)) => PersistedRule::Payload(class),
-                (true, None) => PersistedRule::Brought(payload.unwrap_or_default().to_owned()),
+                // Classes that do what a mode does, and are made to do it by themselves.
+                (true, None) => match Mode::of_payload(payload.unwrap_or_default()) {
+                    Mode::Commit => PersistedRule::Mode(MergeMode::CommitTime, Fill::Nothing),
+                    Mode::Event => PersistedRule::Mode(MergeMode::EventTime, Fill::Nothing),
+                    Mode::Custom => PersistedRule::Brought(payload.unwrap_or_default().to_owned()),
+                },
                 (false, _) => PersistedRule::Brought(strategy.unwrap_or_default().to_owned()),
             },
         };

@@ -39,6 +39,9 @@ const fn only(name: &'static str, values: &'static [&'static str]) -> OptionKey 
     OptionKey { name, aliases: &[], support: Support::Only(values) }
 }
 
+/// Beginnings of keys that somebody else reads.
+const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
+
 /// Which lock keeps other processes out; one that is not built must not be left out silently.
 const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
 
@@ -133,6 +136,9 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.compaction.logfile.size.threshold", &[]),
     yes("hoodie.compaction.logfile.num.threshold", &[]),
     yes("hoodie.compact.inline.max.delta.commits", &[]),
+    yes("hoodie.log.compaction.enable", &[]),
+    yes("hoodie.log.compaction.inline", &[]),
+    yes("hoodie.log.compaction.blocks.threshold", &[]),
     yes("hoodie.metadata.enable", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
@@ -228,8 +234,8 @@ impl Options {
                         ));
                     }
                 }
-                // The settings of timestamp key generators are read by the key generator itself.
-                None if key.starts_with("hoodie.keygen.") || key.starts_with("hoodie.deltastreamer.keygen.") => {}
+                // Settings of timestamp key generators and of record mergers are read by these themselves.
+                None if OPEN.iter().any(|prefix| key.starts_with(prefix)) => {}
                 None => unknown.push(key.clone()),
             }
         }

@@ -73,6 +73,18 @@ impl SliceReader {
         Ok(SliceRows { settings: self.settings.clone(), merge, base, counts: log.counts, ended: false })
     }
 
+    /// What the log files of a slice come down to, in all columns of the table, without looking at the base file.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn read_logs(&self, slice: &FileSlice) -> Result<LogContents> {
+        let columns = self.settings.columns(&self.table, &self.table);
+        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        let instants = scan.instants();
+        let log = self.log_records(slice, &columns)?;
+        Ok(LogContents { parts: log.delta.into_parts(), instants, counts: log.counts })
+    }
+
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
@@ -179,6 +191,16 @@ struct LogRecords {
     /// record of a log file is used up by the first row that it meets.
     all_copies: bool,
     counts: LogCounts,
+}
+
+/// The merged log files of a slice.
+pub struct LogContents {
+    /// Records, each key once, deletes among them; their first columns are those of the table.
+    pub parts: Vec<Records>,
+    /// The instants whose blocks were merged, in the order in which they were applied.
+    pub instants: Vec<String>,
+    /// What was read.
+    pub counts: LogCounts,
 }
 
 /// What was read of log files.

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::config::Operation;
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, marked_files};
+use crate::file_group::markers::{delete_markers, remove_unreported_files};
 use crate::format::avro::metadata::{
     CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, WriteStat, encode,
 };
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant};
-use crate::storage::Storage;
 use crate::table::{HudiTable, TableConfig, TableType};
 use crate::timeline::{TimeZone, TimelineWriter, format_instant};
 
@@ -124,14 +123,16 @@ impl PendingCommit {
                 operation_type,
             })?
         };
+        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let done = self.timeline.complete(&self.instant, body, |_| {
-            remove_unreported_files(storage, &self.instant.requested, &stats)?;
+            // Files of failed or doubled task attempts would be visible with the commit, so they go before it.
+            remove_unreported_files(storage, &self.instant.requested, &reported)?;
             drop_metadata_table(&self.table)
         })?;
         // The commit stands; what cannot be removed now is removed by whoever cleans up next. A doubled task attempt may
         // have published a file while the commit was made.
         let requested = &self.instant.requested;
-        let late = remove_unreported_files(storage, requested, &stats);
+        let late = remove_unreported_files(storage, requested, &reported);
         if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
             tracing::warn!("markers of {} are left behind: {e}", self.instant.requested);
         }
@@ -143,17 +144,6 @@ impl PendingCommit {
             replaced,
         })
     }
-}
-
-/// Files of failed or doubled task attempts would be visible with the commit, so they go before it.
-fn remove_unreported_files(storage: &Storage, instant: &str, stats: &[WriteStat]) -> Result<()> {
-    let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-    for file in marked_files(storage, instant)?.unwrap_or_default() {
-        if !reported.contains(file.as_str()) {
-            storage.delete(&file)?;
-        }
-    }
-    Ok(())
 }
 
 /// What Hudi does to a metadata table that this write does not keep up to date: first the property, by which readers

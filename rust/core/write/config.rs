@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileOptions;
+use crate::file_group::log::BlockFormat;
 use crate::table::{Options, base_file_options};
 
 /// What a write does.
@@ -136,6 +137,8 @@ pub struct WriteConfig {
     pub base_file: BaseFileOptions,
     /// Bytes at which a block of a log file ends.
     pub log_block_bytes: usize,
+    /// Form of its records.
+    pub log_block_format: BlockFormat,
 }
 
 impl WriteConfig {
@@ -169,6 +172,7 @@ impl WriteConfig {
             record_size_threshold: options.number("hoodie.record.size.estimation.threshold", 1.0f64)?,
             sort: sort_mode(options)?,
             base_file: base_file_options(options)?,
+            log_block_format: BlockFormat::parse(options.get("hoodie.logfile.data.block.format").unwrap_or("avro"))?,
             log_block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
         })
     }

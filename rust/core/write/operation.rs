@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::Action;
-use crate::merge::{RowRef, nullable, precombine};
+use crate::merge::{MergeRule, RowRef, missing, nullable, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
@@ -103,6 +103,13 @@ impl Write<'_> {
         }
         let busy = pending_file_groups(self.table, &self.view)?;
         let units = self.plan(&incoming, &context, anywhere, &busy)?;
+        if let MergeRule::Missing(id) = &context.settings.rule
+            && self.operation != Operation::Delete
+            && units.merges.iter().any(|(update, _)| !update.rows.is_empty())
+        {
+            // A log file would take the rows, and nobody here could read them.
+            return Err(missing(id).with("table", self.table.storage().uri()));
+        }
         if self.partial {
             check_new_rows(&context, &units)?;
         }
@@ -230,15 +237,8 @@ impl Write<'_> {
                 Some(partition) => self.view.latest_slices(partition),
                 None => self.view.all_latest_slices(),
             }?;
-            match slices.iter().find(|s| s.base.is_none()) {
-                // Its keys are in log files, where these indexes do not look: rows would be doubled.
-                Some(slice) => Err(Error::unsupported("looking for record keys in a file group without base file")
-                    .with("table", self.table.storage().uri())
-                    .with("partition", &slice.partition)
-                    .with("file group", &slice.file_id)
-                    .remedy("Compact the table with the engine that wrote it, then write again")),
-                None => Ok(slices),
-            }
+            check_base_files(self.table, &slices)?;
+            Ok(slices)
         })
     }
 
@@ -390,6 +390,18 @@ impl Write<'_> {
             _ => return Ok(BTreeMap::new()),
         };
         replaced_groups(&self.view, partitions)
+    }
+}
+
+/// Refuses slices without base file: their keys are in log files, where the indexes do not look, and rows would be doubled.
+pub(super) fn check_base_files(table: &HudiTable, slices: &[FileSlice]) -> Result<()> {
+    match slices.iter().find(|s| s.base.is_none()) {
+        Some(slice) => Err(Error::unsupported("looking for record keys in a file group without base file")
+            .with("table", table.storage().uri())
+            .with("partition", &slice.partition)
+            .with("file group", &slice.file_id)
+            .remedy("Compact the table, then write again")),
+        None => Ok(()),
     }
 }
 

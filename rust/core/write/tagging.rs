@@ -1,9 +1,9 @@
 //! Tagging: one record for each key of the write, and where that key is stored now.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Schema};
 
@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::merge::{Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, precombine, precombine_in_order};
+use crate::merge::{
+    Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
+};
 use crate::parallel::run_parallel;
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
@@ -71,7 +73,10 @@ pub struct Tagging<'a> {
 struct Group<'a> {
     batches: Vec<u32>,
     keyed: Vec<KeyedRows<'a>>,
+    /// One record for each key.
     records: Precombined,
+    /// Rows that are stored besides those, when their key is new: each row is, where keys are not to become one.
+    more: Vec<RowRef>,
     slices: Vec<FileSlice>,
 }
 
@@ -131,12 +136,23 @@ fn make_groups<'a>(
     run_parallel(waiting, tagging.threads, |(batches, slices)| {
         let keyed = incoming.keyed_rows(&batches, &tagging.context.settings)?;
         // Rows of one key may be for different partitions: which is the later one, only the order given tells.
+        // What is stored already is merged with all rows of its key, whether these are to become one or not.
         let records = match whole_table {
-            true => precombine_in_order(&keyed, incoming.in_given_order(&batches).into_iter(), mode, combine)?,
-            false => precombine(&keyed, mode, combine)?,
+            true => precombine_in_order(&keyed, incoming.in_given_order(&batches).into_iter(), mode, true)?,
+            false => precombine(&keyed, mode, true)?,
         };
-        Ok(Group { batches, keyed, records, slices })
+        let more = if combine { Vec::new() } else { other_rows(&keyed, &records) };
+        Ok(Group { batches, keyed, records, more, slices })
     })
+}
+
+/// Rows that are not among the records.
+fn other_rows(keyed: &[KeyedRows<'_>], records: &Precombined) -> Vec<RowRef> {
+    let known: HashSet<RowRef> = records.rows.iter().copied().collect();
+    let rows_of = |(b, batch): (usize, &KeyedRows<'_>)| {
+        (0..batch.keys.len()).map(move |row| RowRef { batch: b as u32, row: row as u32 })
+    };
+    keyed.iter().enumerate().flat_map(rows_of).filter(|row| !known.contains(row)).collect()
 }
 
 struct KeyList<'a> {
@@ -206,7 +222,12 @@ impl Group<'_> {
                 tagged.updates.push(FileUpdates { slice, rows });
             }
         }
-        for (at, fate) in self.records.rows.iter().zip(&fates) {
+        let more = self.more.iter().filter_map(|at| {
+            let key = self.key(*at);
+            let entry = self.records.find(&self.keyed, hash_key(key), key).next()?;
+            Some((at, fates.get(entry as usize)?))
+        });
+        for (at, fate) in self.records.rows.iter().zip(&fates).chain(more) {
             // A delete of a key that is not stored leaves nothing behind.
             if matches!(fate, Fate::New | Fate::Moves) && !self.is_deleted(*at) {
                 let row = self.in_write(*at);

@@ -152,7 +152,9 @@ impl RowMerging {
         }
         // A column of nulls has the type that the other rows give it.
         let typed = |f: &FieldRef| match newer.field_with_name(f.name()) {
-            Ok(other) if f.data_type().is_null() => Arc::new(f.as_ref().clone().with_data_type(other.data_type().clone())),
+            Ok(other) if f.data_type().is_null() => {
+                Arc::new(f.as_ref().clone().with_data_type(other.data_type().clone()))
+            }
             _ => f.clone(),
         };
         let older: SchemaRef = Arc::new(Schema::new(older.fields().iter().map(typed).collect::<Vec<_>>()));

@@ -2,6 +2,8 @@
 
 mod order;
 mod records;
+mod writer;
 
 pub use order::order_blocks;
 pub use records::{LogBatch, LogScan};
+pub use writer::{BlockFormat, BlockSettings, LogWriter, ordering_values};

@@ -61,6 +61,18 @@ impl LogScan {
         self.blocks.len()
     }
 
+    /// The instants of the blocks, in their order.
+    pub fn instants(&self) -> Vec<String> {
+        let mut instants: Vec<String> = Vec::new();
+        for (_, block) in &self.blocks {
+            let instant = block.header(HeaderKey::InstantTime).unwrap_or_default();
+            if instants.last().is_none_or(|last| last != instant) && !instants.iter().any(|known| known == instant) {
+                instants.push(instant.to_owned());
+            }
+        }
+        instants
+    }
+
     /// Whether each block says where in the base file of an instant its records are.
     pub fn has_positions_in(&self, base_instant: &str) -> bool {
         self.blocks.iter().all(|(_, block)| {

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::error::{Error, Result};
-use crate::file_group::FileSlice;
-use crate::format::avro::metadata::{CompactionOperation, CompactionPlan};
+use crate::file_group::{FileSlice, LogFile};
+use crate::format::avro::metadata::{CompactionOperation, CompactionPlan, CompactionStrategy};
 use crate::format::instant::Action;
 use crate::table::Options;
 use crate::timeline::{TimeZone, Timeline, parse_instant_ms};
@@ -62,6 +62,10 @@ pub struct CompactionOptions {
     pub log_files: usize,
     /// MiB to be read and written, at which no more slices are taken.
     pub target_io: f64,
+    /// After a commit, logs are compacted when that is due (`hoodie.log.compaction.inline`).
+    pub log_inline: bool,
+    /// Delta commits after which logs are compacted, and log files that a slice has to have.
+    pub log_threshold: usize,
 }
 
 impl CompactionOptions {
@@ -106,6 +110,9 @@ impl CompactionOptions {
             log_bytes: options.number("hoodie.compaction.logfile.size.threshold", 0)?,
             log_files: options.number("hoodie.compaction.logfile.num.threshold", 0)?,
             target_io: options.number("hoodie.compaction.target.io", 512_000.0)?,
+            log_inline: options.flag("hoodie.log.compaction.inline", false)?
+                && options.flag("hoodie.log.compaction.enable", true)?,
+            log_threshold: options.number("hoodie.log.compaction.blocks.threshold", 5usize)?.max(2),
         })
     }
 
@@ -138,6 +145,64 @@ impl CompactionOptions {
             Trigger::CommitsOrSeconds => enough || late,
         }
     }
+}
+
+/// What is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Base files and their logs, into new base files.
+    Base,
+    /// Logs, into one log file.
+    Log,
+}
+
+impl Kind {
+    /// The action on the timeline.
+    pub fn action(self) -> Action {
+        match self {
+            Self::Base => Action::Compaction,
+            Self::Log => Action::LogCompaction,
+        }
+    }
+
+    /// The operation in the commit.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::Base => "COMPACT",
+            Self::Log => "LOG_COMPACT",
+        }
+    }
+}
+
+/// Class that a plan of a log compaction names.
+const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper";
+
+/// Plans the compaction of logs: of slices with at least so many log files, of which those before the last log compaction
+/// (its requested time) do not count, for it stands in for them.
+pub fn plan_log_compaction(
+    slices: Vec<FileSlice>,
+    busy: &HashSet<(String, String)>,
+    threshold: usize,
+    compacted: Option<&str>,
+) -> Option<CompactionPlan> {
+    let counts = |log: &LogFile| compacted.is_none_or(|compacted| log.instant.as_str() >= compacted);
+    let taken = |s: &FileSlice| {
+        let is_busy = busy.contains(&(s.partition.clone(), s.file_id.clone()));
+        !is_busy && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
+    };
+    let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(|s| operation(s).0).collect();
+    (!operations.is_empty()).then(|| CompactionPlan {
+        operations: Some(operations),
+        extra_metadata: Some(BTreeMap::new()),
+        version: Some(2),
+        strategy: Some(CompactionStrategy {
+            compactor_class_name: Some(LOG_COMPACTOR.to_owned()),
+            strategy_params: Some(BTreeMap::new()),
+            version: Some(1),
+        }),
+        preserve_hoodie_metadata: Some(true),
+        missing_schedule_partitions: Some(Vec::new()),
+    })
 }
 
 /// Plans the compaction of slices; `None` when there is nothing to compact. `busy` are file groups that other plans take.
@@ -210,7 +275,7 @@ fn operation(slice: &FileSlice) -> (CompactionOperation, f64) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::file_group::{BaseFile, LogFile};
+    use crate::file_group::BaseFile;
     use crate::format::instant::Layout;
     use crate::storage::FileMeta;
     use crate::timeline::TimelineConfig;

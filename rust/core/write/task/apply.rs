@@ -7,8 +7,9 @@ use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RowRef;
-use crate::table::HudiTable;
 use crate::table::keygen::AutoKeys;
+use crate::table::{HudiTable, TableType};
+use crate::write::append_log::{AppendRows, append_log};
 use crate::write::column_merge::combine_rows;
 use crate::write::config::Operation;
 use crate::write::context::WriteContext;
@@ -162,17 +163,22 @@ impl<'a> Apply<'a> {
         if updates.is_empty() && inserts.is_empty() {
             return Ok(());
         }
+        let delete_by_key = self.setup.operation == Operation::Delete;
+        let appends = self.table.config().table_type() == TableType::MergeOnRead;
+        if appends && (inserts.is_empty() || !slice.logs.is_empty()) {
+            // New rows that a filter took for stored ones go to new files, if the slice has log files already.
+            if !updates.is_empty() {
+                let rows = AppendRows { incoming, updates: &updates, delete_by_key };
+                self.reports.push(TaskReport::file(append_log(self.context, slice, &rows, self.task, self.token)?));
+            }
+            return self.append(&slice.partition, incoming, &inserts);
+        }
         // More new rows than the file has room for go on in new files.
         let size = slice.base.as_ref().map_or(0, |b| b.size);
         let room = self.setup.config.max_file_size.saturating_sub(size) / self.plan.record_size.max(1);
         let room = usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts.len());
         let (here, elsewhere) = inserts.split_at(room);
-        let rows = MergeRows {
-            incoming,
-            updates: &updates,
-            inserts: here,
-            delete_by_key: self.setup.operation == Operation::Delete,
-        };
+        let rows = MergeRows { incoming, updates: &updates, inserts: here, delete_by_key };
         self.reports.push(TaskReport::file(merge_file(self.context, slice, &rows, self.task, self.token)?));
         self.append(&slice.partition, incoming, elsewhere)
     }

@@ -22,7 +22,7 @@ use crate::table::DELETE_MARK;
 use crate::table::HudiTable;
 use crate::write::context::WriteContext;
 use crate::write::incoming::{Incoming, key_schema};
-use crate::write::operation::{group_of, pending_file_groups};
+use crate::write::operation::{check_base_files, group_of, pending_file_groups};
 use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
 
 /// Routed batches.
@@ -94,9 +94,13 @@ pub fn locate_rows(
         virtual_keys: setup.virtual_keys(table),
         threads: 1,
     };
-    let tagged = tag(&incoming, &tagging, &|partition| match partition {
-        Some(partition) => setup.view.latest_slices(partition),
-        None => setup.view.all_latest_slices(),
+    let tagged = tag(&incoming, &tagging, &|partition| {
+        let slices = match partition {
+            Some(partition) => setup.view.latest_slices(partition),
+            None => setup.view.all_latest_slices(),
+        }?;
+        check_base_files(table, &slices)?;
+        Ok(slices)
     })?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
@@ -107,7 +111,8 @@ pub fn locate_rows(
 fn deciding_columns(setup: &TaskSetup, context: &WriteContext) -> SchemaRef {
     let keys = key_schema(setup.operation, &setup.keys, &setup.schema, &setup.schema);
     let decides = |name: &String| {
-        keys.field_with_name(name).is_ok() || context.settings.ordering.contains(name) || name == DELETE_MARK
+        let marks = name == DELETE_MARK || context.settings.marker.as_ref().is_some_and(|m| &m.field == name);
+        marks || keys.field_with_name(name).is_ok() || context.settings.ordering.contains(name)
     };
     Arc::new(Schema::new(setup.schema.fields().iter().filter(|f| decides(f.name())).cloned().collect::<Fields>()))
 }

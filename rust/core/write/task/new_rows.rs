@@ -29,7 +29,8 @@ impl NewRows {
         if !setup.fills_small_files() {
             return Self { small: Vec::new(), buckets };
         }
-        let free = slices.iter().filter(|s| !busy.contains(&group_of(s)));
+        // A slice with log files takes no inserts: they would have to go to its base file.
+        let free = slices.iter().filter(|s| s.logs.is_empty() && !busy.contains(&group_of(s)));
         let small = free.filter_map(|s| Some(SmallFile { file_id: s.file_id.clone(), size: s.base.as_ref()?.size }));
         Self { small: weighted(&setup.config, &small.collect::<Vec<_>>(), plan.record_size), buckets }
     }

@@ -17,7 +17,8 @@ use crate::format::bloom::BloomFilter;
 use crate::merge::hash_key;
 use crate::table::{HudiTable, key_arrays};
 use crate::write::config::Operation;
-use crate::write::operation::{group_of, pending_file_groups};
+
+use crate::write::operation::{check_base_files, group_of, pending_file_groups};
 
 /// A file that may hold a key.
 struct Candidate {
@@ -165,6 +166,7 @@ impl Router {
         let new_rows = NewRows::new(&self.setup, &self.plan, &slices, &self.busy);
         let mut candidates = Vec::new();
         if self.setup.looks_up() {
+            check_base_files(&self.table, &slices)?;
             for slice in slices {
                 if let Some(filter) = self.filter(&slice)? {
                     let busy = self.busy.contains(&group_of(&slice));

@@ -1,0 +1,87 @@
+//! Compactions whose work is done in Spark's tasks.
+
+use std::sync::Mutex;
+
+use hoodoo::client;
+use hoodoo::format::avro::metadata::{CompactionOperation, WriteStat};
+use hoodoo::services::compaction::{CompactionJob, Kind, run_operation};
+use hoodoo::table::HudiTable;
+use hoodoo::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::to_py;
+use crate::table::NativeTable;
+use crate::to_python;
+
+/// The driver's side of a compaction.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeCompaction {
+    table: HudiTable,
+    job: Mutex<Option<CompactionJob>>,
+    instant: String,
+    operations: Vec<String>,
+}
+
+#[pymethods]
+impl NativeCompaction {
+    /// Begins a planned compaction, or one that is planned now; nothing when there is nothing to compact.
+    #[staticmethod]
+    #[pyo3(signature = (table, instant=None))]
+    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>) -> PyResult<Option<Self>> {
+        let table = table.table.clone();
+        let job = py.detach(|| client::begin_compaction(&table, instant.as_deref())).map_err(to_py)?;
+        job.map(|job| {
+            let operations = job.operations.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), operations })
+        })
+        .transpose()
+    }
+
+    /// Requested time.
+    #[getter]
+    fn instant(&self) -> &str {
+        &self.instant
+    }
+
+    /// What is to be done, each by itself, as text.
+    #[getter]
+    fn operations(&self) -> Vec<String> {
+        self.operations.clone()
+    }
+
+    /// Publishes what the tasks wrote; `stats` is what they gave back.
+    fn commit<'py>(&self, py: Python<'py>, stats: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        let outcome = py.detach(|| {
+            let gone = || Error::invalid_option("this compaction is over");
+            let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
+            let stats = stats.iter().map(|s| parse::<WriteStat>(s)).collect::<Result<Vec<_>>>()?;
+            client::commit_compaction(&self.table, job, stats)
+        });
+        to_python::commit(py, &outcome.map_err(to_py)?)
+    }
+}
+
+/// Carries out one operation; gives back what the driver has to know, as text.
+#[pyfunction]
+pub fn compact_operation(
+    py: Python<'_>,
+    table: &NativeTable,
+    instant: &str,
+    operation: &str,
+    token: &str,
+) -> PyResult<String> {
+    let run = || {
+        let operation = parse::<CompactionOperation>(operation)?;
+        text(&run_operation(&table.table, instant, Kind::Base, &operation, token)?)
+    };
+    py.detach(run).map_err(to_py)
+}
+
+fn text(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::invalid_option(e.to_string()))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_option("a malformed part of a compaction").caused_by(e))
+}

@@ -1,0 +1,129 @@
+"""Merge-on-read tables through Spark: writes that append, compaction in tasks, and merging without a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+import hoodoo.spark
+from hoodoo.mergers import PerColumn
+from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
+from tests.rows import arrow_rows, spark_rows
+from tests.spark.same_table import SameTable
+
+Frame = Callable[..., Any]
+_LAYOUTS = {layout.name: layout for layout in LAYOUTS}
+_CHOSEN = [SIMPLE, *list(_LAYOUTS.values())[-2:]]
+
+
+def _options(layout: Layout = SIMPLE, **more: str) -> dict[str, str]:
+    options = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+    return {**layout.options(), **options, "hoodie.parquet.small.file.limit": "0", **more}
+
+
+def _rows(numbers: range, ts: int, text: str) -> pa.Table:
+    return batch([row(n, ts, f"{text} {n}") for n in numbers])
+
+
+def _logs(uri: Path) -> int:
+    return sum(len(s.log_files) for s in hoodoo.Table(uri).file_slices())
+
+
+@pytest.mark.parametrize("layout", _CHOSEN, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+def test_writes_append(layout: Layout, block_format: str, frame: Frame, tmp_path: Path, spark: Any) -> None:
+    same = SameTable(tmp_path, frame, _options(layout, **{"hoodie.logfile.data.block.format": block_format}))
+    same.write("insert", _rows(range(20), 10, "first"), _rows(range(20, 40), 10, "first"))
+    same.write("upsert", _rows(range(0, 60, 3), 11, "second"), _rows(range(10, 14), 9, "too late"))
+    assert _logs(same.spark) > 0
+    same.write("delete", _rows(range(0, 60, 7), 12, ""))
+    same.write("upsert", _rows(range(0, 30, 2), 13, "third"))
+    before = arrow_rows(hoodoo.Table(same.spark).to_arrow())
+    assert spark_rows(hoodoo.spark.read(spark, str(same.spark))) == before
+    done = hoodoo.spark.compact(spark, str(same.spark))
+    assert done is not None
+    assert done.operation == "COMPACT"
+    assert _logs(same.spark) == 0
+    assert arrow_rows(hoodoo.Table(same.spark).to_arrow()) == before
+    assert hoodoo.Table(same.spark).verify().ok
+    assert hoodoo.spark.compact(spark, str(same.spark)) is None
+
+
+def test_a_plan_is_carried_out(frame: Frame, tmp_path: Path, spark: Any) -> None:
+    uri = str(tmp_path / "t")
+    hoodoo.spark.write(frame(_rows(range(30), 10, "first")), uri, options=_options())
+    hoodoo.spark.write(frame(_rows(range(20), 11, "second")), uri, options=_options())
+    planned = hoodoo.Table(uri).schedule_compaction()
+    hoodoo.spark.write(frame(_rows(range(5), 12, "meanwhile")), uri, options=_options())
+    before = arrow_rows(hoodoo.Table(uri).to_arrow())
+    done = hoodoo.spark.compact(spark, uri, instant=planned)
+    assert done is not None
+    assert done.instant == planned
+    assert _logs(tmp_path / "t") > 0, "what was appended meanwhile is in logs of the new slices"
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == before
+    with pytest.raises(hoodoo.InvalidOptionError, match="no planned compaction"):
+        hoodoo.spark.compact(spark, uri, instant=planned)
+
+
+def test_writes_compact_inline(frame: Frame, tmp_path: Path) -> None:
+    options = _options(**{"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"})
+    same = SameTable(tmp_path, frame, options)
+    same.write("insert", _rows(range(20), 10, "first"))
+    same.write("upsert", _rows(range(10), 11, "second"))
+    same.write("upsert", _rows(range(5), 12, "third"))
+    assert _logs(same.spark) == _logs(same.alone)
+
+
+class Sums(PerColumn):
+    """Adds amounts up."""
+
+    strategy_id = "1c1c7a7e-3f0e-4c55-9a53-2a4b7f0d0001"
+    rules: ClassVar = {"amount": "sum"}
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_record_merger(table_type: str, frame: Frame, tmp_path: Path, spark: Any) -> None:
+    """In tasks it is made of the import path, as in the driver."""
+    options = {
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": Sums.strategy_id,
+        "hoodie.write.record.merge.custom.implementation.classes": f"{__name__}.Sums",
+        "hoodie.datasource.write.table.type": table_type,
+    }
+    given = {k: v for k, v in _options().items() if k != "hoodie.write.record.merge.mode"} | options
+    same = SameTable(tmp_path, frame, given)
+    same.options = given
+    for turn in range(3):
+        rows = [_rows(range(turn, 20 + turn), 10 + turn, "x")] * 2
+        alone = hoodoo.write(pa.concat_tables(rows), str(same.alone), operation="upsert", options=given)
+        commit = hoodoo.spark.write(frame(*rows), str(same.spark), operation="upsert", options=given)
+        assert (commit.inserted, commit.updated) == (alone.inserted, alone.updated)
+    ours, theirs = (arrow_rows(hoodoo.Table(u, options=given).to_arrow()) for u in (same.spark, same.alone))
+    assert ours == theirs
+    assert spark_rows(hoodoo.spark.read(spark, str(same.spark), options=given)) == theirs
+    if table_type == "MERGE_ON_READ":
+        hoodoo.spark.compact(spark, str(same.spark), options=given)
+        assert arrow_rows(hoodoo.Table(same.spark, options=given).to_arrow()) == theirs
+
+
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+def test_merging_dataframes(mode: str, frame: Frame, spark: Any) -> None:
+    older = _rows(range(50), 10, "first")
+    newer = [_rows(range(30, 60), 11, "second"), _rows(range(20, 40), 9, "late"), _rows(range(0, 60, 5), 11, "third")]
+    expected = arrow_rows(hoodoo.merge(older, pa.concat_tables(newer), "id", "ts", mode).read_all())
+    merged = hoodoo.spark.merge(frame(older.slice(0, 20), older.slice(20)), frame(*newer), "id", "ts", mode)
+    assert merged.columns == older.schema.names
+    assert spark_rows(merged) == expected
+
+
+def test_merging_dataframes_with_deletes_and_a_merger(frame: Frame) -> None:
+    older = _rows(range(10), 10, "first")
+    marked = _rows(range(5, 12), 11, "x").append_column("_hoodie_is_deleted", pa.array([True] * 3 + [None] * 4))
+    expected = arrow_rows(hoodoo.merge(older, marked, "id", merger=Sums()).read_all())
+    assert spark_rows(hoodoo.spark.merge(frame(older), frame(marked), key="id", merger=Sums())) == expected
+    assert len(expected) == 9
