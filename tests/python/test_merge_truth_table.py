@@ -53,14 +53,19 @@ class Choice:
     reason: str
 
 
+def _rows_of(group: str, case: str, view: str) -> Rows:
+    rows = outcome(group, case, view)
+    assert not isinstance(rows, str)
+    return rows
+
+
 def _as_long(group: str, case: str, kind: str) -> Rows:
     """The same steps with a long for ordering, whose values are replaced one by one."""
     _, levels, values, _ = ORDERINGS[group.split()[1]]
     ours = dict(zip((9, 10, 11, -1, 0, 1), (*levels, *values), strict=False))
     names = {repr(long): repr(value) for long, value in ours.items()}
     by_name = {re.sub(r"-?\d+(?=,|$)", lambda found: names.get(found[0], ""), name): name for name in _LONG}
-    rows = outcome("event long", by_name.get(case, case), f"{kind}9")
-    assert not isinstance(rows, str)
+    rows = _rows_of("event long", by_name.get(case, case), f"{kind}9")
     spelled = {long: json.loads(golden_line({"ts": plain(value)}))["ts"] for long, value in ours.items()}
     return sorted(([spelled[ts], names.get(a, a), *more] for ts, a, *more in rows), key=json.dumps)
 
@@ -81,8 +86,7 @@ _POSITIONS = ("_event_pos", "_event_seq", "_event_lsn")
 
 def _null_position(group: str, case: str, kind: str) -> Rows:
     """Two rows of Debezium, of which some have no position: that is the lowest."""
-    rows = outcome(group, "value, value", f"{kind}{_GROUPS[group].versions[0]}")
-    assert not isinstance(rows, str)
+    rows = _rows_of(group, "value, value", f"{kind}{_GROUPS[group].versions[0]}")
     later = dict(zip(recorded()[group]["columns"], rows[0], strict=True))
     if case == "value, null":
         return [list({**later, "a": "a", "step": 1}.values())]
@@ -138,6 +142,12 @@ CHOICES = (
         "is left to write, where Hudi fails",
     ),
     Choice(
+        "PostgresDebeziumAvroPayload",
+        "SerializableIndexedRecord cannot be cast",
+        lambda group, case, kind: _rows_of(group, case, f"{kind}9"),
+        "bytes that are not available are taken from the stored row in version 8 as well",
+    ),
+    Choice(
         "operation null",
         "NullPointerException",
         lambda *_: [[10, "a", None, 1]],
@@ -161,7 +171,7 @@ class Player:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._played: dict[object, dict[str, dict[str, Rows] | Exception]] = {}
+        self._played: dict[object, dict[str, dict[str, Rows] | str]] = {}
 
     def rows(self, group: str, case: str, version: int, kind: str) -> Rows:
         """Gives what hoodoo makes of a case."""
@@ -170,17 +180,17 @@ class Player:
         if key not in self._played:
             self._played[key] = self._play(*key)
         made = self._played[key][kind]
-        if isinstance(made, Exception):
-            raise made
+        if isinstance(made, str):
+            pytest.fail(made, pytrace=False)
         return made[case]
 
-    def _play(self, group: str, table: int, version: int, table_type: str) -> dict[str, dict[str, Rows] | Exception]:
+    def _play(self, group: str, table: int, version: int, table_type: str) -> dict[str, dict[str, Rows] | str]:
         part = _GROUPS[group].tables()[table]
         path = self._folder / str(len(self._played))
         engine = HoodooEngine(part, path, table_type, version)
         run = Run(part, path, table_type)
         kinds = ("cow",) if table_type == COW else ("mor", "compacted")
-        made: dict[str, dict[str, Rows] | Exception] = {}
+        made: dict[str, dict[str, Rows] | str] = {}
         try:
             for commit in commits(part):
                 run.write(engine, commit)
@@ -188,9 +198,9 @@ class Player:
                 if kind == "compacted":
                     engine.compact()
                 made[kind] = run.results(engine)
-        except Exception as problem:  # noqa: BLE001  # whatever it is, the tests of these cases raise it
+        except Exception as problem:  # noqa: BLE001  # the tests of these cases fail with it
             for kind in kinds:
-                made.setdefault(kind, problem)
+                made.setdefault(kind, f"{type(problem).__name__}: {problem}")
         finally:
             shutil.rmtree(path, ignore_errors=True)
         return made
