@@ -165,6 +165,12 @@ CHOICES = (
         "bytes that are not available are taken from the stored row in version 8 as well",
     ),
     Choice(
+        "columns commit",
+        "NullPointerException",
+        lambda group, case, _: _rows_of(group, case, "cow9"),
+        "by commit time every update of columns counts, in logs as in copy-on-write tables; Hudi cannot read these",
+    ),
+    Choice(
         "operation",
         "Failed to write to Hudi",
         _by_operation,
