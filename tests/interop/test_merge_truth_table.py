@@ -51,7 +51,7 @@ def _parameters() -> Iterator[object]:
                 yield pytest.param(table, version, table_type, writers, marks=marks, id=name)
 
 
-@pytest.mark.parametrize(("table", "version", "table_type", "writers"), _parameters())
+@pytest.mark.parametrize(("table", "version", "table_type", "writers"), list(_parameters()))
 def test_hudi_reads_what_hoodoo_wrote(
     hudi: Hudi, tmp_path: Path, table: Group, version: int, table_type: str, writers: str
 ) -> None:
