@@ -67,7 +67,7 @@ def leftovers(table: Path) -> list[str]:
     handle = hoodoo.Table(str(table))
     known: set[str] = set()
     for instant in handle.timeline.instants(state="COMPLETED"):
-        if instant.action in ("commit", "replacecommit"):
+        if instant.action in ("commit", "deltacommit", "replacecommit"):
             stats = handle.timeline.metadata(instant.requested)["partitionToWriteStats"] or {}
             known.update(stat["path"] for written in stats.values() for stat in written)
     files = {os.path.relpath(path, table) for path in table.rglob("*.parquet")}

@@ -112,7 +112,7 @@ def test_a_record_merger(table_type: str, frame: Frame, tmp_path: Path, spark: A
 
 
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
-def test_merging_dataframes(mode: str, frame: Frame, spark: Any) -> None:
+def test_merging_dataframes(mode: str, frame: Frame) -> None:
     older = _rows(range(50), 10, "first")
     newer = [_rows(range(30, 60), 11, "second"), _rows(range(20, 40), 9, "late"), _rows(range(0, 60, 5), 11, "third")]
     expected = arrow_rows(hoodoo.merge(older, pa.concat_tables(newer), "id", "ts", mode).read_all())

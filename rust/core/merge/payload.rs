@@ -4,7 +4,8 @@
 //! copy-on-write and merge-on-read, `docs/compatibility.md` says what is done here.
 //! Source: the classes in `org.apache.hudi.common.model` of Hudi 1.2, run on tables of version 8.
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::columns::{Fill, Sides, put_together};
@@ -19,6 +20,9 @@ pub const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
 const EVENT_SEQ: &str = "_event_seq";
 /// Position in PostgreSQL's log.
 const EVENT_LSN: &str = "_event_lsn";
+
+/// What records say of their commit.
+const COMMIT_COLUMNS: [&str; 2] = ["_hoodie_commit_time", "_hoodie_commit_seqno"];
 
 /// A payload class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,36 +95,51 @@ impl PayloadClass {
         let mut sides = Sides::with_capacity(older.len());
         for row in 0..older.len() {
             let (old_deleted, new_deleted) = (older.deleted.value(row), newer.deleted.value(row));
-            let position =
-                |of: &Option<Vec<Option<(u64, u64)>>>| of.as_ref().and_then(|p| p.get(row).copied().flatten());
             let wins = match self {
                 // A delete deletes, whatever its ordering value.
                 Self::PartialUpdate => new_deleted || old_deleted || by_ordering.new_wins(row, row),
-                _ => match (position(&old_at), position(&new_at)) {
+                _ => match (position(&old_at, row), position(&new_at, row)) {
                     (Some(old), Some(new)) => new >= old,
-                    _ => true,
+                    // A position that is missing is the lowest; a delete by key has none.
+                    (Some(_), None) => new_deleted,
+                    (None, _) => true,
                 },
             };
             let deleted = if wins { new_deleted } else { old_deleted };
-            sides.push(wins, !old_deleted && !new_deleted, deleted);
+            let fills = !old_deleted && !new_deleted && (wins || self == Self::PartialUpdate);
+            sides.push(wins, fills, deleted);
         }
         let fill = match self {
             Self::OverwriteNonDefaultsWithLatest | Self::PartialUpdate => Fill::Nulls,
             Self::PostgresDebezium => Fill::Marker(DEBEZIUM_UNAVAILABLE.to_owned()),
             _ => Fill::Nothing,
         };
-        put_together(older, newer, &sides, &fill)
+        let merged = put_together(older, newer, &sides, &fill)?;
+        // What both made has the commit of the newer one.
+        if self == Self::PartialUpdate { with_commit_of(newer, merged) } else { Ok(merged) }
     }
 
     /// Rows of one write: the one with the larger ordering value; of equal ones the later.
     fn merge_batch(self, older: &Records, newer: &Records) -> Result<Merged> {
         let mode = if self == Self::Avro { MergeMode::CommitTime } else { MergeMode::EventTime };
         let judge = Judge::new(mode, Step::Batch, older.side(), newer.side())?;
+        // MySQL's positions are numbers, whatever column orders the table.
+        let compared = |records| if self == Self::MySqlDebezium { self.log_position(records) } else { Ok(None) };
+        let (old_at, new_at) = (compared(older)?, compared(newer)?);
         let mut sides = Sides::with_capacity(older.len());
         for row in 0..older.len() {
-            let wins = judge.new_wins(row, row);
             let (old, new) = (older.deleted.value(row), newer.deleted.value(row));
-            sides.push(wins, !old && !new, if wins { new } else { old });
+            let wins = match (position(&old_at, row), position(&new_at, row)) {
+                (Some(old), Some(new)) => new >= old,
+                _ => judge.new_wins(row, row),
+            };
+            match self {
+                // The mark of a delete fills the one that the other row does not have; a row that is older than a
+                // delete before it begins anew.
+                Self::PartialUpdate if old && !new => sides.push(true, false, wins),
+                Self::PartialUpdate if new => sides.push(wins, false, true),
+                _ => sides.push(wins, !old && !new, if wins { new } else { old }),
+            }
         }
         let fill = if self == Self::PartialUpdate { Fill::Nulls } else { Fill::Nothing };
         put_together(older, newer, &sides, &fill)
@@ -144,6 +163,29 @@ impl PayloadClass {
             _ => Ok(None),
         }
     }
+}
+
+fn position(of: &Option<Vec<Option<(u64, u64)>>>, row: usize) -> Option<(u64, u64)> {
+    of.as_ref().and_then(|positions| positions.get(row).copied().flatten())
+}
+
+/// Puts the commit of the newer records into results that are no deletes, where records say their commit.
+fn with_commit_of(newer: &Records, mut merged: Merged) -> Result<Merged> {
+    let schema = merged.records.data.schema();
+    let mut columns = merged.records.data.columns().to_vec();
+    let mut changed = false;
+    for name in COMMIT_COLUMNS {
+        let Some(column) = schema.index_of(name).ok().and_then(|i| columns.get_mut(i)) else { continue };
+        let Some(new) = newer.data.column_by_name(name) else { continue };
+        let picks: Vec<_> = (0..new.len()).map(|row| (usize::from(new.is_valid(row)), row)).collect();
+        *column = interleave(&[column.as_ref(), new.as_ref()], &picks)?;
+        changed = true;
+    }
+    if changed {
+        merged.records.data = RecordBatch::try_new(schema, columns)?;
+        merged.unchanged = BooleanArray::from(vec![false; merged.records.len()]);
+    }
+    Ok(merged)
 }
 
 fn wrong_type(column: &str, found: &DataType) -> Error {

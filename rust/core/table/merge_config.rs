@@ -13,6 +13,9 @@ pub const COMMIT_TIME_STRATEGY: &str = "ce9acb64-bde0-424c-9b91-f6ebba25356d";
 /// Strategy id of tables that merge by a payload class.
 pub const PAYLOAD_STRATEGY: &str = "00000000-0000-0000-0000-000000000000";
 
+/// Strategy id of Hudi for mergers in general.
+const CUSTOM_STRATEGY: &str = "1897ef5f-18bc-4557-939c-9d6a8afd1519";
+
 const MODE: &str = "hoodie.record.merge.mode";
 const STRATEGY: &str = "hoodie.record.merge.strategy.id";
 const PAYLOAD: &str = "hoodie.compaction.payload.class";
@@ -93,6 +96,17 @@ fn mapped(class: &str) -> Option<(Mode, Vec<(&'static str, &'static str)>)> {
     Some((mode, properties))
 }
 
+/// Whether a strategy id is that of a merger that Hudi does not know by itself.
+fn is_own_merger(id: &str) -> bool {
+    let known = [EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY, PAYLOAD_STRATEGY, CUSTOM_STRATEGY];
+    !known.iter().any(|known| known.eq_ignore_ascii_case(id))
+}
+
+/// Whether a payload class stands for these ordering columns, whatever others are given.
+pub fn orders_by(payload: &str, ordering: &str) -> bool {
+    mapped(payload).is_some_and(|(_, properties)| properties.contains(&(ORDERING, ordering)))
+}
+
 /// What a writer asks for.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MergeRequest<'a> {
@@ -115,15 +129,15 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         (None, None) => given.unwrap_or(if request.has_ordering { Mode::Event } else { Mode::Commit }),
         (Some(s), Some(p)) if s != Mode::Custom && s != p => {
             return Err(Error::invalid_option("the merge strategy id and the payload class conflict with each other")
-                .remedy(
-                    "Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class",
-                ));
+                .remedy("Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class"));
         }
         (Some(s), _) => s,
         (None, Some(p)) => p,
     };
-    let stands_for = request.payload.and_then(mapped).filter(|_| version >= 9);
-    // In version 9 a payload class that stands for a mode wins over the mode, silently.
+    // In version 9 a payload class that stands for a mode wins over the mode, silently, and over the strategy, unless
+    // that is a merger of somebody's own.
+    let own_merger = request.strategy.is_some_and(is_own_merger);
+    let stands_for = request.payload.and_then(mapped).filter(|_| version >= 9 && !own_merger);
     if given.is_some_and(|g| g != inferred) && stands_for.is_none() {
         return Err(Error::invalid_option(format!(
             "merge mode {} is inconsistent with the payload class or strategy, which stand for {}",
@@ -132,8 +146,7 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         ))
         .remedy("Give hoodie.write.record.merge.mode alone"));
     }
-    let set =
-        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let set = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
     if let (Some((mode, properties)), Some(payload)) = (stands_for, request.payload) {
         return Ok([set(&[(MODE, mode.name()), (LEGACY_PAYLOAD, payload)]), set(&properties)].concat());
     }
@@ -149,12 +162,11 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         Mode::Custom => request.strategy.unwrap_or(PAYLOAD_STRATEGY),
     };
     if version >= 9 {
-        let mut out = set(&[(MODE, inferred.name())]);
-        if inferred == Mode::Custom {
-            out.extend(set(&[(STRATEGY, strategy)]));
-            out.extend(request.payload.map(|payload| (PAYLOAD.to_owned(), payload.to_owned())));
-        }
-        return Ok(out);
+        return Ok(match request.payload {
+            _ if inferred != Mode::Custom => set(&[(MODE, inferred.name())]),
+            Some(payload) if !own_merger => set(&[(MODE, "CUSTOM"), (STRATEGY, PAYLOAD_STRATEGY), (PAYLOAD, payload)]),
+            _ => set(&[(MODE, "CUSTOM"), (STRATEGY, strategy)]),
+        });
     }
     let default =
         if inferred == Mode::Commit { "OverwriteWithLatestAvroPayload" } else { "DefaultHoodieRecordPayload" };
