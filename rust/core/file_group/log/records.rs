@@ -8,7 +8,7 @@ use super::order::order_blocks;
 use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
-use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches};
+use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches, hfile_batches};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
@@ -76,7 +76,7 @@ impl LogScan {
     /// The records of one block, in the given columns.
     ///
     /// # Errors
-    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported` for records in HFiles; `Storage`.
+    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`.
     pub fn read(&self, block: usize, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
         let Some((number, block)) = self.blocks.get(block) else { return Ok(Vec::new()) };
         let Some((path, file)) = self.files.get(*number) else { return Ok(Vec::new()) };
@@ -86,8 +86,7 @@ impl LogScan {
                 BlockKind::Delete => Ok(vec![LogBatch::Deletes(Deletes::read(&content)?)]),
                 BlockKind::AvroData => avro_records(&content, AvroRecords::schema(block)?, schema),
                 BlockKind::ParquetData => parquet_records(content, schema),
-                BlockKind::HfileData => Err(Error::unsupported("records of a log file in an HFile")
-                    .remedy("Compact the table with the Hudi that wrote it, then read it")),
+                BlockKind::HfileData => hfile_records(content, AvroRecords::schema(block)?, schema),
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(Vec::new()),
             }
         };
@@ -97,8 +96,18 @@ impl LogScan {
 }
 
 fn avro_records(content: &[u8], writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-    let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    let batches = avro_batches(content, writer, &columns, BATCH_ROWS)?;
+    records(&avro_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
+}
+
+fn hfile_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+    records(&hfile_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
+}
+
+fn names(schema: &SchemaRef) -> Vec<&str> {
+    schema.fields().iter().map(|f| f.name().as_str()).collect()
+}
+
+fn records(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<LogBatch>> {
     batches.iter().map(|batch| Ok(LogBatch::Records(in_schema(batch, schema)?))).collect()
 }
 

@@ -26,6 +26,8 @@ mod block;
 mod blocks;
 mod deletes;
 mod file;
+mod hfile_batches;
+mod kryo;
 mod write;
 
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use deletes::{Deletes, OrderingValue};
 pub use file::LogFile;
+pub use hfile_batches::hfile_batches;
 pub use write::{AvroContent, write_block};
 
 /// What every block begins with.
