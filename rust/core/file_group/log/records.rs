@@ -8,7 +8,9 @@ use super::order::order_blocks;
 use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
-use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches, hfile_batches};
+use crate::format::log::{
+    self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches, hfile_batches, record_columns,
+};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
@@ -85,7 +87,7 @@ impl LogScan {
             match block.kind {
                 BlockKind::Delete => Ok(vec![LogBatch::Deletes(Deletes::read(&content)?)]),
                 BlockKind::AvroData => avro_records(&content, AvroRecords::schema(block)?, schema),
-                BlockKind::ParquetData => parquet_records(content, schema),
+                BlockKind::ParquetData => parquet_records(content, AvroRecords::schema(block)?, schema),
                 BlockKind::HfileData => hfile_records(content, AvroRecords::schema(block)?, schema),
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(Vec::new()),
             }
@@ -111,8 +113,13 @@ fn records(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<LogBatch>>
     batches.iter().map(|batch| Ok(LogBatch::Records(in_schema(batch, schema)?))).collect()
 }
 
-fn parquet_records(content: Bytes, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+fn parquet_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
     let reader = BaseFileReader::open(content)?;
+    // What the file lacks is null in all of its rows; what was written to it cannot be lacking.
+    let lacks = |name: &String| schema.column_with_name(name).is_some() && reader.schema().index_of(name).is_err();
+    if let Some(name) = record_columns(writer)?.into_iter().find(lacks) {
+        return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
+    }
     let options = ScanOptions::new(schema.clone()).with_batch_size(BATCH_ROWS);
     reader.scan(&options)?.map(|batch| Ok(LogBatch::Records(batch?))).collect()
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::AvroRecords;
 use crate::error::{Error, Result};
-use crate::format::avro::datum::{DatumSchema, Measure, write_long};
+use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 
 /// What stands between the blocks of a container file.
 const SYNC: [u8; 16] = *b"hoodoo log block";
@@ -116,24 +116,65 @@ impl RecordDecoder {
     }
 }
 
-/// The schema without what the reader takes differently, and the places of the wanted columns.
-fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
-    let mut json: Value = serde_json::from_str(schema)
-        .map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))?;
-    let fields = json.get("fields").and_then(Value::as_array);
+/// The names of the columns that records of a schema have.
+///
+/// # Errors
+/// `Corrupt` for what is no schema of records.
+pub fn record_columns(schema: &str) -> Result<Vec<String>> {
+    field_names(&parse(schema)?)
+}
+
+fn parse(schema: &str) -> Result<Value> {
+    serde_json::from_str(schema).map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))
+}
+
+fn field_names(schema: &Value) -> Result<Vec<String>> {
+    let fields = schema.get("fields").and_then(Value::as_array);
     let fields = fields.ok_or_else(|| Error::corrupt("the schema of a log block is not that of a record"))?;
     let name = |field: &Value| field.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let names: Vec<String> = fields.iter().map(name).collect();
+    Ok(fields.iter().map(name).collect())
+}
+
+/// The schema without what the reader takes differently, and the places of the wanted columns.
+fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
+    let mut json = parse(schema)?;
+    let names = field_names(&json)?;
     let wanted = |(place, name): (usize, &String)| columns.contains(&name.as_str()).then_some(place);
     let projection = names.iter().enumerate().filter_map(wanted).collect();
+    if let Some(name) = misnamed(&json, 0) {
+        return Err(
+            Error::corrupt("the schema of a log block has a field with a name that none can have").with("field", name)
+        );
+    }
     without_uuids(&mut json, 0);
     Ok((json.to_string(), projection))
+}
+
+/// A field whose name is not one in Avro. A reader that took it would miss the column that was meant.
+fn misnamed(json: &Value, depth: usize) -> Option<&str> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+            && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+    };
+    match json {
+        Value::Object(object) => {
+            let fields = object.get("fields").and_then(Value::as_array).into_iter().flatten();
+            let mut names = fields.filter_map(|field| field.get("name").and_then(Value::as_str));
+            names.find(|name| !is_name(name)).or_else(|| object.values().find_map(|value| misnamed(value, depth + 1)))
+        }
+        Value::Array(values) => values.iter().find_map(|value| misnamed(value, depth + 1)),
+        _ => None,
+    }
 }
 
 /// A table holds these as texts.
 fn without_uuids(json: &mut Value, depth: usize) {
     // Deeper ones are refused when the schema is read.
-    if depth > crate::format::avro::datum::MAX_DEPTH {
+    if depth > MAX_DEPTH {
         return;
     }
     match json {

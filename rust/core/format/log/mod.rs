@@ -33,7 +33,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::avro_batches;
+pub use avro_batches::{avro_batches, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
