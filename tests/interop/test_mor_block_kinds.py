@@ -63,7 +63,7 @@ def test_hfile_blocks(hudi: Hudi, tmp_path: Path, layout: Layout, mode: str, ver
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("codec", ["gzip", "none"])
+@pytest.mark.parametrize("codec", ["gz", "none"])
 def test_large_hfile_blocks(hudi: Hudi, tmp_path: Path, codec: str) -> None:
     """Many data blocks within one log block."""
     uri = str(tmp_path / "table")
