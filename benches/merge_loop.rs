@@ -26,7 +26,7 @@ fn bench(c: &mut Criterion) {
                         keys: batch.column_by_name("key").unwrap().as_string(),
                         ordering: ordering(batch),
                         deleted: None,
-                        delete_block: false,
+                        delete_block: None,
                     })
                     .collect();
                 precombine(&keyed, MergeMode::EventTime, true).unwrap()
@@ -36,7 +36,7 @@ fn bench(c: &mut Criterion) {
     let (stored, given) = (ordering(&old), ordering(&new));
     group.bench_function("judge_pairs", |b| {
         b.iter(|| {
-            let side = |ordering| Side { ordering, deleted: None };
+            let side = |ordering| Side::new(ordering, None);
             let judge = Judge::new(MergeMode::EventTime, Step::Final, side(&stored), side(&given)).unwrap();
             (0..ROWS as usize).filter(|row| judge.new_wins(*row, *row)).count()
         })

@@ -26,13 +26,13 @@ fn bench(c: &mut Criterion) {
     let table = client::create_table("memory://bench-tagging/t", &stored.schema(), options, &BTreeMap::new()).unwrap();
     let data: Box<dyn RecordBatchReader + Send> =
         Box::new(RecordBatchIterator::new([Ok(stored.clone())], stored.schema()));
-    let request = WriteRequest { operation: Operation::BulkInsert, data: Some(data), partitions: Vec::new() };
+    let request = WriteRequest { operation: Operation::BulkInsert, data: Some(data), partitions: Vec::new(), partial: false };
     client::write(&table, request).unwrap();
     let file = table.file_slices(Some("p0")).unwrap().remove(0).base.unwrap();
 
     let wanted = rows::rows((0..ROWS).step_by(10), 2, "p0");
     let keys = wanted.column_by_name("key").unwrap().as_string::<i32>();
-    let batches = [KeyedRows { keys, ordering: OrderingValues::default(), deleted: None, delete_block: false }];
+    let batches = [KeyedRows { keys, ordering: OrderingValues::default(), deleted: None, delete_block: None }];
     let records = precombine(&batches, MergeMode::CommitTime, true).unwrap();
     let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(records.find(&batches, hash, key));
     let query = KeyQuery { range: None, keys: &[], find: &find };

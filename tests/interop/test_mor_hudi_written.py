@@ -210,7 +210,8 @@ def test_columns_that_came_later(hudi: Hudi, tmp_path: Path) -> None:
     same_rows(hudi, uri)
 
 
-def _types() -> pa.Table:
+def all_types() -> pa.Table:
+    """Gives a row with a value of every type, and one of nulls."""
     return pa.table(
         {
             "id": ["a", "b"],
@@ -239,8 +240,8 @@ def _types() -> pa.Table:
 def test_types(hudi: Hudi, tmp_path: Path, blocks: str) -> None:
     uri = str(tmp_path / "table")
     options = {**_options(Layout("plain", partitions="")), **(_PARQUET if blocks == "parquet" else {})}
-    hudi.write(_types(), uri, "insert", **options)
-    hudi.write(_types().set_column(2, "val", pa.array(["later", "later"])), uri, "upsert", **options)
+    hudi.write(all_types(), uri, "insert", **options)
+    hudi.write(all_types().set_column(2, "val", pa.array(["later", "later"])), uri, "upsert", **options)
     assert {r["val"] for r in same_rows(hudi, uri)} == {"later"}
 
 

@@ -179,7 +179,78 @@ CHOICES = (
 )
 
 
+def _without(rows: Rows, kinds: str) -> Callable[[str, str, str], Rows | None]:
+    return lambda _, __, kind: rows if kind in kinds.split() else None
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """What hoodoo does otherwise than real Hudi, which contradicts itself there.
+
+    Attributes:
+        group: The groups, a pattern.
+        case: The cases, a pattern.
+        version: The table version; None for both.
+        rows: What hoodoo gives, by group, case and kind; None: what Hudi gives.
+        reason: Why.
+    """
+
+    group: str
+    case: str
+    version: int | None
+    rows: Callable[[str, str, str], Rows | None]
+    reason: str
+
+
+def _as_cow(group: str, case: str, _: str) -> Rows | None:
+    rows = outcome(group, case, "cow8")
+    return None if isinstance(rows, str) else rows
+
+
+OTHERWISE = (
+    Otherwise(
+        "HoodieAvroPayload",
+        r"\bdel\b",
+        None,
+        lambda group, case, kind: _rows_of(group, case, "mor9") if kind == "cow" else None,
+        "rows that _hoodie_is_deleted marks are deletes, as they are for Hudi in MERGE_ON_READ tables",
+    ),
+    Otherwise(
+        ".*Debezium.*",
+        "new change 'D'",
+        8,
+        _without([], "cow mor compacted"),
+        "a marker of any case deletes, as it does for Hudi where the key is stored",
+    ),
+    Otherwise(
+        "PostgresDebeziumAvroPayload",
+        "unavailable",
+        8,
+        _as_cow,
+        "values that are not available are taken from the stored row, in logs as in COPY_ON_WRITE tables",
+    ),
+    Otherwise(
+        "columns event",
+        "stale row, then",
+        8,
+        lambda group, case, kind: None if kind == "cow" else _rows_of(group, case, f"{kind}9"),
+        "the records of the logs are merged first, in both versions",
+    ),
+)
+
+# Hudi's Spark writer fails on rows with the column; so do we, by name.
+_REFUSED = {
+    "operation": "hoodie.allow.operation.metadata.field",
+    "operation null": "hoodie.allow.operation.metadata.field",
+}
+
+
 def _expected(group: str, case: str, kind: str, version: int) -> Rows:
+    for other in OTHERWISE:
+        if re.fullmatch(other.group, group) and re.search(other.case, case) and other.version in (None, version):
+            rows = other.rows(group, case, kind)
+            if rows is not None:
+                return rows
     rows = outcome(group, case, f"{kind}{version}")
     if not isinstance(rows, str):
         return rows
@@ -237,6 +308,10 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
 @pytest.mark.parametrize(("group", "version", "case"), _CASES)
 def test_a_case(player: Player, group: str, version: int, case: str) -> None:
     """Copy-on-write, merge-on-read, and merge-on-read after a compaction."""
+    if group in _REFUSED:
+        with pytest.raises(pytest.fail.Exception, match=f"UnsupportedError.*{_REFUSED[group]}"):
+            player.rows(group, case, version, "cow")
+        return
     wanted = {kind: _expected(group, case, kind, version) for kind in KINDS}
     assert {kind: player.rows(group, case, version, kind) for kind in KINDS} == wanted
 
@@ -254,8 +329,19 @@ def test_what_is_persisted(tmp_path: Path, group: str, version: int) -> None:
     part = _GROUPS[group].tables()[0]
     path = tmp_path / "table"
     run = Run(part, path, COW)
+    if group in _REFUSED:
+        with pytest.raises(hoodoo.UnsupportedError, match=_REFUSED[group]):
+            run.write(HoodooEngine(part, path, COW, version), next(commits(part)))
+        return
     run.write(HoodooEngine(part, path, COW, version), next(commits(part)))
     assert persisted(path) == recorded()[group]["persisted"][str(version)]
+
+
+# Hudi honours these in hoodie.properties, but does not put them there; whoever gives them wants them to count.
+_KEPT = {
+    "partial update mode": "hoodie.table.partial.update.mode",
+    "merge property": "hoodie.record.merge.property.some",
+}
 
 
 @pytest.mark.parametrize("version", [9, 8])
@@ -265,10 +351,12 @@ def test_creation(tmp_path: Path, name: str, version: int) -> None:
     wanted = recorded_creations()[name][str(version)]
     options = creation_options(CREATIONS[name], version)
     path = tmp_path / "table"
-    if isinstance(wanted, str):
+    if isinstance(wanted, str) or (name == "partial update mode" and version < 9):
         with pytest.raises(hoodoo.HudiError):
             hoodoo.write(creation_data(), path, operation="insert", options=options)
         return
+    if name in _KEPT:
+        wanted = wanted | {_KEPT[name]: options[_KEPT[name]]}
     hoodoo.write(creation_data(), path, operation="insert", options=options)
     assert persisted(path) == wanted
 
@@ -288,8 +376,38 @@ def test_later_writes(tmp_path: Path, name: str, version: int) -> None:
             answers[write] = "refused"
             continue
         answers[write] = changed(known, persisted(path))
-    wanted = recorded_later_writes()[f"{name}, version {version}"]
-    assert answers == {write: "refused" if isinstance(answer, str) else answer for write, answer in wanted.items()}
+    recorded_answers = recorded_later_writes()[f"{name}, version {version}"]
+    wanted = {write: "refused" if isinstance(answer, str) else answer for write, answer in recorded_answers.items()}
+    assert answers.keys() == wanted.keys()
+    for write, answer in answers.items():
+        if answer == wanted[write]:
+            continue
+        same = _says_what_the_table_says(name, write, version)
+        # What contradicts the table is refused, also where Hudi goes on without a word; what says the same is not.
+        assert (answer == "refused") != same, (write, answer, wanted[write])
+        assert answer in ("refused", {}), (write, answer, wanted[write])
+
+
+def _mode(name: str, version: int) -> str:
+    """The mode that a mode, strategy or payload class of `creation` stands for; itself where that is no mode."""
+    letter, _, value = name.partition("=")
+    by_payload = {"OWL": "COMMIT", "DHR": "EVENT", "ET": "EVENT"}
+    if version >= 9:
+        mapped = {"PartialUpdate": "EVENT", "OverwriteNonDefaults": "COMMIT", "AWSDms": "COMMIT"}
+        by_payload |= mapped | {"MySql": "EVENT", "Postgres": "EVENT"}
+    by_strategy = {"event": "EVENT", "commit": "COMMIT"}
+    return {"P": by_payload, "S": by_strategy, "M": {}}.get(letter, {}).get(value, value)
+
+
+def _says_what_the_table_says(table: str, write: str, version: int) -> bool:
+    if write.startswith(("ordering=", "precombine=")):
+        # A table of Debezium's is ordered by its own columns, whatever the job that made it said besides.
+        return False
+    of_table, of_write = (_mode(name.rsplit(" ", maxsplit=1)[-1], version) for name in (table, write))
+    custom = ("EVENT", "COMMIT")
+    if write == "M=CUSTOM":
+        return of_table not in custom
+    return of_write == of_table or (write == "S=zero" and table.startswith("P=") and of_table not in custom)
 
 
 def test_new_tables_of_version_6_are_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ fn mutate(random: &mut StdRng, content: &[u8]) -> Vec<u8> {
 }
 
 /// Runs a decoder on mutations of some contents, and names the input that it does not survive.
-fn feed(name: &str, contents: &[Vec<u8>], inputs: usize, seed: u64, decoder: impl Fn(&[u8])) {
+pub(crate) fn feed(name: &str, contents: &[Vec<u8>], inputs: usize, seed: u64, decoder: impl Fn(&[u8])) {
     let mut random = StdRng::seed_from_u64(seed);
     for number in 0..inputs {
         let content = &contents[random.random_range(0..contents.len())];

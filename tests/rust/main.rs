@@ -8,5 +8,6 @@ mod small_table;
 mod archiving;
 mod crash_at_every_call;
 mod fuzz;
+mod log_blocks;
 mod lost_lock;
 mod true_time;

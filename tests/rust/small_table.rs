@@ -90,12 +90,12 @@ pub fn write(table: &HudiTable, operation: Operation, rows: &[Row]) -> Result<Co
     let ts = Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.1)));
     let batch = RecordBatch::try_new(schema(), vec![text(|r| r.0), ts, text(|r| r.2), text(|r| r.3)]).unwrap();
     let data = Box::new(RecordBatchIterator::new([Ok(batch)], schema()));
-    client::write(table, WriteRequest { operation, data: Some(data), partitions: Vec::new() })
+    client::write(table, WriteRequest { operation, data: Some(data), partitions: Vec::new(), partial: false })
 }
 
 pub fn delete_partition(table: &HudiTable, partition: &str) -> Result<CommitOutcome> {
     let partitions = vec![partition.to_owned()];
-    client::write(table, WriteRequest { operation: Operation::DeletePartition, data: None, partitions })
+    client::write(table, WriteRequest { operation: Operation::DeletePartition, data: None, partitions, partial: false })
 }
 
 /// The keys and values that readers see, sorted.

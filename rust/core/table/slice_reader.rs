@@ -272,7 +272,7 @@ mod tests {
     use crate::storage::{FileMeta, StorageOptions};
     use crate::table::with_meta_columns;
     use crate::timeline::{TimeZone, TimelineConfig};
-    use arrow::array::{Array, AsArray, Int64Array, StringArray};
+    use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::datatypes::FieldRef;
 
     fn data() -> Schema {

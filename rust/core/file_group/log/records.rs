@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
-use crate::format::log::{self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches};
+use crate::format::log::{
+    self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches, hfile_batches, record_columns,
+};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
@@ -104,7 +106,7 @@ impl LogScan {
     /// The records of one block, in the given columns.
     ///
     /// # Errors
-    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported` for records in HFiles; `Storage`.
+    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`.
     pub fn read(&self, block: usize, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
         let Some((number, block)) = self.blocks.get(block) else { return Ok(Vec::new()) };
         let Some((path, file)) = self.files.get(*number) else { return Ok(Vec::new()) };
@@ -113,9 +115,8 @@ impl LogScan {
             match block.kind {
                 BlockKind::Delete => Ok(vec![LogBatch::Deletes(Deletes::read(&content)?)]),
                 BlockKind::AvroData => avro_records(&content, AvroRecords::schema(block)?, schema),
-                BlockKind::ParquetData => parquet_records(content, schema),
-                BlockKind::HfileData => Err(Error::unsupported("records of a log file in an HFile")
-                    .remedy("Compact the table with the Hudi that wrote it, then read it")),
+                BlockKind::ParquetData => parquet_records(content, AvroRecords::schema(block)?, schema),
+                BlockKind::HfileData => hfile_records(content, AvroRecords::schema(block)?, schema),
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(Vec::new()),
             }
         };
@@ -129,13 +130,28 @@ fn is_partial(block: &Block) -> bool {
 }
 
 fn avro_records(content: &[u8], writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-    let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    let batches = avro_batches(content, writer, &columns, BATCH_ROWS)?;
+    records(&avro_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
+}
+
+fn hfile_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+    records(&hfile_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
+}
+
+fn names(schema: &SchemaRef) -> Vec<&str> {
+    schema.fields().iter().map(|f| f.name().as_str()).collect()
+}
+
+fn records(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<LogBatch>> {
     batches.iter().map(|batch| Ok(LogBatch::Records(in_schema(batch, schema)?))).collect()
 }
 
-fn parquet_records(content: Bytes, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+fn parquet_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
     let reader = BaseFileReader::open(content)?;
+    // What the file lacks is null in all of its rows; what was written to it cannot be lacking.
+    let lacks = |name: &String| schema.column_with_name(name).is_some() && reader.schema().index_of(name).is_err();
+    if let Some(name) = record_columns(writer)?.into_iter().find(lacks) {
+        return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
+    }
     let options = ScanOptions::new(schema.clone()).with_batch_size(BATCH_ROWS);
     reader.scan(&options)?.map(|batch| Ok(LogBatch::Records(batch?))).collect()
 }

@@ -14,65 +14,167 @@ use std::sync::Arc;
 
 use super::AvroRecords;
 use crate::error::{Error, Result};
-use crate::format::avro::datum::write_long;
+use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 
 /// What stands between the blocks of a container file.
 const SYNC: [u8; 16] = *b"hoodoo log block";
+
+/// What the nulls of a block, and items that take no bytes, may take in columns: this, and so much for each of its bytes.
+const LEAST_BUDGET: u64 = 256 << 20;
+const BUDGET_PER_BYTE: u64 = 1000;
 
 /// Decodes the records of an Avro data block; only those of `columns` that the records have, in the order of the records.
 /// Times have the zone `UTC`, symbols of enumerations are texts.
 ///
 /// # Errors
-/// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content.
+/// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content and
+/// for records that contain themselves.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
-    let (schema, projection) = prepare(schema, columns)?;
+    let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
     let records = AvroRecords::new(content)?;
-    let count = records.records_left() as u64;
-    if count == 0 {
-        return Ok(Vec::new());
+    let count = records.records_left();
+    decoder.batches(records, count)
+}
+
+/// Decodes records of one schema.
+pub(super) struct RecordDecoder {
+    schema: DatumSchema,
+    json: String,
+    projection: Vec<usize>,
+    batch_rows: usize,
+}
+
+impl RecordDecoder {
+    /// A decoder of those of `columns` that the records have.
+    pub(super) fn new(schema: &str, columns: &[&str], batch_rows: usize) -> Result<Self> {
+        let (json, projection) = prepare(schema, columns)?;
+        Ok(Self { schema: DatumSchema::parse(&json)?, json, projection, batch_rows: batch_rows.max(1) })
     }
-    let file = container(&schema, records)?;
-    let failed =
-        |e: arrow::error::ArrowError| Error::corrupt("the records of a log block could not be decoded").caused_by(e);
-    let reader = ReaderBuilder::new()
-        .with_batch_size(batch_rows.max(1))
-        .with_projection(projection)
-        .with_tz(Tz::Utc)
-        .build(Cursor::new(file))
-        .map_err(failed)?;
-    let mut batches = Vec::new();
-    let mut rows = 0u64;
-    for batch in reader {
-        let batch = plain(&batch.map_err(failed)?)?;
-        rows += batch.num_rows() as u64;
-        batches.push(batch);
+
+    /// Decodes so many records, each of which is the bytes of one datum and nothing else.
+    pub(super) fn batches<'a>(
+        &self,
+        records: impl Iterator<Item = Result<&'a [u8]>> + Clone,
+        count: usize,
+    ) -> Result<Vec<RecordBatch>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let file = self.container(records, count)?;
+        let failed = |e: arrow::error::ArrowError| {
+            Error::corrupt("the records of a log block could not be decoded").caused_by(e)
+        };
+        let reader = ReaderBuilder::new()
+            .with_batch_size(self.batch_rows)
+            .with_projection(self.projection.clone())
+            .with_tz(Tz::Utc)
+            .build(Cursor::new(file))
+            .map_err(failed)?;
+        let mut batches = Vec::new();
+        let mut rows = 0;
+        for batch in reader {
+            let batch = plain(&batch.map_err(failed)?)?;
+            rows += batch.num_rows();
+            batches.push(batch);
+        }
+        if rows != count {
+            return Err(Error::corrupt("a log block has fewer records than it says")
+                .with("records", count)
+                .with("found", rows));
+        }
+        Ok(batches)
     }
-    if rows != count {
-        return Err(Error::corrupt("a log block has fewer records than it says")
-            .with("records", count)
-            .with("found", rows));
+
+    /// The records as a container file of one block. Each is measured: what the file's reader is given is of the schema,
+    /// and the bytes of one record are not taken for those of the next.
+    fn container<'a>(&self, records: impl Iterator<Item = Result<&'a [u8]>> + Clone, count: usize) -> Result<Vec<u8>> {
+        let length = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let bytes = records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()?;
+        let mut file = Vec::with_capacity(bytes + self.json.len() + 128);
+        file.extend_from_slice(b"Obj\x01");
+        write_long(1, &mut file);
+        for text in ["avro.schema", &self.json] {
+            write_long(length(text.len()), &mut file);
+            file.extend_from_slice(text.as_bytes());
+        }
+        write_long(0, &mut file);
+        file.extend_from_slice(&SYNC);
+        write_long(length(count), &mut file);
+        write_long(length(bytes), &mut file);
+        let mut measure = Measure::new(&self.schema, LEAST_BUDGET + BUDGET_PER_BYTE * bytes as u64)?;
+        for (number, record) in records.enumerate() {
+            let record = record?;
+            if measure.length(record) != Some(record.len()) {
+                return Err(
+                    Error::corrupt("a record of a log block is not of the block's schema").with("record", number)
+                );
+            }
+            file.extend_from_slice(record);
+        }
+        file.extend_from_slice(&SYNC);
+        Ok(file)
     }
-    Ok(batches)
+}
+
+/// The names of the columns that records of a schema have.
+///
+/// # Errors
+/// `Corrupt` for what is no schema of records.
+pub fn record_columns(schema: &str) -> Result<Vec<String>> {
+    field_names(&parse(schema)?)
+}
+
+fn parse(schema: &str) -> Result<Value> {
+    serde_json::from_str(schema).map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))
+}
+
+fn field_names(schema: &Value) -> Result<Vec<String>> {
+    let fields = schema.get("fields").and_then(Value::as_array);
+    let fields = fields.ok_or_else(|| Error::corrupt("the schema of a log block is not that of a record"))?;
+    let name = |field: &Value| field.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(fields.iter().map(name).collect())
 }
 
 /// The schema without what the reader takes differently, and the places of the wanted columns.
 fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
-    let mut json: Value = serde_json::from_str(schema)
-        .map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))?;
-    let fields = json.get("fields").and_then(Value::as_array);
-    let fields = fields.ok_or_else(|| Error::corrupt("the schema of a log block is not that of a record"))?;
-    let name = |field: &Value| field.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let names: Vec<String> = fields.iter().map(name).collect();
+    let mut json = parse(schema)?;
+    let names = field_names(&json)?;
     let wanted = |(place, name): (usize, &String)| columns.contains(&name.as_str()).then_some(place);
     let projection = names.iter().enumerate().filter_map(wanted).collect();
+    if let Some(name) = misnamed(&json, 0) {
+        return Err(
+            Error::corrupt("the schema of a log block has a field with a name that none can have").with("field", name)
+        );
+    }
     without_uuids(&mut json, 0);
     Ok((json.to_string(), projection))
+}
+
+/// A field whose name is not one in Avro. A reader that took it would miss the column that was meant.
+fn misnamed(json: &Value, depth: usize) -> Option<&str> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+            && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+    };
+    match json {
+        Value::Object(object) => {
+            let fields = object.get("fields").and_then(Value::as_array).into_iter().flatten();
+            let mut names = fields.filter_map(|field| field.get("name").and_then(Value::as_str));
+            names.find(|name| !is_name(name)).or_else(|| object.values().find_map(|value| misnamed(value, depth + 1)))
+        }
+        Value::Array(values) => values.iter().find_map(|value| misnamed(value, depth + 1)),
+        _ => None,
+    }
 }
 
 /// A table holds these as texts.
 fn without_uuids(json: &mut Value, depth: usize) {
     // Deeper ones are refused when the schema is read.
-    if depth > crate::format::avro::datum::MAX_DEPTH {
+    if depth > MAX_DEPTH {
         return;
     }
     match json {
@@ -85,34 +187,6 @@ fn without_uuids(json: &mut Value, depth: usize) {
         Value::Array(values) => values.iter_mut().for_each(|value| without_uuids(value, depth + 1)),
         _ => {}
     }
-}
-
-/// The records as a container file of one block.
-fn container(schema: &str, records: AvroRecords<'_>) -> Result<Vec<u8>> {
-    let length = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let count = records.records_left();
-    // All that is left but a length for each record. Hudi does not look at what may stand behind them.
-    let all = records.bytes_left().saturating_sub(4 * count);
-    let bytes = match records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()? {
-        used if used <= all => used,
-        _ => return Err(Error::corrupt("the records of a log block are larger than the block")),
-    };
-    let mut file = Vec::with_capacity(bytes + schema.len() + 128);
-    file.extend_from_slice(b"Obj\x01");
-    write_long(1, &mut file);
-    for text in ["avro.schema", schema] {
-        write_long(length(text.len()), &mut file);
-        file.extend_from_slice(text.as_bytes());
-    }
-    write_long(0, &mut file);
-    file.extend_from_slice(&SYNC);
-    write_long(length(count), &mut file);
-    write_long(length(bytes), &mut file);
-    for record in records {
-        file.extend_from_slice(record?);
-    }
-    file.extend_from_slice(&SYNC);
-    Ok(file)
 }
 
 /// Dictionaries of the top level as their values.

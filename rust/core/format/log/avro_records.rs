@@ -42,11 +42,6 @@ impl<'a> AvroRecords<'a> {
         self.left
     }
 
-    /// How many bytes are left, the lengths of the records among them.
-    pub(super) fn bytes_left(&self) -> usize {
-        self.rest.len()
-    }
-
     /// The schema that the records of a block were written with.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 4 | version of the content, 3 (1 and 2 hold Java objects) |
+//! | 4 | version of the content: 3; 1 and 2 hold Java objects |
 //! | 4 | length |
-//! | … | Avro: `HoodieDeleteRecordList` |
+//! | … | 3: Avro, `HoodieDeleteRecordList`; 1 and 2: as `kryo.rs` has it |
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, TimeUnit};
 
+use super::kryo;
 use crate::error::{Error, Result};
 use crate::format::avro::datum::{Cursor, DatumError, write_long};
 
 /// The version that is written.
 const VERSION: i32 = 3;
 /// Digits behind the point of every decimal in a delete block.
-const DECIMAL_SCALE: i8 = 15;
+pub(super) const DECIMAL_SCALE: i8 = 15;
 
 /// An ordering value as a delete block has it, in Hudi's classes.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,20 +64,21 @@ impl Deletes {
     /// Reads the content of a delete block.
     ///
     /// # Errors
-    /// `Corrupt`; `Unsupported` for the versions that hold Java objects, and for later ones.
+    /// `Corrupt`; `Unsupported` for later versions, and for Java objects of other classes than Hudi's.
     pub fn read(content: &[u8]) -> Result<Self> {
         let number = |at: usize| -> Option<i32> {
             Some(i32::from_be_bytes(content.get(at..at.checked_add(4)?)?.try_into().ok()?))
         };
         let cut_off = || Error::corrupt("a delete block is cut off");
         let (version, length) = (number(0).ok_or_else(cut_off)?, number(4).ok_or_else(cut_off)?);
-        if version != VERSION {
-            return Err(Error::unsupported(format!("version {version} of the content of a delete block"))
-                .remedy("Compact the table with the Hudi that wrote it, then read it"));
-        }
         let end = usize::try_from(length).ok().and_then(|n| n.checked_add(8)).ok_or_else(cut_off)?;
         let list = content.get(8..end).ok_or_else(cut_off)?;
-        read_list(list).map_err(|e| Error::corrupt("a delete block cannot be read").caused_by(e))
+        match version {
+            1 => kryo::read_keys(list),
+            2 => kryo::read_records(list),
+            VERSION => read_list(list).map_err(|e| Error::corrupt("a delete block cannot be read").caused_by(e)),
+            other => Err(Error::unsupported("the version of a delete block's content").with("version", other)),
+        }
     }
 
     /// The content of a delete block.

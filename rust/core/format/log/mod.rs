@@ -26,17 +26,20 @@ mod block;
 mod blocks;
 mod deletes;
 mod file;
+mod hfile_batches;
+mod kryo;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::avro_batches;
+pub use avro_batches::{avro_batches, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use deletes::{Deletes, OrderingValue};
 pub use file::LogFile;
+pub use hfile_batches::hfile_batches;
 pub use write::{AvroContent, write_block};
 
 /// What every block begins with.

@@ -3,8 +3,10 @@
 //! * `parse.rs`: schema JSON into [`DatumSchema`], a flat list of nodes (named references become plain indices).
 //! * `read.rs`: bytes into any serde type. Fields are matched by name: those that the type does not know are skipped,
 //!   those that the bytes do not have take the type's serde default.
+//! * `measure.rs`: how many bytes a value takes.
 //! * `write.rs`: a serde type into bytes; its fields have to come in the order of the schema.
 
+mod measure;
 mod parse;
 mod read;
 mod write;
@@ -12,6 +14,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use measure::Measure;
 pub use parse::DatumSchema;
 pub(crate) use parse::full_name;
 pub use read::{Cursor, read_datum};

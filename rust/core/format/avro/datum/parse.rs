@@ -59,6 +59,11 @@ impl DatumSchema {
         self.root
     }
 
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(crate) fn node(&self, id: usize) -> &Node {
         self.nodes.get(id).unwrap_or(&Node::Null)
     }

@@ -1,0 +1,80 @@
+//! The records of an HFile data block as Arrow batches.
+//!
+//! The content is an HFile as it is. Keys are record keys; values are Avro data of the schema in the block's header, all of
+//! them in the order of their keys. A column by the name of `key` is left empty when it is written, whatever it held, and
+//! gets the record key when it is read.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+
+use super::avro_batches::RecordDecoder;
+use crate::error::{Error, Result};
+use crate::format::hfile::{DataBlock, HFile};
+
+/// The column that the keys of the file stand in for.
+const KEY_COLUMN: &str = "key";
+/// So many bytes of data blocks are decoded at a time.
+const GROUP: usize = 8 << 20;
+
+/// Decodes the records of an HFile data block; only those of `columns` that the records have, in the order of the records,
+/// as [`avro_batches`](super::avro_batches) does it.
+///
+/// # Errors
+/// `Corrupt` for an HFile that is damaged, or records that are not of the schema; `Unsupported` for HFiles that Hudi does
+/// not write.
+pub fn hfile_batches(content: Bytes, schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
+    let file = HFile::open(content)?;
+    let mut batches = Vec::new();
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    for block in file.data_blocks() {
+        let block = block?;
+        bytes += block.size();
+        group.push(block);
+        if bytes >= GROUP {
+            decode(&decoder, &std::mem::take(&mut group), &mut batches)?;
+            bytes = 0;
+        }
+    }
+    decode(&decoder, &group, &mut batches)?;
+    Ok(batches)
+}
+
+fn decode(decoder: &RecordDecoder, group: &[DataBlock], batches: &mut Vec<RecordBatch>) -> Result<()> {
+    let values = group.iter().flat_map(|block| block.entries().map(|entry| Ok(entry.value)));
+    let count = group.iter().map(DataBlock::count).sum::<u64>();
+    let count = usize::try_from(count).map_err(|_| Error::corrupt("an HFile has more entries than bytes"))?;
+    let mut keys = group.iter().flat_map(|block| block.entries().map(|entry| entry.key));
+    for batch in decoder.batches(values, count)? {
+        let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
+        batches.push(with_keys(batch, &keys)?);
+    }
+    Ok(())
+}
+
+/// Puts the keys where the column for them is empty.
+fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let Some((place, _)) = schema.column_with_name(KEY_COLUMN).filter(|(_, f)| *f.data_type() == DataType::Utf8) else {
+        return Ok(batch);
+    };
+    let written = batch.column(place).as_string::<i32>();
+    if !written.iter().any(|value| value == Some("")) {
+        return Ok(batch);
+    }
+    let filled = written.iter().zip(keys).map(|(value, key)| match value {
+        Some("") => std::str::from_utf8(key)
+            .map(Some)
+            .map_err(|e| Error::corrupt("a key of an HFile is not UTF-8").caused_by(e)),
+        value => Ok(value),
+    });
+    let filled: StringArray = filled.collect::<Result<_>>()?;
+    let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+    if let Some(column) = columns.get_mut(place) {
+        *column = Arc::new(filled);
+    }
+    Ok(RecordBatch::try_new(schema, columns)?)
+}
