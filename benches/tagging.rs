@@ -26,7 +26,8 @@ fn bench(c: &mut Criterion) {
     let table = client::create_table("memory://bench-tagging/t", &stored.schema(), options, &BTreeMap::new()).unwrap();
     let data: Box<dyn RecordBatchReader + Send> =
         Box::new(RecordBatchIterator::new([Ok(stored.clone())], stored.schema()));
-    let request = WriteRequest { operation: Operation::BulkInsert, data: Some(data), partitions: Vec::new(), partial: false };
+    let request =
+        WriteRequest { operation: Operation::BulkInsert, data: Some(data), partitions: Vec::new(), partial: false };
     client::write(&table, request).unwrap();
     let file = table.file_slices(Some("p0")).unwrap().remove(0).base.unwrap();
 

@@ -207,6 +207,13 @@ def _as_cow(group: str, case: str, _: str) -> Rows | None:
     return None if isinstance(rows, str) else rows
 
 
+_COPIES: dict[str, Rows] = {
+    "newer": [[11, "c", None, 2], [9, "b", None, 1]],
+    "between": [[10, "a", None, 1], [9, "b", None, 1]],
+    "delete": [[9, "b", None, 1]],
+    "del newer": [[9, "b", None, 1]],
+}
+
 OTHERWISE = (
     Otherwise(
         "HoodieAvroPayload",
@@ -216,11 +223,18 @@ OTHERWISE = (
         "rows that _hoodie_is_deleted marks are deletes, as they are for Hudi in MERGE_ON_READ tables",
     ),
     Otherwise(
-        ".*Debezium.*",
-        "new change 'D'",
+        ".*Debezium.*|AWSDmsAvroPayload",
+        "new (change 'D'|Op 'd')",
         8,
         _without([], "cow mor compacted"),
         "a marker of any case deletes, as it does for Hudi where the key is stored",
+    ),
+    Otherwise(
+        "PostgresDebeziumAvroPayload",
+        "bytes unavailable",
+        8,
+        lambda group, case, _: _rows_of(group, case, "cow9"),
+        "the same in version 8",
     ),
     Otherwise(
         "PostgresDebeziumAvroPayload",
@@ -228,6 +242,28 @@ OTHERWISE = (
         8,
         _as_cow,
         "values that are not available are taken from the stored row, in logs as in COPY_ON_WRITE tables",
+    ),
+    Otherwise(
+        ".* FILL_UNAVAILABLE|PostgresDebeziumAvroPayload",
+        "bytes unavailable",
+        9,
+        lambda group, case, _: _rows_of(group, case, "cow9"),
+        "bytes that are not available are taken from the stored row, in logs as in COPY_ON_WRITE tables",
+    ),
+    Otherwise(
+        "upserts not combined",
+        "batch del high, high$",
+        None,
+        lambda group, case, _: _rows_of(group, case, "cow9"),
+        "of equal ordering values the later row wins, in logs as in COPY_ON_WRITE tables",
+    ),
+    Otherwise(
+        "copies",
+        "^(newer|between|delete|del newer)$",
+        None,
+        lambda _, case, kind: None if kind == "cow" else _COPIES[case],
+        "log records are merged by key, and the first copy of a key in a base file is merged; Hudi names each copy by "
+        "its position",
     ),
     Otherwise(
         "columns event",

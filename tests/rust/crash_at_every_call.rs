@@ -12,7 +12,7 @@ use hoodoo::{ErrorKind, Result};
 use object_store::memory::InMemory;
 
 use crate::failing_store::{FAILURES, FailingStore, Failure};
-use crate::small_table::{Row, Ticking, create, create_with, delete_partition, open, read, storage, write};
+use crate::small_table::{Row, Ticking, create, create_with, delete_partition, open, open_with, read, storage, write};
 
 const FIRST: [Row; 4] = [("a", 1, "p0", "1"), ("b", 1, "p0", "1"), ("c", 1, "p1", "1"), ("d", 1, "p1", "1")];
 const MORE: [Row; 2] = [("a", 2, "p0", "2"), ("c", 2, "p1", "2")];
@@ -197,17 +197,43 @@ fn compaction() {
     let clock = Ticking::shared();
     let base = table_of_three_commits(&clock, MERGE_ON_READ);
     let compact = |storage: Storage| hoodoo::client::compact(&open(storage, clock.clone())?, None);
+    compaction_of(&clock, &base, "compaction", 2, &compact);
+}
+
+/// The same of log files with each other, deletes among their records.
+#[test]
+fn log_compaction() {
+    let clock = Ticking::shared();
+    let shared = Arc::new(table_of_three_commits(&clock, MERGE_ON_READ));
+    let table = open(storage(shared.clone(), "logs"), clock.clone()).unwrap();
+    for ts in [20, 21] {
+        write(&table, Operation::Upsert, &[("a", ts, "p0", "again"), ("c", ts, "p1", "again")]).unwrap();
+    }
+    write(&table, Operation::Delete, &[("c", 0, "p1", "")]).unwrap();
+    let base = shared.fork();
+    let more = [("hoodie.log.compaction.blocks.threshold".to_owned(), "2".to_owned())];
+    let compact = |storage: Storage| hoodoo::client::log_compact(&open_with(storage, clock.clone(), &more)?);
+    compaction_of(&clock, &base, "log compaction", 1, &compact);
+}
+
+fn compaction_of(
+    clock: &Arc<Ticking>,
+    base: &InMemory,
+    name: &str,
+    files: usize,
+    compact: &dyn Fn(Storage) -> Result<Option<hoodoo::write::CommitOutcome>>,
+) {
     let rows = read(&open(storage(Arc::new(base.fork()), "before"), clock.clone()).unwrap());
     let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
     let done = compact(storage(Arc::new(counting.clone()), "whole")).unwrap().unwrap();
-    assert_eq!(done.stats.len(), 2);
+    assert!(done.stats.len() >= files, "{name}: {:?}", done.stats);
     let (calls, mut left_behind) = (counting.calls(), 0);
     for failure in FAILURES {
         for call in 0..calls {
-            let context = format!("compaction, {failure:?} at call {call} of {calls}");
+            let context = format!("{name}, {failure:?} at call {call} of {calls}");
             let store = Arc::new(base.fork());
             let failing = FailingStore::new(store.clone(), call, failure);
-            let uri = format!("compaction-{failure:?}-{call}");
+            let uri = format!("{}-{failure:?}-{call}", name.replace(' ', "-"));
             let outcome = compact(storage(Arc::new(failing), &uri));
             let table = open(storage(store.clone(), &uri), clock.clone()).unwrap();
             assert_eq!(read(&table), rows, "{context}");

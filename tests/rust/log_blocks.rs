@@ -83,12 +83,13 @@ impl Table {
         let scan = LogScan::open(&self.storage, &[log], |_| true)?;
         let mut rows = Vec::new();
         for block in 0..scan.blocks() {
-            for batch in scan.read(block, &self.schema)? {
+            scan.read(block, &self.schema, &mut |batch| {
                 match batch {
                     LogBatch::Records(batch) => rows.extend(records(&batch)),
                     LogBatch::Deletes(deletes) => rows.extend(keys(&deletes)),
                 }
-            }
+                Ok(())
+            })?;
         }
         Ok(rows)
     }

@@ -45,13 +45,13 @@ def test_writes_append(layout: Layout, block_format: str, frame: Frame, tmp_path
     same.write("upsert", _rows(range(0, 30, 2), 13, "third"))
     before = arrow_rows(hoodoo.Table(same.spark).to_arrow())
     assert spark_rows(hoodoo.spark.read(spark, str(same.spark))) == before
-    done = hoodoo.spark.compact(spark, str(same.spark))
+    done = hoodoo.spark.compact(spark, str(same.spark), options=same.options)
     assert done is not None
     assert done.operation == "COMPACT"
     assert _logs(same.spark) == 0
     assert arrow_rows(hoodoo.Table(same.spark).to_arrow()) == before
     assert hoodoo.Table(same.spark).verify().ok
-    assert hoodoo.spark.compact(spark, str(same.spark)) is None
+    assert hoodoo.spark.compact(spark, str(same.spark), options=same.options) is None
 
 
 def test_a_plan_is_carried_out(frame: Frame, tmp_path: Path, spark: Any) -> None:

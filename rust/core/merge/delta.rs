@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 
 /// Records that are put side by side at a time.
 const PART_ROWS: usize = 65_536;
+/// The fewest of them.
+const LEAST_PART_ROWS: usize = 1024;
 
 /// Newer records, one for each key.
 pub struct Delta {
@@ -42,7 +44,7 @@ impl Delta {
             let order = order.map(|(batch, row)| RowRef { batch: batch as u32, row: row as u32 });
             let rows = precombine_in_order(&keyed, order, mode, true)?.rows;
             let all: Vec<&Records> = batches.iter().collect();
-            for chunk in rows.chunks(PART_ROWS) {
+            for chunk in rows.chunks(part_rows(batches, budget)?) {
                 let places: Vec<Place> = chunk.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
                 kept.push(gather_used(schema, &all, places)?)?;
             }
@@ -90,6 +92,20 @@ impl Delta {
     fn is_deleted(&self, (part, row): Place) -> bool {
         self.parts.get(part).is_some_and(|p| p.deleted.value(row))
     }
+}
+
+/// Rows of a part: fewer where they are so large that a part would take much of the budget.
+fn part_rows(batches: &[Records], budget: Option<Budget<'_>>) -> Result<usize> {
+    let Some(budget) = budget else { return Ok(PART_ROWS) };
+    let (mut rows, mut bytes) = (0, 0);
+    for batch in batches {
+        rows += batch.len();
+        for column in batch.data.columns() {
+            bytes += column.to_data().get_slice_memory_size()?;
+        }
+    }
+    let each = bytes / rows.max(1);
+    Ok((budget.bytes / 4 / each.max(1)).clamp(LEAST_PART_ROWS, PART_ROWS))
 }
 
 /// [`Records::gather`], looking only at the parts that are used.

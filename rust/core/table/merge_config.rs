@@ -129,7 +129,9 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         (None, None) => given.unwrap_or(if request.has_ordering { Mode::Event } else { Mode::Commit }),
         (Some(s), Some(p)) if s != Mode::Custom && s != p => {
             return Err(Error::invalid_option("the merge strategy id and the payload class conflict with each other")
-                .remedy("Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class"));
+                .remedy(
+                    "Give one of hoodie.write.record.merge.strategy.id and hoodie.datasource.write.payload.class",
+                ));
         }
         (Some(s), _) => s,
         (None, Some(p)) => p,
@@ -138,7 +140,8 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
     // that is a merger of somebody's own.
     let own_merger = request.strategy.is_some_and(is_own_merger);
     let stands_for = request.payload.and_then(mapped).filter(|_| version >= 9 && !own_merger);
-    if given.is_some_and(|g| g != inferred) && stands_for.is_none() {
+    let unchecked = version >= 9 && request.payload.and_then(mapped).is_some();
+    if given.is_some_and(|g| g != inferred) && !unchecked {
         return Err(Error::invalid_option(format!(
             "merge mode {} is inconsistent with the payload class or strategy, which stand for {}",
             request.mode.unwrap_or_default(),
@@ -146,7 +149,8 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         ))
         .remedy("Give hoodie.write.record.merge.mode alone"));
     }
-    let set = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let set =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
     if let (Some((mode, properties)), Some(payload)) = (stands_for, request.payload) {
         return Ok([set(&[(MODE, mode.name()), (LEGACY_PAYLOAD, payload)]), set(&properties)].concat());
     }
@@ -275,6 +279,16 @@ fn fill(properties: &Properties, version: u32) -> Result<Fill> {
 /// # Errors
 /// `InvalidOption` for a mode that is none.
 pub fn contradiction(properties: &Properties, version: u32, request: MergeRequest<'_>) -> Result<Option<String>> {
+    // A job says again what it said when it made the table, whatever came of it then.
+    if infer(request, version).is_ok_and(|set| {
+        let merging = [MODE, STRATEGY, PAYLOAD, LEGACY_PAYLOAD];
+        merging.iter().all(|key| {
+            let inferred = set.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+            inferred == properties.get_non_empty(key)
+        })
+    }) {
+        return Ok(None);
+    }
     let stored = match PersistedMerge::read(properties, version)?.rule {
         PersistedRule::Mode(MergeMode::CommitTime, _) => Mode::Commit,
         PersistedRule::Mode(MergeMode::EventTime, _) => Mode::Event,

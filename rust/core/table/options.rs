@@ -330,7 +330,6 @@ mod tests {
         let e = options(&[("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL")]).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
         assert!(options(&[("hoodie.write.concurrency.mode", "single_writer")]).is_ok());
-        assert!(options(&[("hoodie.payload.delete.field", "op")]).is_err());
     }
 
     #[test]

@@ -106,15 +106,15 @@ impl SliceReader {
         let mut counts = LogCounts { blocks: scan.blocks() as u64, records: 0 };
         for block in 0..scan.blocks() {
             let present = if partial { scan.columns_of(block)? } else { None };
-            for batch in scan.read(block, &schema)? {
+            scan.read(block, &schema, &mut |batch| {
                 kept.push(match batch {
                     LogBatch::Records(batch) => {
                         counts.records += batch.num_rows() as u64;
                         self.records(batch, present.as_deref())?
                     }
                     LogBatch::Deletes(deletes) => self.deletes(&schema, &deletes)?,
-                })?;
-            }
+                })
+            })?;
         }
         let batches = kept.into_list();
         let delta = Delta::new(&schema, &batches, in_order(&batches), &rule, Step::Delta, budget).map_err(named)?;

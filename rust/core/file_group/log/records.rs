@@ -10,7 +10,7 @@ use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, avro_batches, hfile_batches, record_columns,
+    self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, each_avro_batch, each_hfile_batch, record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
@@ -103,21 +103,27 @@ impl LogScan {
         Ok(Some(schema.fields().iter().map(|f| f.name().clone()).collect()))
     }
 
-    /// The records of one block, in the given columns.
+    /// Gives the records of one block to `each`, in the given columns, some at a time.
     ///
     /// # Errors
-    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`.
-    pub fn read(&self, block: usize, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-        let Some((number, block)) = self.blocks.get(block) else { return Ok(Vec::new()) };
-        let Some((path, file)) = self.files.get(*number) else { return Ok(Vec::new()) };
+    /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`; and those of `each`.
+    pub fn read(&self, block: usize, schema: &SchemaRef, each: &mut dyn FnMut(LogBatch) -> Result<()>) -> Result<()> {
+        let Some((number, block)) = self.blocks.get(block) else { return Ok(()) };
+        let Some((path, file)) = self.files.get(*number) else { return Ok(()) };
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let read = || {
             let content = file.content(block)?;
+            let mut records = |batch: RecordBatch| each(LogBatch::Records(in_schema(&batch, schema)?));
             match block.kind {
-                BlockKind::Delete => Ok(vec![LogBatch::Deletes(Deletes::read(&content)?)]),
-                BlockKind::AvroData => avro_records(&content, AvroRecords::schema(block)?, schema),
-                BlockKind::ParquetData => parquet_records(content, AvroRecords::schema(block)?, schema),
-                BlockKind::HfileData => hfile_records(content, AvroRecords::schema(block)?, schema),
-                BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(Vec::new()),
+                BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&content)?)),
+                BlockKind::AvroData => {
+                    each_avro_batch(&content, AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
+                }
+                BlockKind::HfileData => {
+                    each_hfile_batch(content, AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
+                }
+                BlockKind::ParquetData => parquet_records(content, AvroRecords::schema(block)?, schema, each),
+                BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }
         };
         decode("a log block", read)
@@ -129,23 +135,12 @@ fn is_partial(block: &Block) -> bool {
     block.header(HeaderKey::IsPartial).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-fn avro_records(content: &[u8], writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-    records(&avro_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
-}
-
-fn hfile_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-    records(&hfile_batches(content, writer, &names(schema), BATCH_ROWS)?, schema)
-}
-
-fn names(schema: &SchemaRef) -> Vec<&str> {
-    schema.fields().iter().map(|f| f.name().as_str()).collect()
-}
-
-fn records(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Vec<LogBatch>> {
-    batches.iter().map(|batch| Ok(LogBatch::Records(in_schema(batch, schema)?))).collect()
-}
-
-fn parquet_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<Vec<LogBatch>> {
+fn parquet_records(
+    content: Bytes,
+    writer: &str,
+    schema: &SchemaRef,
+    each: &mut dyn FnMut(LogBatch) -> Result<()>,
+) -> Result<()> {
     let reader = BaseFileReader::open(content)?;
     // What the file lacks is null in all of its rows; what was written to it cannot be lacking.
     let lacks = |name: &String| schema.column_with_name(name).is_some() && reader.schema().index_of(name).is_err();
@@ -153,7 +148,10 @@ fn parquet_records(content: Bytes, writer: &str, schema: &SchemaRef) -> Result<V
         return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
     }
     let options = ScanOptions::new(schema.clone()).with_batch_size(BATCH_ROWS);
-    reader.scan(&options)?.map(|batch| Ok(LogBatch::Records(batch?))).collect()
+    for batch in reader.scan(&options)? {
+        each(LogBatch::Records(batch?))?;
+    }
+    Ok(())
 }
 
 /// Columns as the table has them now; one that the records did not have yet is null.

@@ -19,6 +19,11 @@ use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 /// What stands between the blocks of a container file.
 const SYNC: [u8; 16] = *b"hoodoo log block";
 
+/// Batches of a block that are decoded at once, or so many bytes of large records, but some records in any case.
+const BATCHES_AT_ONCE: usize = 4;
+const BYTES_AT_ONCE: usize = 8 << 20;
+const LEAST_AT_ONCE: usize = 256;
+
 /// What the nulls of a block, and items that take no bytes, may take in columns: this, and so much for each of its bytes.
 const LEAST_BUDGET: u64 = 256 << 20;
 const BUDGET_PER_BYTE: u64 = 1000;
@@ -30,10 +35,39 @@ const BUDGET_PER_BYTE: u64 = 1000;
 /// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content and
 /// for records that contain themselves.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    each_avro_batch(content, schema, columns, batch_rows, &mut |batch| {
+        batches.push(batch);
+        Ok(())
+    })?;
+    Ok(batches)
+}
+
+/// The same, batch after batch: no more than some of them are in memory.
+///
+/// # Errors
+/// Those of [`avro_batches`], and of `each`.
+pub fn each_avro_batch(
+    content: &[u8],
+    schema: &str,
+    columns: &[&str],
+    batch_rows: usize,
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let records = AvroRecords::new(content)?;
-    let count = records.records_left();
-    decoder.batches(records, count)
+    let mut records = AvroRecords::new(content)?;
+    let all = records.records_left();
+    let bytes_each = content.len() / all.max(1);
+    let at_once = (BYTES_AT_ONCE / bytes_each.max(1)).clamp(LEAST_AT_ONCE, BATCHES_AT_ONCE * batch_rows.max(1));
+    while records.records_left() > 0 {
+        let count = records.records_left().min(at_once);
+        for batch in decoder.batches(records.clone().take(count), count)? {
+            each(batch)?;
+        }
+        // They were read without error.
+        records.nth(count - 1);
+    }
+    Ok(())
 }
 
 /// Decodes records of one schema.

@@ -26,31 +26,48 @@ const GROUP: usize = 8 << 20;
 /// `Corrupt` for an HFile that is damaged, or records that are not of the schema; `Unsupported` for HFiles that Hudi does
 /// not write.
 pub fn hfile_batches(content: Bytes, schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    each_hfile_batch(content, schema, columns, batch_rows, &mut |batch| {
+        batches.push(batch);
+        Ok(())
+    })?;
+    Ok(batches)
+}
+
+/// The same, batch after batch: no more than some of them are in memory.
+///
+/// # Errors
+/// Those of [`hfile_batches`], and of `each`.
+pub fn each_hfile_batch(
+    content: Bytes,
+    schema: &str,
+    columns: &[&str],
+    batch_rows: usize,
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
     let file = HFile::open(content)?;
-    let mut batches = Vec::new();
     let (mut group, mut bytes) = (Vec::new(), 0);
     for block in file.data_blocks() {
         let block = block?;
         bytes += block.size();
         group.push(block);
         if bytes >= GROUP {
-            decode(&decoder, &std::mem::take(&mut group), &mut batches)?;
+            decode(&decoder, &std::mem::take(&mut group), each)?;
             bytes = 0;
         }
     }
-    decode(&decoder, &group, &mut batches)?;
-    Ok(batches)
+    decode(&decoder, &group, each)
 }
 
-fn decode(decoder: &RecordDecoder, group: &[DataBlock], batches: &mut Vec<RecordBatch>) -> Result<()> {
+fn decode(decoder: &RecordDecoder, group: &[DataBlock], each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
     let values = group.iter().flat_map(|block| block.entries().map(|entry| Ok(entry.value)));
     let count = group.iter().map(DataBlock::count).sum::<u64>();
     let count = usize::try_from(count).map_err(|_| Error::corrupt("an HFile has more entries than bytes"))?;
     let mut keys = group.iter().flat_map(|block| block.entries().map(|entry| entry.key));
     for batch in decoder.batches(values, count)? {
         let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
-        batches.push(with_keys(batch, &keys)?);
+        each(with_keys(batch, &keys)?)?;
     }
     Ok(())
 }

@@ -33,13 +33,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::{avro_batches, record_columns};
+pub use avro_batches::{avro_batches, each_avro_batch, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use deletes::{Deletes, OrderingValue};
 pub use file::LogFile;
-pub use hfile_batches::hfile_batches;
+pub use hfile_batches::{each_hfile_batch, hfile_batches};
 pub use write::{AvroContent, write_block};
 
 /// What every block begins with.
