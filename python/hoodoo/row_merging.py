@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hoodoo.record_merger import RecordMerger
 
-__all__ = ["merge", "merge_options"]
+__all__ = ["merge", "merge_options", "merge_readers"]
 
 
 def merge(
@@ -75,7 +75,23 @@ def merge(
     given = merge_options(mode, payload_class, partial_update_mode, delete_marker, options)
     before = record_batch_reader(older)
     after = record_batch_reader(newer, before.schema)
-    return _native.merge_rows(before, after, _names(key), _names(ordering), given, merger, partial, sorted)
+    names = _names(key), _names(ordering)
+    return merge_readers(before, after, *names, given, merger=merger, partial=partial, in_order=sorted)
+
+
+def merge_readers(
+    older: pa.RecordBatchReader,
+    newer: pa.RecordBatchReader,
+    key: Sequence[str],
+    ordering: Sequence[str],
+    options: dict[str, str],
+    *,
+    merger: RecordMerger | None = None,
+    partial: bool = False,
+    in_order: bool = False,
+) -> pa.RecordBatchReader:
+    """Does what `merge` does with its arguments settled; `newer` is read first, when the first result is asked for."""
+    return _native.merge_rows(older, newer, key, ordering, options, merger, partial, in_order)
 
 
 def merge_options(

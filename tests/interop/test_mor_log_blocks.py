@@ -65,15 +65,15 @@ def test_rows_of_some_columns_by_merge_into(hudi: Hudi, tmp_path: Path, mode: st
     """Hudi's MERGE INTO writes them; they are read, compacted, and mixed with ours."""
     uri = str(tmp_path / "table")
     name = f"merged_{mode.lower()}"
+    # Hudi cannot read such tables of commit time that have an ordering column.
+    ordering = "'hoodie.table.ordering.fields'='ts', " if mode == "EVENT_TIME_ORDERING" else ""
     hudi.spark.sql(
         f"create table {name} (id string, ts bigint, val string, amount double) using hudi "
-        f"tblproperties (type='mor', primaryKey='id', 'hoodie.table.ordering.fields'='ts', "
+        f"tblproperties (type='mor', primaryKey='id', {ordering}"
         f"'hoodie.record.merge.mode'='{mode}', 'hoodie.metadata.enable'='false', 'hoodie.compact.inline'='false') "
         f"location '{uri}'"
     )
-    hudi.spark.sql(
-        f"insert into {name} (id, ts, val, amount, part) select concat('k', id), 5, 'first', 1.0, 'p' from range(6)"
-    )
+    hudi.spark.sql(f"insert into {name} (id, ts, val, amount) select concat('k', id), 5, 'first', 1.0 from range(6)")
     options = {"hoodie.metadata.enable": "false", "hoodie.compact.inline": "false"}
     table = hoodoo.Table(uri, options=options)
     for turn, (low, high, column, value) in enumerate(

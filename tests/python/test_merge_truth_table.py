@@ -284,9 +284,9 @@ _REFUSED = {
 def _expected(group: str, case: str, kind: str, version: int) -> Rows:
     for other in OTHERWISE:
         if re.fullmatch(other.group, group) and re.search(other.case, case) and other.version in (None, version):
-            rows = other.rows(group, case, kind)
-            if rows is not None:
-                return rows
+            ours = other.rows(group, case, kind)
+            if ours is not None:
+                return ours
     rows = outcome(group, case, f"{kind}{version}")
     if not isinstance(rows, str):
         return rows

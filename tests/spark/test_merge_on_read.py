@@ -21,9 +21,9 @@ _LAYOUTS = {layout.name: layout for layout in LAYOUTS}
 _CHOSEN = [SIMPLE, *list(_LAYOUTS.values())[-2:]]
 
 
-def _options(layout: Layout = SIMPLE, **more: str) -> dict[str, str]:
+def _options(more: dict[str, str] | None = None, layout: Layout = SIMPLE) -> dict[str, str]:
     options = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
-    return {**layout.options(), **options, "hoodie.parquet.small.file.limit": "0", **more}
+    return {**layout.options(), **options, "hoodie.parquet.small.file.limit": "0", **(more or {})}
 
 
 def _rows(numbers: range, ts: int, text: str) -> pa.Table:
@@ -37,7 +37,7 @@ def _logs(uri: Path) -> int:
 @pytest.mark.parametrize("layout", _CHOSEN, ids=lambda layout: layout.name)
 @pytest.mark.parametrize("block_format", ["avro", "parquet"])
 def test_writes_append(layout: Layout, block_format: str, frame: Frame, tmp_path: Path, spark: Any) -> None:
-    same = SameTable(tmp_path, frame, _options(layout, **{"hoodie.logfile.data.block.format": block_format}))
+    same = SameTable(tmp_path, frame, _options({"hoodie.logfile.data.block.format": block_format}, layout))
     same.write("insert", _rows(range(20), 10, "first"), _rows(range(20, 40), 10, "first"))
     same.write("upsert", _rows(range(0, 60, 3), 11, "second"), _rows(range(10, 14), 9, "too late"))
     assert _logs(same.spark) > 0
@@ -71,7 +71,7 @@ def test_a_plan_is_carried_out(frame: Frame, tmp_path: Path, spark: Any) -> None
 
 
 def test_writes_compact_inline(frame: Frame, tmp_path: Path) -> None:
-    options = _options(**{"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"})
+    options = _options({"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"})
     same = SameTable(tmp_path, frame, options)
     same.write("insert", _rows(range(20), 10, "first"))
     same.write("upsert", _rows(range(10), 11, "second"))

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
-from hoodoo import _native
-from hoodoo.row_merging import merge_options
+from hoodoo.row_merging import merge_options, merge_readers
 from hoodoo.spark.arrow_schema import arrow_of
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def merge_batches(
         newer = pa.schema([field for field in first.schema if field.name not in left_out])
         before = pa.RecordBatchReader.from_batches(schema, (b.select(schema.names) for b in rows.take(_OLDER)))
         after = pa.RecordBatchReader.from_batches(newer, rows.take(_NEWER))
-        yield from _native.merge_rows(before, after, keys, fields, given, merger)
+        yield from merge_readers(before, after, keys, fields, given, merger=merger)
 
     return merging
 

@@ -24,6 +24,9 @@ const EVENT_LSN: &str = "_event_lsn";
 /// What records say of their commit.
 const COMMIT_COLUMNS: [&str; 2] = ["_hoodie_commit_time", "_hoodie_commit_seqno"];
 
+/// Where in a database's log records come from, if they say it.
+type Positions = Vec<Option<(u64, u64)>>;
+
 /// A payload class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadClass {
@@ -146,7 +149,7 @@ impl PayloadClass {
     }
 
     /// Where in a database's log each record comes from, for the classes that compare it.
-    fn log_position(self, records: &Records) -> Result<Option<Vec<Option<(u64, u64)>>>> {
+    fn log_position(self, records: &Records) -> Result<Option<Positions>> {
         match self {
             Self::MySqlDebezium => {
                 let Some(column) = records.data.column_by_name(EVENT_SEQ) else { return Ok(None) };
@@ -165,7 +168,7 @@ impl PayloadClass {
     }
 }
 
-fn position(of: &Option<Vec<Option<(u64, u64)>>>, row: usize) -> Option<(u64, u64)> {
+fn position(of: &Option<Positions>, row: usize) -> Option<(u64, u64)> {
     of.as_ref().and_then(|positions| positions.get(row).copied().flatten())
 }
 
