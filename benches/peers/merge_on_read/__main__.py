@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+import hoodoo
 from benches.peers.case import PROJECT
 from benches.peers.merge_on_read import plan, report
 from benches.peers.merge_on_read.job import Job, Outcome
@@ -48,12 +49,16 @@ class Bench:
         if entry.system in plan.JAVA and self._given.no_hudi:
             return Outcome(problem="left out")
         given, table = self._given, entry.table or group.table
+        try:
+            place = table() if table else ""
+        except (hoodoo.HudiError, RuntimeError) as error:
+            return Outcome(problem=f"failed: its table: {error}")
         folder = Path(tempfile.mkdtemp(prefix=f"{entry.system}-", dir=self._scratch))
         job = Job(
             system=entry.system,
             task=group.task,
             format=group.format,
-            table=str(table()) if table else "",
+            table=str(place),
             older=group.older,
             newer=group.newer,
             more=dict(entry.more),
@@ -157,12 +162,15 @@ def main(arguments: list[str] | None = None) -> int:
             for entry in group.entries:
                 status.update(f"{group.title}: {entry.label}")
                 outcomes.append((entry, bench.run(group, entry)))
+                if not console.is_terminal:
+                    # Nobody sees the status there, and a long run that dies would have told nothing.
+                    console.print(report.line(group, *outcomes[-1]), highlight=False, markup=False)
             results.append((group, outcomes))
     report.show(console, results)
-    about = report.about(given.rows, given.runs, given.cores, given.java_memory, load, results)
+    about = report.about(given, load, results)
     console.print(about, highlight=False)
     if given.json:
-        report.save(given.json, given.rows, given.cores, load, results)
+        report.save(given, load, results)
     bad = [o for _, outcomes in results for _, o in outcomes if o.problem and not _harmless(o.problem)]
     return 1 if bad else 0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benches.peers.merge_on_read import tables
+from benches.peers.merge_on_read.job import table_options
 from benches.peers.merge_on_read.rows import SMALL, SMALL_TABLE
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ class Plan:
     def _table(
         self, name: str, base: str, deltas: Sequence[str], log_format: str, more: Mapping[str, str] | None = None
     ) -> Callable[[], Path]:
-        made = (self._folder / name, base, deltas, log_format, more or {}, self._cores)
-        return lambda: tables.make(*made)
+        options = {**table_options(log_format, self._cores), **(more or {}), "hoodoo.threads": str(self._cores)}
+        return lambda: tables.make(self._folder / name, base, deltas, options)
 
     def _with_deltas(self, log_format: str) -> Callable[[], Path]:
         return self._table(f"deltas-{log_format}", self._rows.file("base"), self._rows.deltas, log_format)

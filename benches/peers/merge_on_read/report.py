@@ -9,10 +9,11 @@ import platform
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import argparse
 
     from rich.console import Console
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Results = list[tuple[Group, list[tuple[Entry, Outcome]]]]
 
 _MEBIBYTE = 1 << 20
+_TOLD_CPU = 0.1
+"""Seconds; see `_ratios`."""
 
 
 def show(console: Console, results: Results) -> None:
@@ -32,12 +35,10 @@ def show(console: Console, results: Results) -> None:
         table.add_column(heading, justify="right")
     for group, entries in results:
         table.add_row(f"[bold]{group.title}[/bold]")
-        first = next((outcome for _, outcome in entries if outcome.wall and not outcome.problem), None)
-        if entries[0][1].problem:
-            first = None
+        first = entries[0][1] if entries[0][1].wall and not entries[0][1].problem else None
         for entry, outcome in entries:
             if outcome.problem or not outcome.wall:
-                table.add_row(f"  {entry.label}: [red]{outcome.problem or 'did not run'}[/red]")
+                table.add_row(f"  {entry.label}: [red]{escape(outcome.problem or 'did not run')}[/red]")
                 continue
             table.add_row(
                 f"  {entry.label}",
@@ -45,38 +46,52 @@ def show(console: Console, results: Results) -> None:
                 f"{outcome.median_cpu:.2f}",
                 f"{group.rows / outcome.median_wall / 1e6:.2f}",
                 f"{outcome.peak / _MEBIBYTE:,.0f}",
-                _ratio(outcome.median_wall, first and first.median_wall),
-                _ratio(outcome.median_cpu, first and first.median_cpu),
-                _ratio(outcome.peak, first and first.peak),
+                *(_ratios(outcome, first) if first else ()),
             )
         table.add_section()
     console.print(table)
 
 
-def about(rows: int, runs: int, cores: int, java_memory: str, load: float, results: Results) -> str:
-    """Says what the figures were measured on, and with what."""
+def line(group: Group, entry: Entry, outcome: Outcome) -> str:
+    """Says in one line what came of a system."""
+    said = outcome.problem or f"{outcome.median_wall:.3f} s, CPU {outcome.median_cpu:.2f} s"
+    return f"{group.title}: {entry.label}: {said}"
+
+
+def about(given: argparse.Namespace, load: float, results: Results) -> str:
+    """Says what the figures were measured on, and with what.
+
+    Args:
+        given: The command line.
+        load: Load of the machine before.
+        results: The figures.
+    """
     versions = sorted({f"{name} {v}" for _, entries in results for _, o in entries for name, v in o.versions.items()})
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    machine = f"{given.cores} cores, {gibibytes:.0f} GiB, Python {platform.python_version()}"
     return (
-        f"{rows:,} rows of 6 columns in 4 partitions; medians of {runs} after warming up, files in the page cache, zstd "
-        f"level 1, JVM heap {java_memory}.\n{cores} cores, {memory:.0f} GiB, Python {platform.python_version()}, "
-        f"{', '.join(versions)}.\nLoad of the machine before and after: {load:.1f}, {os.getloadavg()[0]:.1f}. On a "
-        f"shared machine trust CPU seconds more than wall; what takes some milliseconds has none worth reading."
+        f"{given.rows:,} rows of 6 columns in 4 partitions; medians of {given.runs} after warming up, files in the "
+        f"page cache, zstd level 1, JVM heap {given.java_memory}.\n{machine}, {', '.join(versions)}.\n"
+        f"Load of the machine before and after: {load:.1f}, {os.getloadavg()[0]:.1f}. On a shared machine trust CPU "
+        f"seconds more than wall.\nThe first of each group is what the others are divided by. "
+        f"Floors merge nothing; of their rows only the number is compared."
     )
 
 
-def save(target: Path, rows: int, cores: int, load: float, results: Results) -> None:
-    """Writes everything as JSON."""
+def save(given: argparse.Namespace, load: float, results: Results) -> None:
+    """Writes everything as JSON, to the file that the command line names. Takes the arguments of `about`."""
     document = {
         "when": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         "machine": {
             "system": platform.platform(),
             "python": platform.python_version(),
-            "cores": cores,
+            "cores": given.cores,
             "load_before": load,
             "load_after": os.getloadavg()[0],
         },
-        "rows": rows,
+        "rows": given.rows,
+        "runs": given.runs,
+        "java_memory": given.java_memory,
         "groups": [
             {
                 "task": group.task,
@@ -87,8 +102,14 @@ def save(target: Path, rows: int, cores: int, load: float, results: Results) -> 
             for group, entries in results
         ],
     }
-    target.write_text(json.dumps(document, indent=2) + "\n")
+    given.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def _ratio(value: float, other: float | None) -> str:
-    return f"{value / other:.2f}" if other else ""
+def _ratios(outcome: Outcome, first: Outcome) -> tuple[str, str, str]:
+    # The kernel counts CPU time in ticks: a ratio of some of them says nothing.
+    told = min(outcome.median_cpu, first.median_cpu) >= _TOLD_CPU
+    return (
+        f"{outcome.median_wall / first.median_wall:.2f}",
+        f"{outcome.median_cpu / first.median_cpu:.2f}" if told else "",
+        f"{outcome.peak / first.peak:.2f}",
+    )

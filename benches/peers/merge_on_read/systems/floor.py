@@ -15,6 +15,7 @@ from .system import System
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
     from benches.peers.merge_on_read.job import Job
 
@@ -52,16 +53,16 @@ class Floor(System):
             _drain(job.newer)
         return pq.read_table([str(base) for base in bases], partitioning=None)
 
-    def _rewrite(self, job: Job, bases: list[Path], logs: list[Path]) -> pa.Table:
+    def _rewrite(self, job: Job, bases: list[Path], logs: list[Path]) -> Path:
         out = Path(job.scratch) / "floor"
         out.mkdir(exist_ok=True)
         with ThreadPoolExecutor(job.cores) as threads:
-            reading = [threads.submit(read_bytes, logs)]
+            begun: list[Future[Any]] = [threads.submit(read_bytes, logs)]
             if self.decodes:
-                reading += [threads.submit(_drain, [file]) for file in job.newer]
-            written = [threads.submit(rewrite, base, out / f"{n}.parquet") for n, base in enumerate(bases)]
-            for done in (*reading, *written):
-                done.result()
+                begun += [threads.submit(_drain, [file]) for file in job.newer]
+            begun += [threads.submit(rewrite, base, out / f"{n}.parquet") for n, base in enumerate(bases)]
+            for work in begun:
+                work.result()
         return out
 
     def save(self, job: Job, place: Path, result: Any) -> None:

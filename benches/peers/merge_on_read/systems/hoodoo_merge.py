@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from benches.peers.merge_on_read.job import KEY, ORDERING
+from benches.peers.merge_on_read.tables import merger
 
 from .system import System
 
@@ -53,12 +54,5 @@ class HoodooMerge(System):
         if rule == "IGNORE_DEFAULTS":
             given["partial_update_mode"] = rule
         elif rule is not None:
-            given["merger"] = self._merger(rule)
+            given["merger"] = merger(rule)
         return lambda: hoodoo.merge(self._older, self._newer, key=KEY, ordering=[ORDERING], **given).read_all()
-
-    @staticmethod
-    def _merger(name: str) -> Any:
-        from benches.peers.merge_on_read.mergers import NonNullColumns  # noqa: PLC0415
-        from hoodoo.mergers import KeepNonNull  # noqa: PLC0415
-
-        return {"KeepNonNull": KeepNonNull, "NonNullColumns": NonNullColumns}[name]()

@@ -21,7 +21,7 @@ class HudiRs(System):
     def prepare(self, job: Job, place: Path) -> Callable[[], Any]:
         """Gives the call."""
         del job
-        import hudi  # noqa: PLC0415
+        import hudi  # type: ignore[import-not-found]  # noqa: PLC0415  # from an environment of its own
 
         def read() -> Any:
             table = hudi.HudiTableBuilder.from_base_uri(str(place)).build()

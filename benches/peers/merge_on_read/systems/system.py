@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from benches.peers.merge_on_read.job import COLUMNS
@@ -25,12 +26,8 @@ class System(abc.ABC):
     def missing(self, job: Job) -> str | None:
         """Says why it cannot run here; None when it can."""
         del job
-        for package in self.packages:
-            try:
-                import_module(package)
-            except ModuleNotFoundError:
-                return f"not installed: {package}"
-        return None
+        lacking = [package for package in self.packages if find_spec(package) is None]
+        return f"not installed: {', '.join(lacking)}" if lacking else None
 
     def versions(self) -> dict[str, str]:
         """Names what runs."""
