@@ -64,7 +64,7 @@ class Bench:
             more=dict(entry.more),
             scratch=str(folder),
             runs=given.runs,
-            warm_ups=entry.warm_ups,
+            warm_seconds=entry.warm_seconds,
             cores=given.cores,
             java_memory=given.java_memory,
         )
@@ -125,7 +125,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=_tasks, default=list(plan.TASKS), help=f"some of {','.join(plan.TASKS)}")
     parser.add_argument("--formats", type=_formats, default=list(plan.FORMATS), help="of the log blocks")
     parser.add_argument("--rows", type=_count, default=2_000_000, help="rows of the table")
-    parser.add_argument("--runs", type=int, default=3, help="timed runs of each")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of each, more of what takes milliseconds")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--java-memory", default="8g", help="heap of Spark's JVM")
     parser.add_argument("--no-hudi", action="store_true", help="leave out what needs Java")

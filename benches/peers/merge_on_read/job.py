@@ -25,8 +25,8 @@ class Job:
         newer: Files of rows that change them.
         more: What else the system has to know.
         scratch: A folder of its own.
-        runs: Timed runs.
-        warm_ups: Runs before those.
+        runs: Timed runs, more of what takes milliseconds.
+        warm_seconds: How long it warms up, once at least.
         cores: Cores that it has.
         java_memory: Heap of the JVM, as Java spells it.
     """
@@ -40,7 +40,7 @@ class Job:
     more: dict[str, str]
     scratch: str
     runs: int
-    warm_ups: int
+    warm_seconds: float
     cores: int
     java_memory: str
 

@@ -20,9 +20,8 @@ FORMATS = ("avro", "parquet")
 JAVA = frozenset({"hudi", "hudi-arrow", "hoodoo-spark", "spark-window"})
 """Systems that need Java."""
 
-_JVM_WARM_UPS = 2
-_SMALL_WARM_UPS = 8
-"""A JVM is warm when it has done the same for some seconds, whatever its size."""
+_JVM = 20.0
+"""Seconds after which a JVM is warm, however little each run does."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Entry:
         table: A table of its own in place of the group's.
         fill: The rows that are expected have nulls filled.
         only_count: It merges nothing: of its rows only the number can be compared.
-        warm_ups: Runs before those that count.
+        warm_seconds: How long it warms up, once at least.
     """
 
     system: str
@@ -45,7 +44,7 @@ class Entry:
     table: Callable[[], Path] | None = None
     fill: bool = False
     only_count: bool = False
-    warm_ups: int = 1
+    warm_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Plan:
     def _append(self, log_format: str) -> list[Group]:
         base, delta = self._rows.file("base"), self._rows.deltas[0]
         title = f"delta commit of 10 %, {log_format} logs"
-        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_ups=_JVM_WARM_UPS))
+        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=_JVM))
         count = self._rows.count // 10
         return [
             Group("append", title, count, base, (delta,), entries, log_format, self._table("base", base, (), "avro"))
@@ -123,7 +122,7 @@ class Plan:
 
     def _fixed(self, log_format: str) -> list[Group]:
         rows = self._rows
-        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_ups=_SMALL_WARM_UPS))
+        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=_JVM))
         groups = []
         sizes = (("small", "small-base", min(SMALL_TABLE, rows.count)), ("base", "base", rows.count))
         for name, base, size in sizes:
@@ -138,8 +137,8 @@ class Plan:
         entries = (
             HOODOO,
             Entry("hudi-rs", "hudi-rs"),
-            Entry("hudi", "Hudi on Spark, decode only", warm_ups=_JVM_WARM_UPS),
-            Entry("hudi-arrow", "Hudi on Spark, into Arrow", warm_ups=_JVM_WARM_UPS),
+            Entry("hudi", "Hudi on Spark, decode only", warm_seconds=_JVM),
+            Entry("hudi-arrow", "Hudi on Spark, into Arrow", warm_seconds=_JVM),
             Entry("floor", "floor: base files by pyarrow, bytes of the logs", only_count=True),
         )
         title = f"snapshot read into Arrow, {log_format} logs"
@@ -150,7 +149,7 @@ class Plan:
         rows = self._rows
         entries = (
             HOODOO,
-            Entry("hudi", "Hudi on Spark", warm_ups=_JVM_WARM_UPS),
+            Entry("hudi", "Hudi on Spark", warm_seconds=_JVM),
             Entry("floor", "floor: pyarrow, bytes of the logs", only_count=True),
             Entry("floor-decoded", "floor: pyarrow, rows of the logs from Parquet", only_count=True),
         )
@@ -207,7 +206,7 @@ class Plan:
 
     def _spark(self) -> list[Group]:
         entries = (
-            Entry("hoodoo-spark", "hoodoo.spark.merge", warm_ups=_JVM_WARM_UPS),
-            Entry("spark-window", "Spark SQL: union, window, row_number", warm_ups=_JVM_WARM_UPS),
+            Entry("hoodoo-spark", "hoodoo.spark.merge", warm_seconds=_JVM),
+            Entry("spark-window", "Spark SQL: union, window, row_number", warm_seconds=_JVM),
         )
         return [self._merging("spark", "merge of DataFrames, noop sink", "string", entries)]

@@ -70,8 +70,8 @@ def about(given: argparse.Namespace, load: float, results: Results) -> str:
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     machine = f"{given.cores} cores, {gibibytes:.0f} GiB, Python {platform.python_version()}"
     return (
-        f"{given.rows:,} rows of 6 columns in 4 partitions; medians of {given.runs} after warming up, files in the "
-        f"page cache, zstd level 1, JVM heap {given.java_memory}.\n{machine}, {', '.join(versions)}.\n"
+        f"{given.rows:,} rows of 6 columns in 4 partitions; medians of {given.runs} or more runs after warming up, "
+        f"files in the page cache, zstd level 1, JVM heap {given.java_memory}.\n{machine}, {', '.join(versions)}.\n"
         f"Load of the machine before and after: {load:.1f}, {os.getloadavg()[0]:.1f}. On a shared machine trust CPU "
         f"seconds more than wall.\nThe first of each group is what the others are divided by. "
         f"Floors merge nothing; of their rows only the number is compared."
