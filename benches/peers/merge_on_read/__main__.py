@@ -112,6 +112,13 @@ def _formats(text: str) -> list[str]:
     return _some(plan.FORMATS, "log format", text)
 
 
+def _python(text: str) -> str:
+    found = shutil.which(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text} is no program")
+    return found
+
+
 def _count(text: str) -> int:
     if int(text) < SMALL:
         raise argparse.ArgumentTypeError(f"at least {SMALL} rows, for the small delta has as many")
@@ -129,7 +136,9 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--java-memory", default="8g", help="heap of Spark's JVM")
     parser.add_argument("--no-hudi", action="store_true", help="leave out what needs Java")
-    parser.add_argument("--hudi-rs", metavar="PYTHON", default=sys.executable, help="the Python that has `hudi`")
+    parser.add_argument(
+        "--hudi-rs", type=_python, metavar="PYTHON", default=sys.executable, help="the Python that has `hudi`"
+    )
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args(arguments)
 

@@ -124,8 +124,8 @@ class Plan:
         rows = self._rows
         entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=_JVM))
         groups = []
-        sizes = (("small", "small-base", min(SMALL_TABLE, rows.count)), ("base", "base", rows.count))
-        for name, base, size in sizes:
+        sizes = [("small", "small-base", SMALL_TABLE)] if rows.count > SMALL_TABLE else []
+        for name, base, size in (*sizes, ("base", "base", rows.count)):
             title = f"delta commit of {SMALL:,} rows into {size:,}, {log_format} logs"
             file, delta = rows.file(base), rows.file("small-delta")
             table = self._table(name, file, (), "avro")
