@@ -42,6 +42,7 @@ bench: ## the core's hot loops (criterion), then the same work by other systems 
 	cargo bench --locked
 	@scripts/run python -m benches.peers
 	@scripts/run python -m benches.peers.timeline
+	@scripts/run python -m benches.peers.merge_on_read
 
 docs: ## the documentation site, into site/
 	@scripts/setup docs

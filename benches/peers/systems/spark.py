@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
-import tempfile
 from typing import TYPE_CHECKING, Any
 
-from benches.peers.case import PROJECT, Case
+from benches.peers import spark_session
 from benches.peers.duck import Digest, digest
 from benches.peers.tables import folder, prepare_hudi, prepared
 
@@ -17,23 +14,7 @@ from .peer import Peer
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SETTINGS = {
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    # The others compress with level 1 too; Parquet's Java library would take 3.
-    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-}
-_HUDI_SETTINGS = {
-    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-}
-
-
-def _bundle() -> Path | None:
-    return next(iter(sorted((PROJECT / ".cache" / "hudi").glob("hudi-spark3.5-bundle*.jar"))), None)
+    from benches.peers.case import Case
 
 
 class _OnSpark(Peer):
@@ -45,11 +26,7 @@ class _OnSpark(Peer):
 
     def missing(self) -> str | None:
         """Looks for Spark."""
-        try:
-            import pyspark  # noqa: PLC0415
-        except ImportError as error:
-            return str(error)
-        return None if pyspark.__version__.startswith("3.5.") else f"Hudi needs Spark 3.5, not {pyspark.__version__}"
+        return spark_session.missing_spark()
 
     def versions(self) -> dict[str, str]:
         """Gives Spark's."""
@@ -61,24 +38,8 @@ class _OnSpark(Peer):
 
     def start(self, case: Case) -> None:
         """Starts the session."""
-        from pyspark.sql import SparkSession  # noqa: PLC0415
-
-        # Workers would start the first python on the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        self._home = tempfile.mkdtemp(prefix="spark-", dir=case.scratch)
-        own = {
-            "spark.driver.memory": case.java_memory,
-            "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={self._home}",
-            "spark.sql.warehouse.dir": f"{self._home}/warehouse",
-            "spark.local.dir": self._home,
-            "spark.sql.shuffle.partitions": str(case.cores),
-            "spark.default.parallelism": str(case.cores),
-        }
-        builder = SparkSession.builder.master(f"local[{case.cores}]").appName("hoodoo-bench")
-        for key, value in {**_SETTINGS, **self.settings(), **own}.items():
-            builder = builder.config(key, value)
-        self._session = builder.getOrCreate()
-        self._session.sparkContext.setLogLevel("ERROR")
+        settings = self.settings()
+        self._session, self._home = spark_session.start(case.cores, case.java_memory, case.scratch, settings)
 
     def prepare(self, case: Case) -> None:
         """Takes the table that hoodoo wrote."""
@@ -137,16 +98,15 @@ class Hudi(_OnSpark):
 
     def missing(self) -> str | None:
         """Looks for the bundle."""
-        return super().missing() if _bundle() else "its bundle is not in .cache/hudi: run scripts/setup hudi"
+        return spark_session.missing_hudi()
 
     def settings(self) -> dict[str, str]:
         """Puts the bundle on the class path."""
-        return {**_HUDI_SETTINGS, "spark.jars": str(_bundle())}
+        return spark_session.hudi_settings()
 
     def versions(self) -> dict[str, str]:
         """Gives Hudi's too."""
-        bundle = _bundle()
-        return {"Hudi": bundle.stem.rpartition("-")[2] if bundle else "", **super().versions()}
+        return {"Hudi": spark_session.hudi_version(), **super().versions()}
 
     def options(self, case: Case) -> dict[str, str]:
         """Gives Hudi's options."""
