@@ -14,7 +14,7 @@ from tests.interop.hudi import Hudi
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
 from tests.interop.merge_on_read import compact_by_hudi, mor_options, same_rows
 
-_QUICK = 3
+_QUICK = 2
 _ALL = 300
 
 
@@ -43,6 +43,10 @@ def _some_columns(chance: random.Random, text: str, options: dict[str, str]) -> 
 def _step(hudi: Hudi, chance: random.Random, uri: str, options: dict[str, str], turn: int) -> str:
     table = hoodoo.Table(uri, options=options)
     steps = ["upsert"] * 5 + ["delete", "partial", "partial", "compact", "log compact", "plan", "insert"]
+    # By commit time, Hudi cannot read rows of some columns behind a delete of their key in the logs.
+    never = "delete" if options["hoodie.parquet.small.file.limit"] == "0" else "partial"
+    if options["hoodie.write.record.merge.mode"] == "COMMIT_TIME_ORDERING":
+        steps = [step for step in steps if step != never]
     step = chance.choice(steps)
     theirs = chance.random() < 0.4
     text = f"{turn} {'theirs' if theirs else 'ours'}"

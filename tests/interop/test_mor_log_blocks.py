@@ -39,8 +39,15 @@ def _blocks(uri: str, kind: bytes) -> int:
     return sum(kind in path.read_bytes() for path in Path(uri).rglob(".*.log.*") if not path.name.endswith(".crc"))
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
-@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("mode", "block_format"),
+    [
+        ("EVENT_TIME_ORDERING", "avro"),
+        pytest.param("EVENT_TIME_ORDERING", "parquet", marks=pytest.mark.slow),
+        pytest.param("COMMIT_TIME_ORDERING", "avro", marks=pytest.mark.slow),
+        ("COMMIT_TIME_ORDERING", "parquet"),
+    ],
+)
 def test_rows_of_some_columns_are_read_by_hudi(hudi: Hudi, tmp_path: Path, mode: str, block_format: str) -> None:
     uri = str(tmp_path / "table")
     options = _options(mode) | {"hoodie.logfile.data.block.format": block_format}
@@ -60,7 +67,7 @@ def test_rows_of_some_columns_are_read_by_hudi(hudi: Hudi, tmp_path: Path, mode:
     assert _without_names(same_rows(hudi, uri)) == _without_names(before)
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", pytest.param("COMMIT_TIME_ORDERING", marks=pytest.mark.slow)])
 def test_rows_of_some_columns_by_merge_into(hudi: Hudi, tmp_path: Path, mode: str) -> None:
     """Hudi's MERGE INTO writes them; they are read, compacted, and mixed with ours."""
     uri = str(tmp_path / "table")
