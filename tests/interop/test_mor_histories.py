@@ -50,7 +50,7 @@ def _step(hudi: Hudi, chance: random.Random, uri: str, options: dict[str, str], 
     step = chance.choice(steps)
     theirs = chance.random() < 0.4
     text = f"{turn} {'theirs' if theirs else 'ours'}"
-    if step in ("upsert", "insert"):
+    if step in ("upsert", "insert", "delete"):
         rows = _rows(chance, text)
         if step == "insert":
             # New keys: Hudi would store rows of a known key twice.
@@ -59,12 +59,6 @@ def _step(hudi: Hudi, chance: random.Random, uri: str, options: dict[str, str], 
             hudi.write(batch(rows), uri, step, **options)
         else:
             hoodoo.write(batch(rows), uri, operation=step, options=options)
-    elif step == "delete":
-        rows = _rows(chance, text)
-        if theirs:
-            hudi.write(batch(rows), uri, "delete", **options)
-        else:
-            hoodoo.write(batch(rows), uri, operation="delete", options=options)
     elif step == "partial":
         table.upsert(_some_columns(chance, text, options), partial=True)
     elif step == "compact" and theirs:
