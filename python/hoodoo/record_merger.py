@@ -220,17 +220,28 @@ def _choose(newer_is_taken: pa.Array, older: pa.Array, newer: pa.Array) -> pa.Ar
 def _filled(records: Records, other: Records) -> Records:
     if records.present is None:
         return records
-    columns = [
-        _choose(records.present[name], other.data[name], records.data[name]) for name in records.data.schema.names
-    ]
+    # A delete has no values that anything could be filled from.
+    own = {name: pc.or_(mask, other.deleted) for name, mask in records.present.items()}
+    columns = [_choose(own[name], other.data[name], records.data[name]) for name in records.data.schema.names]
     data = pa.RecordBatch.from_arrays(columns, schema=records.data.schema)
     return Records(data, records.keys, records.deleted, records.ordering, records.unordered)
 
 
 def _either(older: Records, newer: Records) -> dict[str, pa.Array] | None:
-    if older.present is None or newer.present is None:
+    if older.present is None and newer.present is None:
         return None
-    return {name: pc.or_(older.present[name], newer.present[name]) for name in older.data.schema.names}
+    names = older.data.schema.names
+    sides = [side.present or dict.fromkeys(names, _all(side)) for side in (older, newer)]
+    # Of a record and a delete, what the record brings.
+    a, b = (
+        {n: pc.and_(side[n], pc.invert(s.deleted)) for n in names}
+        for side, s in zip(sides, (older, newer), strict=True)
+    )
+    return {name: pc.or_(a[name], b[name]) for name in names}
+
+
+def _all(records: Records) -> pa.Array:
+    return pc.or_(records.deleted, pc.invert(records.deleted))
 
 
 def _rows(records: Records) -> Iterator[dict[str, Any] | None]:

@@ -110,7 +110,15 @@ impl BatchStream {
     }
 }
 
+/// A part that gives up in a panic is an error, and not a part that has ended.
 fn send_part(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
+    let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| send_batches(part, sender)));
+    if sent.is_err() {
+        let _ = sender.send(Err(Error::corrupt("reading rows gave up").remedy("Report this with the table's files")));
+    }
+}
+
+fn send_batches(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
     match part() {
         Ok(batches) => {
             for batch in batches {

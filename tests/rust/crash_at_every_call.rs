@@ -205,7 +205,8 @@ fn compaction() {
 fn log_compaction() {
     let clock = Ticking::shared();
     let shared = Arc::new(table_of_three_commits(&clock, MERGE_ON_READ));
-    let table = open(storage(shared.clone(), "logs"), clock.clone()).unwrap();
+    let off = [("hoodie.compact.inline".to_owned(), "false".to_owned())];
+    let table = open_with(storage(shared.clone(), "logs"), clock.clone(), &off).unwrap();
     for ts in [20, 21] {
         write(&table, Operation::Upsert, &[("a", ts, "p0", "again"), ("c", ts, "p1", "again")]).unwrap();
     }

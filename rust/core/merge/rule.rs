@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::or;
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
 use super::judge::{Judge, MergeMode, Step};
@@ -156,7 +157,14 @@ impl MergeRule {
                     let deleted = if wins { newer.deleted.value(row) } else { older.deleted.value(row) };
                     sides.push(wins, both, deleted);
                 }
-                put_together(older, newer, &sides, fill)
+                let mut merged = put_together(older, newer, &sides, fill)?;
+                if let (Self::Partial(MergeMode::CommitTime), Some(present)) = (self, &mut merged.records.present) {
+                    // What follows a delete begins anew: what was stored before must not show through.
+                    for column in present {
+                        *column = or(column, &older.deleted)?;
+                    }
+                }
+                Ok(merged)
             }
             Self::Payload(class) => class.merge(step, older, newer),
             Self::Custom(custom) => custom.merge(older, newer),
@@ -216,6 +224,10 @@ impl CustomMerge {
         let types = result.data.columns().iter().zip(older.data.columns());
         if let Some((column, given)) = types.clone().find(|(a, b)| a.data_type() != b.data_type()) {
             return wrong(format!("a column of type {} for one of type {}", column.data_type(), given.data_type()));
+        }
+        let fits = |mask: &BooleanArray| mask.len() == pairs && mask.null_count() == 0;
+        if result.present.as_ref().is_some_and(|p| p.len() != result.data.num_columns() || !p.iter().all(fits)) {
+            return wrong("something else than which of its columns each record has".to_owned());
         }
         if result.deleted.null_count() > 0 {
             return wrong("records of which it does not say whether they delete".to_owned());

@@ -46,7 +46,7 @@ impl HudiTable {
         let context = MergeContext { ordering: config.ordering_fields(), properties: own.collect() };
         let rule = rule_of(persisted.rule, self.mergers(), context);
         let ordering = if rule.is_ordered() { config.ordering_fields() } else { Vec::new() };
-        let keys = if config.populates_meta_fields() { None } else { Some(self.key_config()?) };
+        let keys = if config.populates_meta_fields() { None } else { Some(self.key_config()?.without_partitions()) };
         Ok(MergeSettings { rule, ordering, marker: persisted.marker, keys })
     }
 

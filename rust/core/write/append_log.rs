@@ -44,6 +44,9 @@ pub fn append_log(
     let name = LogFile::file_name(&slice.file_id, &context.instant, 1, token);
     let path = join(&slice.partition, &name);
     create_marker(&context.storage, &context.instant, &path, MarkerType::Create)?;
+    if !context.kept_partition_columns.is_empty() && !rows.delete_by_key {
+        check_partitions(slice, rows)?;
+    }
     let partial = context.log_schema.as_ref().map(|(_, avro)| avro.as_str());
     let schema = partial.or(context.config.base_file.avro_schema.as_deref());
     let schema = schema.ok_or_else(|| Error::schema("a log file needs the schema of the table"))?;
@@ -89,6 +92,25 @@ pub fn append_log(
         runtime.total_upsert_time = i64::try_from(started.elapsed().as_millis()).ok();
     }
     Ok(stat)
+}
+
+/// Refuses rows whose columns name another partition than that in which they stay: of a log record nobody knows what its
+/// stored columns say.
+fn check_partitions(slice: &FileSlice, rows: &AppendRows<'_>) -> Result<()> {
+    let strays = |at: &RowRef| {
+        rows.incoming.batches.get(at.batch as usize).is_some_and(|batch| {
+            let deleted = batch.deleted.as_ref().is_some_and(|d| d.value(at.row as usize));
+            !deleted && rows.incoming.partition(batch.partition) != slice.partition
+        })
+    };
+    if !rows.updates.iter().any(|update| strays(&update.row)) {
+        return Ok(());
+    }
+    Err(Error::unsupported("updating a row of a merge-on-read table that stays in another partition than it says")
+        .with("partition", &slice.partition)
+        .remedy(
+            "Set hoodie.bloom.index.update.partition.path and hoodie.simple.index.update.partition.path to true, or give the row its partition",
+        ))
 }
 
 /// Takes rows apart into records and deletes.

@@ -96,7 +96,10 @@ impl WriteContext {
         let kept = fields.filter(|f| has(f.name())).cloned().collect::<Vec<_>>();
         self.given_columns = Some(kept.iter().map(|f| f.name().clone()).collect());
         // Keys and partitions stand in the meta columns; a log block holds no more than what may change.
-        let in_log = kept.into_iter().filter(|f| !self.populate_meta || !self.identity_columns.contains(f.name()));
+        let stays = |name: &String| {
+            !self.populate_meta || !self.identity_columns.contains(name) || self.settings.ordering.contains(name)
+        };
+        let in_log = kept.into_iter().filter(|f| stays(f.name()));
         let in_log = Schema::new(in_log.collect::<Vec<_>>());
         self.log_schema = Some((with_meta_columns(&in_log), table_schema_to_avro(&in_log, table_name, true)?));
         Ok(())

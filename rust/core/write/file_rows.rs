@@ -48,7 +48,7 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
     }
     // Deletes by key have no values, not even where the schema asks for one; none of their rows is written. Rows of some
     // columns lack others until they are merged.
-    let schema = match by_key_only || context.given_columns.is_some() {
+    let schema = match by_key_only || context.given_columns.is_some() || deleted.is_some() {
         false => context.data_schema.clone(),
         true => nullable(&context.data_schema),
     };

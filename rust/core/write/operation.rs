@@ -111,7 +111,9 @@ impl Write<'_> {
             return Err(missing(id).with("table", self.table.storage().uri()));
         }
         if self.partial {
-            check_new_rows(&context, &units)?;
+            // A record of a log file may come to stand alone: when what it was merged with is deleted and compacted away.
+            let alone = self.table.config().table_type() == TableType::MergeOnRead;
+            check_new_rows(&context, &units, alone)?;
         }
         let mut pending = PendingCommit::request(self.table, self.operation)?;
         context.instant = pending.instant().to_owned();
@@ -412,16 +414,17 @@ fn with_missing(given: &Schema, table: &Schema) -> Schema {
 }
 
 /// Rows that are new in the table need every required column.
-fn check_new_rows(context: &WriteContext, units: &Units) -> Result<()> {
-    let is_new = !units.creates.is_empty() || units.merges.iter().any(|(_, inserts)| !inserts.is_empty());
+fn check_new_rows(context: &WriteContext, units: &Units, alone: bool) -> Result<()> {
+    let is_new = alone || !units.creates.is_empty() || units.merges.iter().any(|(_, inserts)| !inserts.is_empty());
     let given = context.given_columns.as_deref().unwrap_or_default();
     let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name()));
     match required {
-        Some(field) if is_new => {
-            Err(Error::schema(format!("a row is new in the table and lacks the required column '{}'", field.name()))
-                .with("column", field.name())
-                .remedy("Give the rows all required columns, or only rows whose keys are stored"))
-        }
+        Some(field) if is_new => Err(Error::schema(format!(
+            "a row that may be new in its file lacks the required column '{}'",
+            field.name()
+        ))
+        .with("column", field.name())
+        .remedy("Give the rows all required columns")),
         _ => Ok(()),
     }
 }

@@ -58,7 +58,7 @@ pub fn each_avro_batch(
     let mut records = AvroRecords::new(content)?;
     let all = records.records_left();
     let bytes_each = content.len() / all.max(1);
-    let at_once = (BYTES_AT_ONCE / bytes_each.max(1)).clamp(LEAST_AT_ONCE, BATCHES_AT_ONCE * batch_rows.max(1));
+    let at_once = (BYTES_AT_ONCE / bytes_each.max(1)).max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * batch_rows.max(1));
     while records.records_left() > 0 {
         let count = records.records_left().min(at_once);
         for batch in decoder.batches(records.clone().take(count), count)? {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
+use crate::merge::{MergeRule, missing};
 use crate::table::{HudiTable, SchemaChange, TableSchema};
 use crate::write::commit::{CommitOutcome, PendingCommit};
 use crate::write::config::{Operation, WriteConfig};
@@ -81,6 +82,9 @@ impl DistributedWrite {
             Operation::DeletePartition => partition_generator(&keys, given).map(|_| false)?,
             _ => Preparer::new(operation, schema.clone(), keys, table.merge_settings()?, given)?.is_anywhere(),
         };
+        if let (Operation::Upsert, MergeRule::Missing(id)) = (operation, &table.merge_settings()?.rule) {
+            return Err(missing(id).with("table", table.storage().uri()));
+        }
         let whole_table = looks_up && (config.index.is_global() || anywhere);
         if whole_table && operation == Operation::Upsert && table.merge_settings()?.rule.picks().is_none() {
             return Err(Error::unsupported(
