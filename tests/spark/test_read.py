@@ -150,9 +150,3 @@ def test_log_files_are_merged(spark: Any, tmp_path: Path):
     assert spark_rows(filtered) == arrow_rows(table.to_arrow(columns=["id"], filters=filters))
     base = hoodoo.spark.read(spark, uri, query="read_optimized")
     assert spark_rows(base) == arrow_rows(table.to_arrow(query="read_optimized"))
-
-
-def test_writing_log_files_in_tasks_is_refused(frame: Frame, tmp_path: Path):
-    options = {**SIMPLE.options(), "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
-    with pytest.raises(hoodoo.UnsupportedError, match=r"merge-on-read.*hoodoo\.write"):
-        hoodoo.spark.write(frame(batch([row(1, 1, "a")])), str(tmp_path / "t"), options=options)
