@@ -182,6 +182,22 @@ def test_rows_that_move_to_another_partition(hudi: Hudi, tmp_path: Path) -> None
     same_rows(hudi, writers.uri)
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_rows_that_move_late_and_back(hudi: Hudi, tmp_path: Path, seed: int) -> None:
+    """What is stored of a key is in log files too: older rows of another partition lose, and rows come back."""
+    chance = random.Random(seed)
+    index = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+    writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(), **NO_SMALL_FILES, **index})
+    writers.write("hoodoo", "insert", batch([row(n, 4, "first") for n in range(6)]))
+    for turn in range(9 if seed == 0 else 30):
+        numbers = chance.sample(range(8), chance.randint(1, 4))
+        rows = batch([row(n, chance.randint(1, 9), f"{turn}.{n}", part=f"p {chance.randrange(3)}") for n in numbers])
+        who = "hudi" if turn % 3 == 1 else "hoodoo"
+        writers.write(who, "upsert", rows)
+        read = same_rows(hudi, writers.uri, (turn, who, rows.to_pylist()))
+        assert len({r["id"] for r in read}) == len(read), (turn, who, rows.to_pylist())
+
+
 @pytest.mark.parametrize("version", [9, 8])
 def test_failed_writes_are_taken_back(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Log files of a write that died go with the next write of either side."""

@@ -83,6 +83,6 @@ def test_logs_beyond_the_budget_are_not_in_memory(tmp_path: Path) -> None:
         peaks[budget] = {name: figures[name] * 1024 for name in ("read", "compact")}
     print({budget: {name: peak // _MIB for name, peak in of.items()} for budget, of in peaks.items()}, "MiB")
     for name in ("read", "compact"):
-        # A block at a time is in memory besides, and a batch of base rows with what becomes of them.
-        assert peaks[_BUDGET][name] < 6 * _BUDGET, name
+        # Besides the records: pieces of a block, decoded and not, the row group that is written, the table of keys.
+        assert peaks[_BUDGET][name] < 5 * _BUDGET, name
         assert peaks[100 * _BUDGET][name] > 10 * _BUDGET, f"{name}: the logs would fit"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +252,80 @@ def test_logs_larger_than_memory(tmp_path: Path, block_format: str) -> None:
     assert _values(spilling.scan()) == expected
     spilling.compact()
     assert _values(table.scan()) == expected
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_move_by_what_is_stored_now(tmp_path: Path, seed: int, index: str) -> None:
+    """With a global index: a log file may have deleted the row of the base file, or have a newer one."""
+    chance = random.Random(seed)
+    table = _table(
+        str(tmp_path / "t"),
+        hoodie__index__type=index,
+        hoodie__compact__inline="false",
+        hoodie__bloom__index__update__partition__path="true",
+        hoodie__simple__index__update__partition__path="true",
+    )
+    stored: dict[str, dict[str, Any]] = {}
+    for turn in range(25):
+        keys = chance.sample(range(8), chance.randint(1, 5))
+        rows = [
+            {"id": f"k{n}", "ts": chance.randint(1, 9), "part": f"p{chance.randrange(3)}", "val": f"{turn}.{n}"}
+            for n in keys
+        ]
+        if stored and chance.random() < 0.15:
+            table.delete(pa.Table.from_pylist(rows, schema=_SCHEMA).select(["id"]))
+            for row in rows:
+                stored.pop(row["id"], None)
+        else:
+            table.upsert(pa.Table.from_pylist(rows, schema=_SCHEMA))
+            for row in rows:
+                if row["id"] not in stored or stored[row["id"]]["ts"] <= row["ts"]:
+                    stored[row["id"]] = row
+        if turn % 9 == 8:
+            table.compact()
+        read = sorted(table.to_arrow(columns=_SCHEMA.names).to_pylist(), key=lambda r: r["id"])
+        assert read == sorted(stored.values(), key=lambda r: r["id"]), (turn, rows)
+    assert not table.verify().problems
+
+
+def test_log_files_end_at_a_size(tmp_path: Path) -> None:
+    options = {"hoodie__logfile__max__size": "400000", "hoodie__logfile__data__block__max__size": "100000"}
+    table = _table(str(tmp_path / "t"), **options)
+    table.insert(_rows(range(0, 80_000, 2), 1, "first"))
+    commit = table.upsert(_rows(range(0, 80_000, 2), 2, "x" * 20))
+    table.delete(_rows(range(0, 20, 2), 0, ""))
+    (only,) = table.file_slices()
+    assert [name.rsplit(".log.", 1)[1][0] for name in only.log_files] == ["1", "2", "3", "1"]
+    assert len(commit.files) == 3
+    values = _values(table.to_arrow())
+    assert len(values) == 39_990
+    assert set(values.values()) == {"x" * 20}
+    table.compact()
+    assert _values(table.to_arrow()) == values
+    assert not table.verify().problems
+
+
+def test_a_compaction_that_another_process_carries_out_is_left_to_it(tmp_path: Path) -> None:
+    table = _table(str(tmp_path / "t"))
+    table.insert(_rows(range(4), 1, "first"))
+    table.upsert(_rows(range(4), 2, "second"))
+    instant = table.schedule_compaction()
+    assert instant is not None
+    folder = tmp_path / "t/.hoodie"
+    (folder / f"timeline/{instant}.compaction.inflight").touch()
+    # As Hudi's writers have it: an empty file, not two minutes old.
+    heartbeat = folder / ".heartbeat" / instant
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.touch()
+    with pytest.raises(hoodoo.ConflictError, match="alive"):
+        table.compact()
+    # Inline services leave it alone.
+    options = {"hoodie.compact.inline": "true", **_OPTIONS}
+    Table(table.uri, options=options).upsert(_rows(range(4), 3, "third"))
+    assert (folder / f"timeline/{instant}.compaction.inflight").exists()
+    os.utime(heartbeat, (time.time() - 300, time.time() - 300))
+    assert table.compact() is not None
+    assert not heartbeat.exists()
+    assert _values(table.to_arrow()) == {f"k{n}": "third" for n in range(4)}
+    assert not table.verify().problems

@@ -207,13 +207,6 @@ def _as_cow(group: str, case: str, _: str) -> Rows | None:
     return None if isinstance(rows, str) else rows
 
 
-_COPIES: dict[str, Rows] = {
-    "newer": [[11, "c", None, 2], [9, "b", None, 1]],
-    "between": [[10, "a", None, 1], [9, "b", None, 1]],
-    "delete": [[9, "b", None, 1]],
-    "del newer": [[9, "b", None, 1]],
-}
-
 OTHERWISE = (
     Otherwise(
         "HoodieAvroPayload",
@@ -256,14 +249,6 @@ OTHERWISE = (
         None,
         lambda group, case, _: _rows_of(group, case, "cow9"),
         "of equal ordering values the later row wins, in logs as in COPY_ON_WRITE tables",
-    ),
-    Otherwise(
-        "copies",
-        "^(newer|between|delete|del newer)$",
-        None,
-        lambda _, case, kind: None if kind == "cow" else _COPIES[case],
-        "log records are merged by key, and the first copy of a key in a base file is merged; Hudi names each copy by "
-        "its position",
     ),
     Otherwise(
         "columns event",

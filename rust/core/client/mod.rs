@@ -193,7 +193,10 @@ fn compact_inline(table: &HudiTable) -> Result<()> {
     for (kind, runs, plans) in [base, (Kind::Log, options.log_inline, options.log_inline)] {
         if runs {
             for instant in compaction::pending(table, kind)? {
-                compaction::run(table, &instant, &drop_metadata_table)?;
+                // What another process carries out is left to it.
+                if !compaction::is_under_way(table, &instant)? {
+                    compaction::run(table, &instant, &drop_metadata_table)?;
+                }
             }
         }
         if !plans || !compaction::pending(table, kind)?.is_empty() || !compaction::due(table, kind)? {

@@ -41,10 +41,18 @@ pub fn marker_folder(instant: &str) -> String {
     format!("{MARKERS}/{instant}")
 }
 
+fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
+    format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name())
+}
+
+/// Whether the marker of a data file is there.
+pub fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<bool> {
+    storage.exists(&marker_path(instant, data_file, kind))
+}
+
 /// Marks a data file (path relative to the table's base) before it is made.
 pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
-    let path = format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name());
-    match storage.create(&path, "") {
+    match storage.create(&marker_path(instant, data_file, kind), "") {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             Err(Error::conflict("another task attempt writes the same data file").with("file", data_file))
         }

@@ -9,6 +9,11 @@ use super::ordering::OrderingValues;
 use super::records::Records;
 use crate::error::{Error, Result};
 
+/// Records that are put side by side at a time.
+const PART_ROWS: usize = 65_536;
+/// The fewest of them.
+const LEAST_PART_ROWS: usize = 1024;
+
 /// How many bytes of records are kept in memory, and what becomes of the others.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
@@ -64,6 +69,23 @@ impl<'a> Kept<'a> {
     pub fn into_list(self) -> Vec<Records> {
         self.list
     }
+}
+
+/// How many records are put side by side at a time: fewer where they are so large that they would take much of the budget.
+///
+/// # Errors
+/// `Schema` for columns of no known size.
+pub fn rows_at_once(batches: &[Records], budget: Option<Budget<'_>>) -> Result<usize> {
+    let Some(budget) = budget else { return Ok(PART_ROWS) };
+    let (mut rows, mut bytes) = (0, 0);
+    for batch in batches {
+        rows += batch.len();
+        for column in batch.data.columns() {
+            bytes += column.to_data().get_slice_memory_size()?;
+        }
+    }
+    let each = bytes / rows.max(1);
+    Ok((budget.bytes / 4 / each.max(1)).clamp(LEAST_PART_ROWS, PART_ROWS))
 }
 
 /// The columns, and behind them ordering columns and keys.

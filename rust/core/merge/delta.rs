@@ -4,108 +4,102 @@ use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use hashbrown::HashTable;
 
-use super::budget::{Budget, Kept};
-use super::fold::fold;
-use super::judge::{Judge, Side, Step};
+use super::budget::{Budget, Kept, rows_at_once};
+use super::fold::{fold, in_order};
+use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
-use super::precombine::{KeyedRows, RowRef, hash_key, precombine_in_order};
+use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
 use super::records::{Place, Records, interleave_batches};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
-/// Records that are put side by side at a time.
-const PART_ROWS: usize = 65_536;
-/// The fewest of them.
-const LEAST_PART_ROWS: usize = 1024;
-
 /// Newer records, one for each key.
 pub struct Delta {
     schema: SchemaRef,
+    /// The records, and besides them such as lost against another of their key.
     parts: Vec<Records>,
-    table: HashTable<(u32, u32)>,
+    /// Part and row of each record.
+    rows: Vec<RowRef>,
+    /// Places in `rows`, by hash of the key.
+    table: HashTable<u32>,
+    /// Records that may be put side by side.
+    part_rows: usize,
 }
 
 impl Delta {
-    /// Merges records with each other in the given order.
+    /// Merges records with each other, batch after batch.
     ///
     /// # Errors
     /// What merging and the budget fail with.
     pub fn new(
         schema: &SchemaRef,
-        batches: &[Records],
-        order: impl Iterator<Item = Place>,
+        batches: Vec<Records>,
         rule: &MergeRule,
         step: Step,
         budget: Option<Budget<'_>>,
     ) -> Result<Self> {
-        let mut kept = Kept::new(budget);
+        let part_rows = rows_at_once(&batches, budget)?;
         if let Some(mode) = rule.picks() {
+            // Which of them is left is all there is to find out: they stay where they are.
             let keyed: Vec<KeyedRows<'_>> = batches.iter().map(KeyedRows::of).collect();
-            let order = order.map(|(batch, row)| RowRef { batch: batch as u32, row: row as u32 });
-            let rows = precombine_in_order(&keyed, order, mode, true)?.rows;
-            let all: Vec<&Records> = batches.iter().collect();
-            for chunk in rows.chunks(part_rows(batches, budget)?) {
-                let places: Vec<Place> = chunk.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
-                kept.push(gather_used(schema, &all, places)?)?;
-            }
-        } else {
-            fold(schema, batches, order, rule, step, &mut |part| kept.push(part))?;
+            let (rows, table) = precombine(&keyed, mode, true)?.into_parts();
+            drop(keyed);
+            return Ok(Self { schema: schema.clone(), parts: batches, rows, table, part_rows });
         }
-        Self::of(schema.clone(), kept.into_list())
+        let mut kept = Kept::new(budget);
+        fold(schema, &batches, in_order(&batches), rule, step, part_rows, &mut |part| kept.push(part))?;
+        drop(batches);
+        let parts = kept.into_list();
+        let keyed: Vec<KeyedRows<'_>> = parts.iter().map(KeyedRows::of).collect();
+        // Each key is there once: nothing is left to be judged.
+        let (rows, table) = precombine(&keyed, MergeMode::CommitTime, false)?.into_parts();
+        drop(keyed);
+        Ok(Self { schema: schema.clone(), parts, rows, table, part_rows })
     }
 
-    fn of(schema: SchemaRef, parts: Vec<Records>) -> Result<Self> {
-        let total = parts.iter().map(Records::len).sum();
-        let mut table: HashTable<(u32, u32)> = HashTable::with_capacity(total);
-        let key = |(part, row): &(u32, u32)| parts.get(*part as usize).map_or("", |p| p.keys.value(*row as usize));
-        for (part, records) in parts.iter().enumerate() {
-            for row in 0..records.len() {
-                let place = (part as u32, row as u32);
-                table.insert_unique(hash_key(key(&place)), place, |other| hash_key(key(other)));
-            }
+    /// The records, each key once, some at a time.
+    ///
+    /// # Errors
+    /// `Schema`; and those of `each`.
+    pub fn each_part(&self, each: &mut dyn FnMut(Records) -> Result<()>) -> Result<()> {
+        let all: Vec<&Records> = self.parts.iter().collect();
+        for chunk in self.rows.chunks(self.part_rows) {
+            each(gather_used(&self.schema, &all, chunk.iter().copied().map(place_of).collect())?)?;
         }
-        Ok(Self { schema, parts, table })
-    }
-
-    /// The records, each key once.
-    pub fn into_parts(self) -> Vec<Records> {
-        self.parts
+        Ok(())
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.rows.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.rows.is_empty()
     }
 
-    fn find(&self, key: &str) -> Option<Place> {
-        let same = |(part, row): &(u32, u32)| {
-            self.parts.get(*part as usize).is_some_and(|p| p.keys.value(*row as usize) == key)
-        };
-        self.table.find(hash_key(key), same).map(|(part, row)| (*part as usize, *row as usize))
+    fn key(&self, at: RowRef) -> &str {
+        self.parts.get(at.batch as usize).map_or("", |p| p.keys.value(at.row as usize))
     }
 
-    fn is_deleted(&self, (part, row): Place) -> bool {
-        self.parts.get(part).is_some_and(|p| p.deleted.value(row))
+    fn place(&self, entry: u32) -> Option<RowRef> {
+        self.rows.get(entry as usize).copied()
+    }
+
+    /// The number of the record with a key.
+    fn find(&self, key: &str) -> Option<u32> {
+        let same = |entry: &u32| self.place(*entry).is_some_and(|at| self.key(at) == key);
+        self.table.find(hash_key(key), same).copied()
+    }
+
+    fn is_deleted(&self, at: RowRef) -> bool {
+        self.parts.get(at.batch as usize).is_some_and(|p| p.deleted.value(at.row as usize))
     }
 }
 
-/// Rows of a part: fewer where they are so large that a part would take much of the budget.
-fn part_rows(batches: &[Records], budget: Option<Budget<'_>>) -> Result<usize> {
-    let Some(budget) = budget else { return Ok(PART_ROWS) };
-    let (mut rows, mut bytes) = (0, 0);
-    for batch in batches {
-        rows += batch.len();
-        for column in batch.data.columns() {
-            bytes += column.to_data().get_slice_memory_size()?;
-        }
-    }
-    let each = bytes / rows.max(1);
-    Ok((budget.bytes / 4 / each.max(1)).clamp(LEAST_PART_ROWS, PART_ROWS))
+fn place_of(at: RowRef) -> Place {
+    (at.batch as usize, at.row as usize)
 }
 
 /// [`Records::gather`], looking only at the parts that are used.
@@ -145,18 +139,18 @@ pub struct MergeOnto {
     wanted: SchemaRef,
     /// Whether each copy of a key is merged, or the first one and the others stay.
     all_copies: bool,
-    /// Records that met an older one, for each part.
-    used: Vec<Vec<bool>>,
+    /// Which records met an older one.
+    used: Vec<bool>,
     counts: MergeCounts,
-    /// Place of the next record that may be new.
-    next_new: Place,
+    /// Number of the next record that may be new.
+    next_new: usize,
 }
 
 impl MergeOnto {
     /// `wanted` are the first columns of older and newer records.
     pub fn new(delta: Delta, rule: MergeRule, wanted: SchemaRef, all_copies: bool) -> Self {
-        let used = delta.parts.iter().map(|part| vec![false; part.len()]).collect();
-        Self { delta, rule, wanted, all_copies, used, counts: MergeCounts::default(), next_new: (0, 0) }
+        let used = vec![false; delta.len()];
+        Self { delta, rule, wanted, all_copies, used, counts: MergeCounts::default(), next_new: 0 }
     }
 
     /// What was merged so far.
@@ -164,9 +158,9 @@ impl MergeOnto {
         self.counts
     }
 
-    /// How many newer records there are.
-    pub fn records(&self) -> usize {
-        self.delta.len()
+    /// How many older records are best merged at once, that what comes of them is no larger than a part.
+    pub fn batch_rows(&self) -> usize {
+        self.delta.part_rows
     }
 
     /// Merges older records: in their order, without those that go.
@@ -179,14 +173,14 @@ impl MergeOnto {
         keys: &StringArray,
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
-        let mut met: Vec<(usize, Place)> = Vec::new();
+        let mut met: Vec<(usize, RowRef)> = Vec::new();
         for row in 0..keys.len() {
-            if let Some((part, place)) = self.delta.find(keys.value(row))
-                && let Some(used) = self.used.get_mut(part).and_then(|p| p.get_mut(place))
+            if let Some(entry) = self.delta.find(keys.value(row))
+                && let (Some(at), Some(used)) = (self.delta.place(entry), self.used.get_mut(entry as usize))
                 && (self.all_copies || !*used)
             {
                 *used = true;
-                met.push((row, (part, place)));
+                met.push((row, at));
             }
         }
         if met.is_empty() {
@@ -198,12 +192,17 @@ impl MergeOnto {
         }
     }
 
-    fn pick(&mut self, base: &RecordBatch, met: Vec<(usize, Place)>, ordering: &OrderingValues) -> Result<RecordBatch> {
-        let mut places: Vec<Place> = met.iter().map(|(_, place)| *place).collect();
+    fn pick(
+        &mut self,
+        base: &RecordBatch,
+        met: Vec<(usize, RowRef)>,
+        ordering: &OrderingValues,
+    ) -> Result<RecordBatch> {
+        let mut places: Vec<Place> = met.iter().map(|(_, at)| place_of(*at)).collect();
         let used = renumber(&mut places);
         let parts: Vec<&Records> = used.iter().filter_map(|part| self.delta.parts.get(*part)).collect();
         let new_ordering = OrderingValues::gather(&parts.iter().map(|p| &p.ordering).collect::<Vec<_>>(), &places)?;
-        let deleted: BooleanArray = met.iter().map(|(_, place)| Some(self.delta.is_deleted(*place))).collect();
+        let deleted: BooleanArray = met.iter().map(|(_, at)| Some(self.delta.is_deleted(*at))).collect();
         let mode = self.rule.picks().unwrap_or(super::MergeMode::EventTime);
         let judge = Judge::new(mode, Step::Final, Side::new(ordering, None), Side::new(&new_ordering, Some(&deleted)))?;
         let mut picks: Vec<Place> = Vec::with_capacity(base.num_rows());
@@ -228,7 +227,7 @@ impl MergeOnto {
     fn put_together(
         &mut self,
         base: &RecordBatch,
-        met: &[(usize, Place)],
+        met: &[(usize, RowRef)],
         keys: &StringArray,
         ordering: &OrderingValues,
     ) -> Result<RecordBatch> {
@@ -244,7 +243,7 @@ impl MergeOnto {
         let older = Records::gather(&schema, &[&older], &met.iter().map(|(row, _)| (0, *row)).collect::<Vec<_>>())?;
         let parts: Vec<&Records> = self.delta.parts.iter().collect();
         // Newer records may have columns behind those of the older ones.
-        let newer = gather_used(&schema, &parts, met.iter().map(|(_, place)| *place).collect())?;
+        let newer = gather_used(&schema, &parts, met.iter().map(|(_, at)| place_of(*at)).collect())?;
         let merged = self.rule.merge(Step::Final, &older, &newer)?;
         let mut picks: Vec<Place> = Vec::with_capacity(base.num_rows());
         let mut next = 0;
@@ -269,14 +268,18 @@ impl MergeOnto {
     /// # Errors
     /// `Schema` when one lacks a value that the wanted columns ask for.
     pub fn next_new(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(records) = self.delta.parts.get(self.next_new.0) {
-            let used = self.used.get(self.next_new.0).map(Vec::as_slice).unwrap_or_default();
-            let is_new = |row: &usize| used.get(*row) == Some(&false) && !records.deleted.value(*row);
-            let places: Vec<Place> = (0..records.len()).filter(is_new).map(|row| (0, row)).collect();
-            self.next_new.0 += 1;
+        let all: Vec<&RecordBatch> = self.delta.parts.iter().map(|p| &p.data).collect();
+        while self.next_new < self.delta.len() {
+            let end = self.delta.len().min(self.next_new + self.delta.part_rows);
+            let entries = std::mem::replace(&mut self.next_new, end)..end;
+            let unused = entries.filter(|entry| self.used.get(*entry) == Some(&false));
+            let rows = unused.filter_map(|entry| self.delta.rows.get(entry).copied());
+            let mut places: Vec<Place> = rows.filter(|at| !self.delta.is_deleted(*at)).map(place_of).collect();
             if !places.is_empty() {
                 self.counts.inserted += places.len() as u64;
-                return interleave_batches(&self.wanted, &[&records.data], &places).map(Some);
+                let used = renumber(&mut places);
+                let parts: Vec<&RecordBatch> = used.iter().filter_map(|part| all.get(*part).copied()).collect();
+                return interleave_batches(&self.wanted, &parts, &places).map(Some);
             }
         }
         Ok(None)
@@ -285,11 +288,6 @@ impl MergeOnto {
     fn wanted_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<usize> = (0..self.wanted.fields().len()).collect();
         batch.project(&columns)?.with_schema(self.wanted.clone()).map_err(Error::from)
-    }
-
-    /// The columns of the newer records.
-    pub fn delta_schema(&self) -> &SchemaRef {
-        &self.delta.schema
     }
 }
 

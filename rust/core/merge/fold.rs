@@ -9,16 +9,14 @@ use super::records::{Place, Records};
 use super::rule::MergeRule;
 use crate::error::Result;
 
-/// Keys whose records are merged at once.
-const CHUNK_KEYS: usize = 65_536;
-
-/// Merges the records of each key in the given order; the results, each key once, go to `out` in several parts.
+/// Merges the records of each key in the given order, so many keys at a time; the results, each key once, go to `out`.
 pub fn fold(
     schema: &SchemaRef,
     batches: &[Records],
     order: impl Iterator<Item = Place>,
     rule: &MergeRule,
     step: Step,
+    keys_at_once: usize,
     out: &mut dyn FnMut(Records) -> Result<()>,
 ) -> Result<()> {
     let keys = ByKey::new(batches, order);
@@ -31,10 +29,10 @@ pub fn fold(
             _ => several.push(entry),
         }
     }
-    for chunk in single.chunks(CHUNK_KEYS) {
+    for chunk in single.chunks(keys_at_once.max(1)) {
         out(Records::gather(schema, &parts, chunk)?)?;
     }
-    for chunk in several.chunks_mut(CHUNK_KEYS) {
+    for chunk in several.chunks_mut(keys_at_once.max(1)) {
         // Those with most records first, so that in every round the keys that have another one are the first ones.
         chunk.sort_by_key(|entry| std::cmp::Reverse(keys.rows_of(*entry).len()));
         let round = |round: usize| -> Vec<Place> {

@@ -16,7 +16,7 @@ mod precombine;
 mod records;
 mod rule;
 
-pub use budget::{Budget, Kept};
+pub use budget::{Budget, Kept, rows_at_once};
 pub use columns::Fill;
 pub use delta::{Delta, MergeCounts, MergeOnto, nullable};
 pub use fold::{fold, has_duplicates, in_order};

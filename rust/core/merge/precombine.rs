@@ -114,6 +114,11 @@ pub fn precombine_in_order(
 }
 
 impl Precombined {
+    /// The rows, and their positions by hash of the key.
+    pub(super) fn into_parts(self) -> (Vec<RowRef>, HashTable<u32>) {
+        (self.rows, self.table)
+    }
+
     /// Positions in `rows` of a key: one, or several when rows were not combined.
     pub fn find<'s>(&'s self, batches: &'s [KeyedRows<'_>], hash: u64, key: &'s str) -> impl Iterator<Item = u32> + 's {
         self.table

@@ -10,6 +10,7 @@ pub mod compaction;
 pub mod rollback;
 pub mod verify;
 
+mod heartbeat;
 mod planned_files;
 
 #[cfg(test)]

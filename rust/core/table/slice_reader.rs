@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::HudiTable;
@@ -17,7 +18,7 @@ use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::log::{LogBatch, LogScan};
 use crate::format::log::Deletes;
 use crate::merge::{
-    Budget, Delta, Kept, MergeCounts, MergeOnto, MergeRule, OrderingValues, Records, Step, in_order, missing, nullable,
+    Budget, Delta, Kept, MergeCounts, MergeOnto, MergeRule, OrderingValues, Records, Step, missing, nullable,
 };
 use crate::storage::{SpillOptions, Storage, spill};
 use crate::timeline::Timeline;
@@ -58,19 +59,32 @@ impl SliceReader {
     pub fn read(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<SliceRows> {
         let columns = self.settings.columns(wanted, &self.table);
         let log = self.log_records(slice, &columns)?;
+        let merge = MergeOnto::new(log.delta, log.rule, wanted.clone(), log.all_copies);
         let base: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
             Some(base) => {
                 let uri = self.storage.uri().to_owned();
                 let path = base.path.clone();
                 let named = move |e: Error| e.with("table", &uri).with("file", &path);
                 let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
-                let scan = reader.scan(&ScanOptions::new(columns.clone()).with_batch_size(BATCH_ROWS));
+                let scan =
+                    reader.scan(&ScanOptions::new(columns.clone()).with_batch_size(merge.batch_rows().min(BATCH_ROWS)));
                 Box::new(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
             }
             None => Box::new(std::iter::empty()),
         };
-        let merge = MergeOnto::new(log.delta, log.rule, wanted.clone(), log.all_copies);
         Ok(SliceRows { settings: self.settings.clone(), merge, base, counts: log.counts, ended: false })
+    }
+
+    /// Gives the key of each row of a slice to `each`.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn each_key(&self, slice: &FileSlice, each: &mut dyn FnMut(&str)) -> Result<()> {
+        let columns = self.settings.columns(&Schema::empty(), &self.table);
+        for batch in self.read(slice, &columns)? {
+            self.settings.keys(&batch?)?.iter().flatten().for_each(&mut *each);
+        }
+        Ok(())
     }
 
     /// What the log files of a slice come down to, in all columns of the table, without looking at the base file.
@@ -79,10 +93,41 @@ impl SliceReader {
     /// Those of [`SliceReader::read`].
     pub fn read_logs(&self, slice: &FileSlice) -> Result<LogContents> {
         let columns = self.settings.columns(&self.table, &self.table);
-        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        let instants = scan.instants();
         let log = self.log_records(slice, &columns)?;
-        Ok(LogContents { parts: log.delta.into_parts(), instants, counts: log.counts })
+        let put_away = |batches: &[RecordBatch]| spill(&self.spill.folder, batches);
+        let mut parts = Kept::new(Some(Budget { bytes: self.spill.budget, spill: &put_away }));
+        log.delta.each_part(&mut |part| parts.push(part))?;
+        Ok(LogContents { parts: parts.into_list(), instants: log.instants, counts: log.counts })
+    }
+
+    /// The stored records whose keys are wanted, as merging leaves them: what `find` says of each key, and its row in
+    /// the wanted columns. Records that a log file deletes are not stored.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn find(
+        &self,
+        slice: &FileSlice,
+        wanted: &SchemaRef,
+        find: &dyn Fn(&str) -> Option<u32>,
+    ) -> Result<(Vec<u32>, RecordBatch)> {
+        let columns = self.settings.columns(wanted, &self.table);
+        let first: Vec<usize> = (0..wanted.fields().len()).collect();
+        let (mut entries, mut kept) = (Vec::new(), Vec::new());
+        for batch in self.read(slice, &columns)? {
+            let batch = batch?;
+            let mut rows = Vec::new();
+            for (row, key) in self.settings.keys(&batch)?.iter().enumerate() {
+                if let Some(entry) = key.and_then(find) {
+                    entries.push(entry);
+                    rows.push(row as u32);
+                }
+            }
+            if !rows.is_empty() {
+                kept.push(take_record_batch(&batch.project(&first)?, &UInt32Array::from(rows))?);
+            }
+        }
+        Ok((entries, concat_batches(wanted, &kept)?))
     }
 
     /// What the log files of a slice come down to.
@@ -116,10 +161,9 @@ impl SliceReader {
                 })
             })?;
         }
-        let batches = kept.into_list();
-        let delta = Delta::new(&schema, &batches, in_order(&batches), &rule, Step::Delta, budget).map_err(named)?;
+        let delta = Delta::new(&schema, kept.into_list(), &rule, Step::Delta, budget).map_err(named)?;
         let all_copies = slice.base.as_ref().is_some_and(|base| scan.has_positions_in(&base.instant));
-        Ok(LogRecords { delta, rule, all_copies, counts })
+        Ok(LogRecords { delta, rule, all_copies, instants: scan.instants(), counts })
     }
 
     /// Records of a data block; `present` names the columns that the block has, when it lacks some on purpose.
@@ -190,6 +234,7 @@ struct LogRecords {
     /// positions where all blocks have them, and a writer that has them names each copy; else it merges by key, and a
     /// record of a log file is used up by the first row that it meets.
     all_copies: bool,
+    instants: Vec<String>,
     counts: LogCounts,
 }
 

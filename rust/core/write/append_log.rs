@@ -1,6 +1,7 @@
 //! A log file of a file group: incoming rows as they are, to be merged when somebody reads.
 //!
-//! As in Hudi, each write makes a new file, first blocks of records, then one of deletes.
+//! As in Hudi, each write makes a new file, first blocks of records, then one of deletes, and goes on in another when it
+//! has grown beyond `hoodie.logfile.max.size`.
 
 use std::time::Instant as Stopwatch;
 
@@ -32,18 +33,15 @@ pub struct AppendRows<'a> {
     pub delete_by_key: bool,
 }
 
-/// Writes a log file of a slice. `task` tells which task of the write this is, `token` is its write token.
+/// Writes a log file of a slice, or more where one would become too large: the stat of each. `task` tells which task of
+/// the write this is, `token` is its write token.
 pub fn append_log(
     context: &WriteContext,
     slice: &FileSlice,
     rows: &AppendRows<'_>,
     task: usize,
     token: &str,
-) -> Result<WriteStat> {
-    let started = Stopwatch::now();
-    let name = LogFile::file_name(&slice.file_id, &context.instant, 1, token);
-    let path = join(&slice.partition, &name);
-    create_marker(&context.storage, &context.instant, &path, MarkerType::Create)?;
+) -> Result<Vec<WriteStat>> {
     if !context.kept_partition_columns.is_empty() && !rows.delete_by_key {
         check_partitions(slice, rows)?;
     }
@@ -55,43 +53,74 @@ pub fn append_log(
         block_bytes: context.config.log_block_bytes,
         parquet: context.config.base_file.clone(),
         header: Vec::new(),
+        places_in: slice.base.as_ref().filter(|_| context.config.log_positions).map(|base| base.instant.clone()),
     };
-    let mut file = LogWriter::new(context.storage.writer(&path)?, &context.instant, &settings);
-    // A row that meets several copies of a record is one row.
+    // A row that meets several copies of a record is a record for each, where blocks tell their places.
     let mut seen = std::collections::HashSet::new();
-    let mut updates: Vec<(RowRef, bool)> = Vec::with_capacity(rows.updates.len());
-    updates.extend(rows.updates.iter().filter(|u| seen.insert((u.row, u.moved))).map(|u| (u.row, u.moved)));
+    let told = |u: &&MatchedRow| settings.places_in.is_some() || seen.insert((u.row, u.moved));
+    let updates: Vec<MatchedRow> = rows.updates.iter().filter(told).copied().collect();
     let mut split = Split::new(context, slice, task, rows.delete_by_key);
-    let mut blocks = file.records(schema, partial.is_some());
-    for chunk in updates.chunks(CHUNK_ROWS) {
-        let refs: Vec<RowRef> = chunk.iter().map(|(row, _)| *row).collect();
-        let new = gather(rows.incoming, &refs, context)?;
-        let moved: Vec<bool> = chunk.iter().map(|(_, moved)| *moved).collect();
-        if let Some(records) = split.next(&new, &moved)? {
-            blocks.add(&records)?;
+    let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
+    let mut stats = Vec::new();
+    while stats.is_empty() || chunks.peek().is_some() {
+        let started = Stopwatch::now();
+        let version = stats.len() as u32 + 1;
+        let name = LogFile::file_name(&slice.file_id, &context.instant, version, token);
+        let path = join(&slice.partition, &name);
+        create_marker(&context.storage, &context.instant, &path, MarkerType::Create)?;
+        let mut file = LogWriter::new(context.storage.writer(&path)?, &context.instant, &settings);
+        let mut blocks = file.records(schema, partial.is_some());
+        for chunk in chunks.by_ref() {
+            let refs: Vec<RowRef> = chunk.iter().map(|update| update.row).collect();
+            let new = gather(rows.incoming, &refs, context)?;
+            if let Some((records, places)) = split.next(&new, chunk)? {
+                blocks.add(&records, &places)?;
+            }
+            if blocks.file_bytes() >= context.config.log_file_bytes {
+                break;
+            }
         }
+        blocks.finish()?;
+        let last = chunks.peek().is_none();
+        if last {
+            file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
+        }
+        let written = file.written();
+        let bytes = context.publish(&path, file.into_inner())?;
+        let deleted = if last { split.deletes.len() } else { 0 };
+        let stat = WriteStat {
+            path: Some(path),
+            log_files: Some(vec![name]),
+            log_version: i32::try_from(version).ok(),
+            ..empty_stat(&slice.partition, &slice.file_id)
+        };
+        stats.push(appended(stat, context, slice, (written, deleted as u64), bytes, started));
     }
-    blocks.finish()?;
-    file.deletes(schema, &slice.partition, &split.deletes)?;
-    let written = file.written();
-    let bytes = context.publish(&path, file.into_inner())?;
-    let mut stat = empty_stat(&slice.partition, &slice.file_id);
+    Ok(stats)
+}
+
+/// What a log file is reported with: records and deletes in it, bytes.
+fn appended(
+    mut stat: WriteStat,
+    context: &WriteContext,
+    slice: &FileSlice,
+    (written, deleted): (u64, u64),
+    bytes: u64,
+    started: Stopwatch,
+) -> WriteStat {
     let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
-    stat.path = Some(path);
     stat.prev_commit = Some(context.instant.clone());
     stat.num_writes = count(written);
     stat.num_update_writes = count(written);
-    stat.num_deletes = count(split.deletes.len() as u64);
+    stat.num_deletes = count(deleted);
     stat.total_write_bytes = count(bytes);
     stat.file_size_in_bytes = count(bytes);
-    stat.log_version = Some(1);
     stat.log_offset = Some(0);
     stat.base_file = Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned()));
-    stat.log_files = Some(vec![name]);
     if let Some(runtime) = &mut stat.runtime_stats {
         runtime.total_upsert_time = i64::try_from(started.elapsed().as_millis()).ok();
     }
-    Ok(stat)
+    stat
 }
 
 /// Refuses rows whose columns name another partition than that in which they stay: of a log record nobody knows what its
@@ -120,6 +149,7 @@ struct Split<'a> {
     made: MadeColumns,
     delete_by_key: bool,
     deletes: Vec<(String, OrderingValue)>,
+    deleted_places: Vec<u32>,
     numbered: usize,
 }
 
@@ -127,18 +157,19 @@ impl<'a> Split<'a> {
     fn new(context: &'a WriteContext, slice: &FileSlice, task: usize, delete_by_key: bool) -> Self {
         // Records of a log file name the file group, for they will go to more than one file of it.
         let made = MadeColumns::new(context, &slice.partition, &slice.file_id);
-        Self { context, task, made, delete_by_key, deletes: Vec::new(), numbered: 0 }
+        Self { context, task, made, delete_by_key, deletes: Vec::new(), deleted_places: Vec::new(), numbered: 0 }
     }
 
-    /// The records among some rows, in the columns of a block; deletes are kept.
-    fn next(&mut self, new: &Gathered, moved: &[bool]) -> Result<Option<RecordBatch>> {
-        let is_moved = |row: usize| moved.get(row).copied().unwrap_or(false);
+    /// The records among some rows, in the columns of a block, and their places in the base file; deletes are kept.
+    fn next(&mut self, new: &Gathered, updates: &[MatchedRow]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
+        let is_moved = |row: usize| updates.get(row).is_some_and(|update| update.moved);
         let is_delete = |row: usize| is_moved(row) || new.deleted.as_ref().is_some_and(|d| d.value(row));
         let gone: Vec<bool> = (0..new.keys.len()).map(is_delete).collect();
         let ordering = if self.delete_by_key { Vec::new() } else { self.ordering_columns(&new.data)? };
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let value = if is_moved(row) { OrderingValue::Default } else { ordering_values(&ordering, row)? };
             self.deletes.push((new.keys.value(row).to_owned(), value));
+            self.deleted_places.extend(updates.get(row).map(|update| update.position));
         }
         let kept: BooleanArray = gone.iter().map(|gone| Some(!gone)).collect();
         if kept.true_count() == 0 {
@@ -151,7 +182,8 @@ impl<'a> Split<'a> {
         self.numbered += records.keys.len();
         let mut columns = file_columns(self.context, &records, self.task, &positions)?;
         self.made.put_into(&mut columns, records.keys.len());
-        self.in_log(columns).map(Some)
+        let places = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).map(|(update, _)| update.position);
+        Ok(Some((self.in_log(columns)?, places.collect())))
     }
 
     fn ordering_columns(&self, data: &RecordBatch) -> Result<Vec<ArrayRef>> {

@@ -10,7 +10,8 @@ use super::incoming::Incoming;
 use super::outcome::Outcome;
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
-use crate::merge::{Place, Records, Step, fold, has_duplicates, in_order, nullable};
+use crate::merge::{Budget, Kept, Records, Step, fold, has_duplicates, in_order, nullable, rows_at_once};
+use crate::storage::spill;
 
 /// Merges the stored records that incoming rows meet with these, and puts the results into `new`, which begins with the
 /// rows of `met`. `stored` has the table's columns from row `offset` on.
@@ -102,13 +103,12 @@ pub(super) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whol
             )
             .remedy("Give one row for each key"));
         }
-        let order: Vec<Place> = in_order(&batches).collect();
-        let mut merged = Vec::new();
-        fold(&schema, &batches, order.into_iter(), rule, Step::Batch, &mut |part| {
-            merged.push(part);
-            Ok(())
-        })?;
-        incoming.replace_rows(partition, &numbers, merged)?;
+        let put_away = |batches: &[RecordBatch]| spill(&context.spill.folder, batches);
+        let budget = Some(Budget { bytes: context.spill.budget, spill: &put_away });
+        let mut merged = Kept::new(budget);
+        let at_once = rows_at_once(&batches, budget)?;
+        fold(&schema, &batches, in_order(&batches), rule, Step::Batch, at_once, &mut |part| merged.push(part))?;
+        incoming.replace_rows(partition, &numbers, merged.into_list())?;
     }
     Ok(())
 }

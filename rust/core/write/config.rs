@@ -137,6 +137,10 @@ pub struct WriteConfig {
     pub base_file: BaseFileOptions,
     /// Bytes at which a block of a log file ends.
     pub log_block_bytes: usize,
+    /// Bytes at which a log file ends.
+    pub log_file_bytes: u64,
+    /// Whether log blocks tell where in the base file their records are.
+    pub log_positions: bool,
     /// Form of its records.
     pub log_block_format: BlockFormat,
 }
@@ -173,6 +177,8 @@ impl WriteConfig {
             sort: sort_mode(options)?,
             base_file: base_file_options(options)?,
             log_block_format: BlockFormat::parse(options.get("hoodie.logfile.data.block.format").unwrap_or("avro"))?,
+            log_file_bytes: options.number("hoodie.logfile.max.size", 1u64 << 30)?.max(1),
+            log_positions: options.flag("hoodie.write.record.positions", true)?,
             log_block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
         })
     }

@@ -13,7 +13,7 @@ use crate::file_group::markers::{MarkerType, create_marker, delete_markers, mark
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
-use crate::storage::{FileWriter, Storage};
+use crate::storage::{FileWriter, SpillOptions, Storage};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{HudiTable, MergeSettings, with_meta_columns};
 
@@ -47,6 +47,8 @@ pub struct WriteContext {
     pub parquet_partition_metadata: bool,
     /// Options.
     pub config: WriteConfig,
+    /// How many bytes of rows are kept in memory, and where the others go.
+    pub spill: SpillOptions,
     /// Threads for the columns of one file.
     pub file_threads: usize,
     /// Set in a task that may outlive the write: the table whose timeline tells whether the write is still under way.
@@ -74,6 +76,7 @@ impl WriteContext {
             parquet_partition_metadata: settings.partition_metadata_as_parquet(),
             data_schema,
             config,
+            spill: table.spill_options()?,
             file_threads: 1,
             watched: None,
         })

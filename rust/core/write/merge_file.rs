@@ -4,6 +4,7 @@
 //! column by column, and what did not change is copied (`splice_merge.rs`); else it streams through batch by batch
 //! (`stream_merge.rs`). The rows that come out are the same.
 
+use std::collections::HashSet;
 use std::time::Instant as Stopwatch;
 
 use super::context::{WriteContext, empty_stat};
@@ -45,6 +46,12 @@ impl Counts {
         self.updated += picks.replaced.len() as u64;
         self.deleted += picks.gone.len() as u64;
     }
+}
+
+/// Of several stored records of a key in a file, the first is changed, and the others are copied, as Hudi does.
+pub fn first_copies(updates: &[MatchedRow]) -> Vec<MatchedRow> {
+    let mut met = HashSet::with_capacity(updates.len());
+    updates.iter().filter(|update| met.insert(update.row)).copied().collect()
 }
 
 /// Writes the new base file of a slice. `task` tells which task of the write this is, `token` is its write token.

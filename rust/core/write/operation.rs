@@ -15,7 +15,8 @@ use super::context::{WriteContext, empty_stat};
 use super::create_file::create_files;
 use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::incoming::{Incoming, Preparer};
-use super::merge_file::{MergeRows, merge_file};
+use super::merge_file::{MergeRows, first_copies, merge_file};
+use super::stored_records::stored_records_reader;
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -231,6 +232,8 @@ impl Write<'_> {
             operation: self.operation,
             global: self.config.index.is_global(),
             anywhere,
+            all_copies: self.table.config().table_type() == TableType::MergeOnRead,
+            slices: stored_records_reader(self.table, &self.view, &self.config, context)?,
             virtual_keys: (!self.table.config().populates_meta_fields()).then(|| self.keys.clone()),
             threads: self.table.threads()?,
         };
@@ -363,9 +366,10 @@ impl Write<'_> {
             let token = format!("{task}-0-0");
             match unit {
                 Unit::Merge(update, inserts) => {
+                    let updates = if appends { first_copies(&update.rows) } else { update.rows };
                     let rows = MergeRows {
                         incoming,
-                        updates: &update.rows,
+                        updates: &updates,
                         inserts: &inserts,
                         delete_by_key: self.operation == Operation::Delete,
                     };
@@ -374,7 +378,7 @@ impl Write<'_> {
                 Unit::Append(update) => {
                     let delete_by_key = self.operation == Operation::Delete;
                     let rows = AppendRows { incoming, updates: &update.rows, delete_by_key };
-                    append_log(context, &update.slice, &rows, task, &token).map(|stat| vec![stat])
+                    append_log(context, &update.slice, &rows, task, &token)
                 }
                 Unit::Create(partition, rows) => {
                     create_files(context, incoming.partition(partition), incoming, &rows, task, &token)

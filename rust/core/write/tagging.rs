@@ -1,24 +1,22 @@
 //! Tagging: one record for each key of the write, and where that key is stored now.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, UInt32Array};
-use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::{Fields, Schema};
+use arrow::array::Array;
 
 use super::config::Operation;
 use super::context::WriteContext;
 use super::incoming::Incoming;
+use super::stored_records::{StoredRecords, base_file_ordering};
 use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
-use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::merge::{
     Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
 };
 use crate::parallel::run_parallel;
 use crate::table::keygen::KeyGenConfig;
+use crate::table::slice_reader::SliceReader;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 
 /// Most keys that are listed one by one for bloom filters.
@@ -63,6 +61,10 @@ pub struct Tagging<'a> {
     pub global: bool,
     /// Whether the rows do not say where they belong.
     pub anywhere: bool,
+    /// Whether each copy of a stored record is found, or the first of a file.
+    pub all_copies: bool,
+    /// Reads slices that have log files, where it matters what is stored there.
+    pub slices: Option<SliceReader>,
     /// Set when record keys are computed from columns.
     pub virtual_keys: Option<KeyGenConfig>,
     /// Threads.
@@ -112,6 +114,7 @@ pub fn tag(
     }
     let mut tagged = Tagged::default();
     for (group, found) in groups.iter().zip(by_group) {
+        let found = group.look_into_logs(tagging, found)?;
         group.resolve(incoming, tagging, found, &mut tagged)?;
     }
     Ok(tagged)
@@ -155,6 +158,14 @@ fn other_rows(keyed: &[KeyedRows<'_>], records: &Precombined) -> Vec<RowRef> {
     keyed.iter().enumerate().flat_map(rows_of).filter(|row| !known.contains(row)).collect()
 }
 
+/// What a slice holds of the keys of a group.
+struct Found {
+    slice: FileSlice,
+    matches: Vec<KeyMatch>,
+    /// What its log files leave of them, where that was looked at.
+    stored: Option<StoredRecords>,
+}
+
 struct KeyList<'a> {
     range: Option<(&'a str, &'a str)>,
     all: Vec<&'a str>,
@@ -183,38 +194,60 @@ impl Group<'_> {
         batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(at.row as usize))
     }
 
+    /// Leaves out records that a log file deleted: one that moved to another partition is still in the base file where it
+    /// was. Within a partition that makes no difference, for a log record that meets a deleted one is merged with it.
+    fn look_into_logs(&self, tagging: &Tagging<'_>, found: Vec<(FileSlice, Vec<KeyMatch>)>) -> Result<Vec<Found>> {
+        run_parallel(found, tagging.threads, |(slice, mut matches)| {
+            let reader = tagging.slices.as_ref().filter(|_| tagging.global && !tagging.anywhere);
+            let Some(reader) = reader.filter(|_| !slice.logs.is_empty()) else {
+                return Ok(Found { slice, matches, stored: None });
+            };
+            let find = |key: &str| self.records.find(&self.keyed, hash_key(key), key).next();
+            let stored = StoredRecords::read(tagging.context, reader, &slice, &find)?;
+            matches.retain(|m| stored.holds(m.entry));
+            Ok(Found { slice, matches, stored: Some(stored) })
+        })
+    }
+
+    /// Whether a row goes to another partition than the one where its key is stored.
+    fn leaves(&self, incoming: &Incoming, tagging: &Tagging<'_>, slice: &FileSlice, at: RowRef) -> bool {
+        if !tagging.global || tagging.anywhere || !tagging.context.config.update_partition_path || self.is_deleted(at) {
+            return false;
+        }
+        let batch = incoming.batches.get(self.in_write(at).batch as usize);
+        batch.map_or("", |b| incoming.partition(b.partition)) != slice.partition
+    }
+
     fn resolve(
         &self,
         incoming: &Incoming,
         tagging: &Tagging<'_>,
-        found: Vec<(FileSlice, Vec<KeyMatch>)>,
+        found: Vec<Found>,
         tagged: &mut Tagged,
     ) -> Result<()> {
         let mut fates = vec![Fate::New; self.records.rows.len()];
-        let moves = tagging.global && !tagging.anywhere && tagging.context.config.update_partition_path;
-        for (slice, matches) in found {
+        for Found { slice, matches, stored } in found {
             let mut rows = Vec::with_capacity(matches.len());
             let mut leaving = Vec::new();
             let mut met = vec![false; self.records.rows.len()];
             for m in matches {
-                // Of several stored records of a key in one file, Hudi changes the first and copies the others.
-                if met.get_mut(m.entry as usize).is_some_and(|seen| std::mem::replace(seen, true)) {
+                // Of several stored records of a key in one base file, Hudi changes the first and copies the others.
+                // In a log file it says something of each.
+                let again = met.get_mut(m.entry as usize).is_some_and(|seen| std::mem::replace(seen, true));
+                if again && !tagging.all_copies {
                     continue;
                 }
                 let Some(at) = self.records.rows.get(m.entry as usize).copied() else { continue };
-                let row = self.in_write(at);
-                let batch = incoming.batches.get(row.batch as usize);
-                let home = batch.map_or("", |b| incoming.partition(b.partition));
-                if moves && home != slice.partition && !self.is_deleted(at) {
+                if self.leaves(incoming, tagging, &slice, at) {
                     leaving.push((m, at));
                 } else {
-                    rows.push(MatchedRow { position: m.position, row, moved: false });
+                    rows.push(MatchedRow { position: m.position, row: self.in_write(at), moved: false });
                     if let Some(fate) = fates.get_mut(m.entry as usize) {
                         *fate = Fate::Stays;
                     }
                 }
             }
-            for (m, at) in self.moving(tagging.context, &slice, leaving, &mut fates)? {
+            for (m, at) in self.moving(tagging.context, &slice, stored, leaving, &mut fates)? {
                 rows.push(MatchedRow { position: m.position, row: self.in_write(at), moved: true });
             }
             rows.sort_by_key(|r| (r.position, r.row));
@@ -243,11 +276,11 @@ impl Group<'_> {
         &self,
         context: &WriteContext,
         slice: &FileSlice,
+        stored: Option<StoredRecords>,
         leaving: Vec<(KeyMatch, RowRef)>,
         fates: &mut [Fate],
     ) -> Result<Vec<(KeyMatch, RowRef)>> {
         let Some(base) = slice.base.as_ref().filter(|_| !leaving.is_empty()) else { return Ok(leaving) };
-        let stored = stored_ordering(context, base, leaving.iter().map(|(m, _)| m.position).collect())?;
         if context.settings.rule.picks().is_none() {
             return Err(Error::unsupported(
                 "moving a record to another partition in a table whose records are merged column by column",
@@ -255,6 +288,11 @@ impl Group<'_> {
             .with("partition", &slice.partition)
             .remedy("Set hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path to false, or keep the rows in their partition"));
         }
+        let matches = leaving.iter().map(|(m, _)| *m);
+        let stored = match stored {
+            Some(stored) => stored.ordering(matches)?,
+            None => base_file_ordering(context, base, matches)?,
+        };
         let stored = context.ordering(&stored)?;
         let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
         let mut winners = Vec::new();
@@ -293,16 +331,4 @@ enum Fate {
     Moves,
     /// Its key is stored in another partition, and the stored record wins.
     Loses,
-}
-
-/// The ordering columns of some records of a base file.
-fn stored_ordering(context: &WriteContext, base: &BaseFile, positions: Vec<u32>) -> Result<RecordBatch> {
-    let fields = context.file_schema.fields().iter().filter(|f| context.settings.ordering.contains(f.name())).cloned();
-    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
-    let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
-    let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;
-    let batches =
-        reader.scan(&ScanOptions::new(schema.clone())).map_err(named)?.collect::<Result<Vec<_>>>().map_err(named)?;
-    let all = concat_batches(&schema, &batches)?;
-    Ok(take_record_batch(&all, &UInt32Array::from(positions))?)
 }

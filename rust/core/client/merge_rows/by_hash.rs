@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use super::{RowMerging, RowStream};
 use crate::error::Result;
-use crate::merge::{Budget, Delta, Kept, MergeOnto, Step, in_order};
+use crate::merge::{Budget, Kept, MergeOnto};
 use crate::storage::spill;
 
 /// Rows in the order of the older ones, new ones behind them.
@@ -53,8 +53,5 @@ fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<MergeOnto> {
     for batch in newer {
         kept.push(merging.records(&batch?)?)?;
     }
-    let batches = kept.into_list();
-    let rule = &merging.settings.rule;
-    let delta = Delta::new(&merging.newer, &batches, in_order(&batches), rule, Step::Batch, budget)?;
-    Ok(MergeOnto::new(delta, rule.clone(), merging.schema.clone(), true))
+    merging.onto(kept, budget)
 }

@@ -16,10 +16,16 @@ use std::sync::Arc;
 use self::keys::KeyColumns;
 use crate::error::{Error, Result};
 use crate::format::properties::Properties;
-use crate::merge::{MergeContext, MergeRule, RecordMerger, Records, missing};
+use crate::merge::{Budget, Delta, Kept, MergeContext, MergeOnto, MergeRule, RecordMerger, Records, Step, missing};
 use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
 use crate::table::{DELETE_MARK, MergeSettings, Options, rule_of};
+
+/// The table version by whose rules options are understood.
+const LATEST_VERSION: u32 = 9;
+/// A value that does not fit is an error, and not null.
+const STRICT: arrow_cast::CastOptions<'static> =
+    arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// A stream of rows.
 pub type RowStream = Box<dyn RecordBatchReader + Send>;
@@ -86,9 +92,6 @@ impl MergeRequest {
         Ok(Self { key, ordering, rule, marker, partial: false, sorted: false, spill })
     }
 }
-
-/// The table version by whose rules options are understood.
-const LATEST_VERSION: u32 = 9;
 
 /// Merges newer rows into older ones; the columns are those of the older rows.
 ///
@@ -190,6 +193,13 @@ impl RowMerging {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
+    /// What merges newer rows into older ones.
+    fn onto(&self, newer: Kept<'_>, budget: Option<Budget<'_>>) -> Result<MergeOnto> {
+        let rule = &self.settings.rule;
+        let delta = Delta::new(&self.newer, newer.into_list(), rule, Step::Batch, budget)?;
+        Ok(MergeOnto::new(delta, rule.clone(), self.schema.clone(), true))
+    }
+
     /// Newer rows as records.
     fn records(&self, batch: &RecordBatch) -> Result<Records> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.newer.fields().len());
@@ -226,10 +236,6 @@ impl RowMerging {
         })
     }
 }
-
-/// A value that does not fit is an error, and not null.
-const STRICT: arrow_cast::CastOptions<'static> =
-    arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// The merged rows as an Arrow stream, which ends with its first error.
 struct Output {

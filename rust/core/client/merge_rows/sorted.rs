@@ -1,28 +1,56 @@
-//! Both inputs sorted by their key: a batch of older rows and the newer rows of its range at a time.
+//! Both inputs sorted by their key: what was read of both, as far as their ranges of keys meet, at a time.
 
 use std::collections::VecDeque;
-use std::iter::Peekable;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
-use arrow_row::{OwnedRow, RowConverter, Rows, SortField};
+use arrow_row::{OwnedRow, Row, RowConverter, Rows, SortField};
 
 use super::{RowMerging, RowStream};
 use crate::error::{Error, Result};
-use crate::merge::{Budget, Delta, Kept, MergeOnto, Step, in_order};
+use crate::merge::{Budget, Kept};
 use crate::storage::spill;
 
 /// Rows in the order of their keys.
 pub(super) struct SortedMerge {
     merging: RowMerging,
     converter: RowConverter,
-    older: Peekable<RowStream>,
+    older: RowStream,
     newer: RowStream,
-    /// Newer rows that were read and not merged yet, with their keys; each batch has some.
-    waiting: VecDeque<(RecordBatch, Rows)>,
+    /// Older rows that were read and not merged yet.
+    current: Option<Waiting>,
+    /// Newer ones.
+    waiting: VecDeque<Waiting>,
     newer_ended: bool,
     last_older: Option<OwnedRow>,
     last_newer: Option<OwnedRow>,
+}
+
+/// What is left of a batch, from a row on; one row at least.
+struct Waiting {
+    batch: RecordBatch,
+    keys: Rows,
+    from: usize,
+}
+
+impl Waiting {
+    fn last(&self) -> Row<'_> {
+        self.keys.row(self.keys.num_rows() - 1)
+    }
+
+    /// The largest key before the last one.
+    fn before_last(&self) -> Option<OwnedRow> {
+        let last = self.last();
+        (self.from..self.keys.num_rows()).rev().map(|row| self.keys.row(row)).find(|row| *row < last).map(|r| r.owned())
+    }
+
+    /// Takes the rows with keys up to this one, or all; whether some are left.
+    fn take(&mut self, bound: Option<&OwnedRow>) -> (RecordBatch, bool) {
+        let end = bound.map_or(self.keys.num_rows(), |bound| rows_up_to(&self.keys, bound)).max(self.from);
+        let taken = self.batch.slice(self.from, end - self.from);
+        self.from = end;
+        (taken, end < self.keys.num_rows())
+    }
 }
 
 impl SortedMerge {
@@ -35,8 +63,9 @@ impl SortedMerge {
         Ok(Self {
             merging,
             converter,
-            older: older.peekable(),
+            older,
             newer,
+            current: None,
             waiting: VecDeque::new(),
             newer_ended: false,
             last_older: None,
@@ -45,63 +74,74 @@ impl SortedMerge {
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.older.next() {
-            let batch = self.merging.older(batch?)?;
-            if batch.num_rows() == 0 {
-                continue;
+        loop {
+            if self.current.is_none() {
+                self.current = self.read_older()?;
             }
-            let keys = self.keys(&batch)?;
-            check_order(&keys, self.last_older.as_ref(), true, "older")?;
-            let last = keys.row(keys.num_rows() - 1).owned();
-            let newer = self.newer_up_to(&last)?;
-            self.last_older = Some(last);
-            let merged = self.merge(&batch, newer)?;
+            if self.waiting.is_empty() {
+                self.read_newer()?;
+            }
+            if self.current.is_none() && self.waiting.is_empty() {
+                return Ok(None);
+            }
+            // Of the newer rows the last key may go on in the next batch, unless there is none.
+            let newer_bound = match self.waiting.back() {
+                Some(last) if !self.newer_ended => match last.before_last() {
+                    Some(bound) => Some(bound),
+                    None => {
+                        self.read_newer()?;
+                        continue;
+                    }
+                },
+                _ => None,
+            };
+            let older_bound = self.current.as_ref().map(|current| current.last().owned());
+            let bound = match (older_bound, newer_bound) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            let merged = self.merge_up_to(bound.as_ref())?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }
         }
-        // Behind the last of the older rows: newer ones, batch after batch, each up to the key before its last one,
-        // which may go on in the next batch.
-        while self.read_more()? || !self.waiting.is_empty() {
-            let newer = match self.waiting.back() {
-                Some((_, keys)) if !self.newer_ended => {
-                    let last = keys.row(keys.num_rows() - 1);
-                    let before = (0..keys.num_rows()).rev().map(|row| keys.row(row)).find(|row| *row < last);
-                    let Some(before) = before.map(|row| row.owned()) else { continue };
-                    self.newer_up_to(&before)?
-                }
-                _ => self.waiting.drain(..).map(|(batch, _)| batch).collect(),
-            };
-            let merged = self.merge(&RecordBatch::new_empty(self.merging.schema.clone()), newer)?;
-            if merged.num_rows() > 0 {
-                return Ok(Some(merged));
+    }
+
+    /// Merges rows with keys up to this one, or all that were read.
+    fn merge_up_to(&mut self, bound: Option<&OwnedRow>) -> Result<RecordBatch> {
+        let mut older = RecordBatch::new_empty(self.merging.schema.clone());
+        if let Some(mut current) = self.current.take() {
+            let (taken, more) = current.take(bound);
+            older = taken;
+            self.current = more.then_some(current);
+        }
+        let mut newer = Vec::new();
+        while let Some(mut first) = self.waiting.pop_front() {
+            let (taken, more) = first.take(bound);
+            newer.push(taken);
+            if more {
+                self.waiting.push_front(first);
+                break;
+            }
+        }
+        self.merge(&older, newer)
+    }
+
+    fn read_older(&mut self) -> Result<Option<Waiting>> {
+        for batch in self.older.by_ref() {
+            let batch = self.merging.older(batch?)?;
+            if batch.num_rows() > 0 {
+                let keys = self.keys(&batch)?;
+                check_order(&keys, self.last_older.as_ref(), true, "older")?;
+                self.last_older = Some(keys.row(keys.num_rows() - 1).owned());
+                return Ok(Some(Waiting { batch, keys, from: 0 }));
             }
         }
         Ok(None)
     }
 
-    /// Newer rows with keys up to this one, which no later batch has.
-    fn newer_up_to(&mut self, last: &OwnedRow) -> Result<Vec<RecordBatch>> {
-        let goes_on = |waiting: &VecDeque<(RecordBatch, Rows)>| {
-            waiting.back().is_none_or(|(_, keys)| keys.row(keys.num_rows() - 1) <= last.row())
-        };
-        while goes_on(&self.waiting) && self.read_more()? {}
-        let mut out = Vec::new();
-        while let Some((batch, keys)) = self.waiting.pop_front() {
-            let end = rows_up_to(&keys, last);
-            out.push(batch.slice(0, end));
-            if end < batch.num_rows() {
-                let rest = batch.slice(end, batch.num_rows() - end);
-                let keys = self.keys(&rest)?;
-                self.waiting.push_front((rest, keys));
-                break;
-            }
-        }
-        Ok(out)
-    }
-
-    /// Reads another batch of newer rows; false when there are no more.
-    fn read_more(&mut self) -> Result<bool> {
+    /// Reads another batch of newer rows, if there is one.
+    fn read_newer(&mut self) -> Result<()> {
         while !self.newer_ended {
             let Some(batch) = self.newer.next().transpose()? else {
                 self.newer_ended = true;
@@ -113,10 +153,10 @@ impl SortedMerge {
             let keys = self.keys(&batch)?;
             check_order(&keys, self.last_newer.as_ref(), false, "newer")?;
             self.last_newer = Some(keys.row(keys.num_rows() - 1).owned());
-            self.waiting.push_back((batch, keys));
-            return Ok(true);
+            self.waiting.push_back(Waiting { batch, keys, from: 0 });
+            break;
         }
-        Ok(false)
+        Ok(())
     }
 
     fn keys(&self, batch: &RecordBatch) -> Result<Rows> {
@@ -144,10 +184,7 @@ impl SortedMerge {
         for batch in newer.iter().filter(|batch| batch.num_rows() > 0) {
             kept.push(self.merging.records(batch)?)?;
         }
-        let batches = kept.into_list();
-        let rule = &self.merging.settings.rule;
-        let delta = Delta::new(&self.merging.newer, &batches, in_order(&batches), rule, Step::Batch, budget)?;
-        let mut onto = MergeOnto::new(delta, rule.clone(), self.merging.schema.clone(), true);
+        let mut onto = self.merging.onto(kept, budget)?;
         let keys = self.merging.keys.of(older)?;
         let mut parts = vec![onto.merge(older, &keys, &|batch| self.merging.settings.ordering(batch))?];
         while let Some(new) = onto.next_new()? {

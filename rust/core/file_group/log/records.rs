@@ -2,7 +2,6 @@
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
-use bytes::Bytes;
 
 use super::order::order_blocks;
 use crate::error::{Error, Result};
@@ -10,7 +9,8 @@ use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockKind, Deletes, HeaderKey, each_avro_batch, each_hfile_batch, record_columns,
+    self, AvroRecords, Block, BlockContent, BlockKind, Deletes, HeaderKey, each_avro_batch, each_hfile_batch,
+    record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
@@ -112,17 +112,22 @@ impl LogScan {
         let Some((path, file)) = self.files.get(*number) else { return Ok(()) };
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let read = || {
-            let content = file.content(block)?;
             let mut records = |batch: RecordBatch| each(LogBatch::Records(in_schema(&batch, schema)?));
             match block.kind {
-                BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&content)?)),
+                BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
-                    each_avro_batch(&content, AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
+                    each_avro_batch(&file.pieces(block), AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
                 }
-                BlockKind::HfileData => {
-                    each_hfile_batch(content, AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
+                BlockKind::HfileData => each_hfile_batch(
+                    file.content(block)?,
+                    AvroRecords::schema(block)?,
+                    &names,
+                    BATCH_ROWS,
+                    &mut records,
+                ),
+                BlockKind::ParquetData => {
+                    parquet_records(file.pieces(block), AvroRecords::schema(block)?, schema, each)
                 }
-                BlockKind::ParquetData => parquet_records(content, AvroRecords::schema(block)?, schema, each),
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }
         };
@@ -136,7 +141,7 @@ fn is_partial(block: &Block) -> bool {
 }
 
 fn parquet_records(
-    content: Bytes,
+    content: BlockContent<FileReader>,
     writer: &str,
     schema: &SchemaRef,
     each: &mut dyn FnMut(LogBatch) -> Result<()>,

@@ -7,6 +7,9 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use roaring::RoaringTreemap;
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
@@ -49,6 +52,8 @@ pub struct BlockSettings {
     pub parquet: BaseFileOptions,
     /// What the blocks say besides schema and instant.
     pub header: Vec<(HeaderKey, String)>,
+    /// Instant of the base file in which all records have a known place; `None`: blocks say nothing of places.
+    pub places_in: Option<String>,
 }
 
 /// Writes a log file.
@@ -57,40 +62,60 @@ pub struct LogWriter<'a, W: Write> {
     settings: &'a BlockSettings,
     instant: &'a str,
     written: u64,
+    bytes: u64,
 }
 
 impl<'a, W: Write> LogWriter<'a, W> {
     /// A writer of the blocks of an instant.
     pub fn new(out: W, instant: &'a str, settings: &'a BlockSettings) -> Self {
-        Self { out, settings, instant, written: 0 }
+        Self { out, settings, instant, written: 0, bytes: 0 }
     }
 
     /// Begins blocks of records of an Avro schema, which leave out columns of the table or do not.
     pub fn records<'w>(&'w mut self, schema: &'w str, partial: bool) -> RecordBlocks<'w, 'a, W> {
         let avro = AvroContent::new(schema);
-        RecordBlocks { writer: self, schema, partial, avro, batches: Vec::new(), bytes: 0 }
+        RecordBlocks { writer: self, schema, partial, avro, batches: Vec::new(), bytes: 0, places: Vec::new() }
     }
 
-    /// Writes a block of deletes, unless there are none: record key, partition and ordering value of each.
+    /// Writes a block of deletes, unless there are none: record key, partition and ordering value of each. `places` are
+    /// their rows in the base file, growing, where these are told.
     ///
     /// # Errors
     /// `InvalidOption` when they are too many for a block; `Storage`.
-    pub fn deletes(&mut self, schema: &str, partition: &str, deletes: &[(String, OrderingValue)]) -> Result<()> {
+    pub fn deletes(
+        &mut self,
+        schema: &str,
+        partition: &str,
+        deletes: &[(String, OrderingValue)],
+        places: &[u32],
+    ) -> Result<()> {
         if deletes.is_empty() {
             return Ok(());
         }
         let records = deletes.iter().map(|(key, ordering)| (key.as_str(), partition, ordering.clone()));
         let content = Deletes::write(records)?;
-        self.block(BlockKind::Delete, schema, false, &content)
+        self.block(BlockKind::Delete, (schema, false), &content, (places, deletes.len()))
     }
 
-    fn block(&mut self, kind: BlockKind, schema: &str, partial: bool, content: &[u8]) -> Result<()> {
+    fn block(
+        &mut self,
+        kind: BlockKind,
+        (schema, partial): (&str, bool),
+        content: &[u8],
+        (places, records): (&[u32], usize),
+    ) -> Result<()> {
         let mut header = vec![(HeaderKey::InstantTime, self.instant), (HeaderKey::Schema, schema)];
         if partial {
             header.push((HeaderKey::IsPartial, "true"));
         }
+        let positions = self.settings.places_in.as_ref().and_then(|_| positions(places, records));
+        if let (Some(base), Some(positions)) = (&self.settings.places_in, &positions) {
+            header.push((HeaderKey::RecordPositions, positions));
+            header.push((HeaderKey::BaseFileInstantTimeOfRecordPositions, base));
+        }
         header.extend(self.settings.header.iter().map(|(key, text)| (*key, text.as_str())));
-        write_block(&mut self.out, kind, &header, content).map(|_| ())
+        self.bytes += write_block(&mut self.out, kind, &header, content)?;
+        Ok(())
     }
 
     /// Records that were written.
@@ -112,14 +137,16 @@ pub struct RecordBlocks<'w, 'a, W: Write> {
     avro: AvroContent,
     batches: Vec<RecordBatch>,
     bytes: usize,
+    places: Vec<u32>,
 }
 
 impl<W: Write> RecordBlocks<'_, '_, W> {
-    /// Adds records.
+    /// Adds records; `places` are their rows in the base file, growing, where these are told.
     ///
     /// # Errors
     /// `Schema` for columns that are not those of the schema; `Storage`.
-    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub fn add(&mut self, batch: &RecordBatch, places: &[u32]) -> Result<()> {
+        self.places.extend_from_slice(places);
         match self.writer.settings.format {
             BlockFormat::Avro => {
                 self.avro.append(batch)?;
@@ -138,6 +165,11 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
         Ok(())
     }
 
+    /// Bytes of the blocks that are in the file by now.
+    pub fn file_bytes(&self) -> u64 {
+        self.writer.bytes
+    }
+
     /// Writes what is left.
     ///
     /// # Errors
@@ -148,10 +180,12 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
 
     fn end_block(&mut self) -> Result<()> {
         self.bytes = 0;
+        let places = std::mem::take(&mut self.places);
         match self.writer.settings.format {
             BlockFormat::Avro if self.avro.records() > 0 => {
                 self.writer.written += self.avro.records() as u64;
-                self.writer.block(BlockKind::AvroData, self.schema, self.partial, self.avro.bytes())?;
+                let (kind, told) = (BlockKind::AvroData, (places.as_slice(), self.avro.records()));
+                self.writer.block(kind, (self.schema, self.partial), self.avro.bytes(), told)?;
                 self.avro.clear();
             }
             BlockFormat::Parquet => {
@@ -164,12 +198,25 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
                 }
                 let (content, stats) = file.finish()?;
                 self.writer.written += stats.rows;
-                self.writer.block(BlockKind::ParquetData, self.schema, self.partial, &content)?;
+                let told = (places.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
+                self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, told)?;
             }
             BlockFormat::Avro => {}
         }
         Ok(())
     }
+}
+
+/// Rows of the base file as a block names them: the n-th is the place of its n-th record. Nothing is said unless each
+/// record has a place of its own.
+fn positions(places: &[u32], records: usize) -> Option<String> {
+    let bitmap = RoaringTreemap::from_sorted_iter(places.iter().map(|p| u64::from(*p))).ok()?;
+    if bitmap.len() != records as u64 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(bitmap.serialized_size());
+    bitmap.serialize_into(&mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
 }
 
 /// The value of a row in a column, in the class that Hudi compares it in.

@@ -8,11 +8,14 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow_avro::codec::Tz;
 use arrow_avro::reader::ReaderBuilder;
+use bytes::Bytes;
+use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 use std::io::Cursor;
 use std::sync::Arc;
 
 use super::AvroRecords;
+use super::avro_records::cut_off;
 use crate::error::{Error, Result};
 use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 
@@ -21,7 +24,7 @@ const SYNC: [u8; 16] = *b"hoodoo log block";
 
 /// Batches of a block that are decoded at once, or so many bytes of large records, but some records in any case.
 const BATCHES_AT_ONCE: usize = 4;
-const BYTES_AT_ONCE: usize = 8 << 20;
+const BYTES_AT_ONCE: u64 = 8 << 20;
 const LEAST_AT_ONCE: usize = 256;
 
 /// What the nulls of a block, and items that take no bytes, may take in columns: this, and so much for each of its bytes.
@@ -36,36 +39,53 @@ const BUDGET_PER_BYTE: u64 = 1000;
 /// for records that contain themselves.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
-    each_avro_batch(content, schema, columns, batch_rows, &mut |batch| {
+    each_avro_batch(&Bytes::copy_from_slice(content), schema, columns, batch_rows, &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
     Ok(batches)
 }
 
-/// The same, batch after batch: no more than some of them are in memory.
+/// The same, batch after batch: no more than some of them, and the bytes that they are made of, are in memory.
 ///
 /// # Errors
 /// Those of [`avro_batches`], and of `each`.
 pub fn each_avro_batch(
-    content: &[u8],
+    content: &impl ChunkReader,
     schema: &str,
     columns: &[&str],
     batch_rows: usize,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let mut records = AvroRecords::new(content)?;
-    let all = records.records_left();
-    let bytes_each = content.len() / all.max(1);
-    let at_once = (BYTES_AT_ONCE / bytes_each.max(1)).max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * batch_rows.max(1));
-    while records.records_left() > 0 {
-        let count = records.records_left().min(at_once);
-        for batch in decoder.batches(records.clone().take(count), count)? {
+    let size = content.len();
+    let piece = |start: u64, length: u64| -> Result<Bytes> {
+        let length = length.min(size.saturating_sub(start));
+        Ok(content.get_bytes(start, usize::try_from(length).map_err(|_| cut_off())?)?)
+    };
+    let mut left = AvroRecords::count(&piece(0, AvroRecords::HEAD as u64)?, size)?;
+    let mut at = AvroRecords::HEAD as u64;
+    let bytes_each = size / left.max(1) as u64;
+    let at_once = usize::try_from(BYTES_AT_ONCE / bytes_each.max(1)).unwrap_or(usize::MAX);
+    let at_once = at_once.max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * batch_rows.max(1));
+    // A little more than those are likely to take.
+    let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, 2 * BYTES_AT_ONCE);
+    while left > 0 {
+        let mut some = piece(at, ahead)?;
+        let (mut count, mut bytes) = AvroRecords::whole(&some, left.min(at_once));
+        if count == 0 {
+            // The next record is larger than all that, or cut off.
+            some = piece(at, bytes as u64)?;
+            (count, bytes) = AvroRecords::whole(&some, 1);
+            if count == 0 {
+                return Err(cut_off());
+            }
+        }
+        for batch in decoder.batches(AvroRecords::some(&some, count), count)? {
             each(batch)?;
         }
-        // They were read without error.
-        records.nth(count - 1);
+        left -= count;
+        at += bytes as u64;
     }
     Ok(())
 }

@@ -19,27 +19,51 @@ pub struct AvroRecords<'a> {
 impl<'a> AvroRecords<'a> {
     /// The latest version of the content.
     pub(super) const LATEST_VERSION: u32 = 3;
+    /// Bytes before the first record.
+    pub(super) const HEAD: usize = 8;
 
     /// Opens the content of a data block.
     ///
     /// # Errors
     /// `Corrupt` if there are fewer bytes than that many records take, `Unsupported` for a later version.
     pub fn new(content: &'a [u8]) -> Result<Self> {
-        let mut rest = content;
-        let version = take_number(&mut rest)?;
+        let left = Self::count(content, content.len() as u64)?;
+        Ok(Self { rest: content.get(Self::HEAD..).unwrap_or_default(), left })
+    }
+
+    /// How many records a content of so many bytes says to have, by its first bytes.
+    pub(super) fn count(mut head: &[u8], bytes: u64) -> Result<usize> {
+        let version = take_number(&mut head)?;
         if version > Self::LATEST_VERSION {
             return Err(Error::unsupported("the version of a log block's content").with("version", version));
         }
-        let count = take_number(&mut rest)? as usize;
-        if count > rest.len() / 4 {
+        let count = take_number(&mut head)? as usize;
+        if count as u64 > bytes.saturating_sub(Self::HEAD as u64) / 4 {
             return Err(Error::corrupt("a log block has fewer bytes than records").with("records", count));
         }
-        Ok(Self { rest, left: count })
+        Ok(count)
     }
 
-    /// How many records are left.
-    pub(super) fn records_left(&self) -> usize {
-        self.left
+    /// Some records that lie at the begin of a piece of the content.
+    pub(super) fn some(piece: &'a [u8], count: usize) -> Self {
+        Self { rest: piece, left: count }
+    }
+
+    /// How many records, at most so many, lie whole at the begin of a piece, and how many bytes they take; when there is
+    /// none, how many bytes the first one takes, as far as the piece tells.
+    pub(super) fn whole(piece: &[u8], most: usize) -> (usize, usize) {
+        let (mut rest, mut count) = (piece, 0);
+        while count < most {
+            let mut behind = rest;
+            let Ok(length) = take_number(&mut behind) else { break };
+            match behind.get(length as usize..) {
+                Some(next) => rest = next,
+                None if count == 0 => return (0, (length as usize).saturating_add(4)),
+                None => break,
+            }
+            count += 1;
+        }
+        (count, piece.len() - rest.len())
     }
 
     /// The schema that the records of a block were written with.
@@ -78,6 +102,6 @@ fn take_number(rest: &mut &[u8]) -> Result<u32> {
     Ok(u32::from_be_bytes(*number))
 }
 
-fn cut_off() -> Error {
+pub(super) fn cut_off() -> Error {
     Error::corrupt("a record of a log block is cut off")
 }

@@ -1,7 +1,11 @@
 //! A log file as bytes that are read by ranges.
 
+use std::io::{Read, Take};
+use std::ops::Range;
+
 use bytes::Bytes;
-use parquet::file::reader::ChunkReader;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 
 use super::{Block, Blocks};
 use crate::error::{Error, Result};
@@ -32,7 +36,7 @@ impl<R: ChunkReader> LogFile<R> {
         Blocks::new(self)
     }
 
-    /// The content of a block.
+    /// The whole content of a block.
     ///
     /// # Errors
     /// The block is not one of this file; or reading fails.
@@ -54,5 +58,46 @@ impl<R: ChunkReader> LogFile<R> {
     pub(super) fn array<const N: usize>(&self, start: u64) -> Result<[u8; N]> {
         let bytes = self.read(start, N as u64)?;
         bytes.as_ref().try_into().map_err(|_| Error::corrupt("a log file is cut off").with("offset", start))
+    }
+}
+
+impl<R: ChunkReader + Clone> LogFile<R> {
+    /// The content of a block, of which nothing is read yet.
+    pub fn pieces(&self, block: &Block) -> BlockContent<R> {
+        BlockContent { source: self.source.clone(), range: block.content.clone() }
+    }
+}
+
+/// The content of a block, to be read a piece at a time: blocks may be larger than memory.
+pub struct BlockContent<R> {
+    source: R,
+    range: Range<u64>,
+}
+
+impl<R: ChunkReader> BlockContent<R> {
+    fn within(&self, start: u64, length: u64) -> parquet::errors::Result<u64> {
+        let end = start.checked_add(length).filter(|end| *end <= self.len());
+        end.and_then(|_| self.range.start.checked_add(start)).ok_or_else(|| {
+            ParquetError::EOF(format!("{length} bytes at {start} of the {} bytes of a log block", self.len()))
+        })
+    }
+}
+
+impl<R: ChunkReader> Length for BlockContent<R> {
+    fn len(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for BlockContent<R> {
+    type T = Take<R::T>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let at = self.within(start, 0)?;
+        Ok(self.source.get_read(at)?.take(self.len().saturating_sub(start)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.source.get_bytes(self.within(start, length as u64)?, length)
     }
 }

@@ -38,7 +38,7 @@ pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use deletes::{Deletes, OrderingValue};
-pub use file::LogFile;
+pub use file::{BlockContent, LogFile};
 pub use hfile_batches::{each_hfile_batch, hfile_batches};
 pub use write::{AvroContent, write_block};
 

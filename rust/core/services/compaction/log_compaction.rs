@@ -54,7 +54,7 @@ impl MergedLog<'_> {
             for (part, rows) in rows {
                 let Some(part) = parts.get(*part) else { continue };
                 let data = take_record_batch(&part.data.project(columns)?, rows)?;
-                blocks.add(&RecordBatch::try_new(schema.clone(), data.columns().to_vec())?)?;
+                blocks.add(&RecordBatch::try_new(schema.clone(), data.columns().to_vec())?, &[])?;
             }
             blocks.finish()?;
         }
@@ -68,7 +68,7 @@ impl MergedLog<'_> {
                 deletes.push((part.keys.value(row).to_owned(), ordering));
             }
         }
-        file.deletes(&whole, self.partition, &deletes)?;
+        file.deletes(&whole, self.partition, &deletes, &[])?;
         let written = file.written();
         Ok((file.into_inner(), written, deletes.len() as u64))
     }

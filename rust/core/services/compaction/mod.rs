@@ -1,13 +1,18 @@
 //! Compaction: the base file and the log files of a slice become one base file.
 //!
 //! When one is due and what it takes is decided without storage (`plan`); the plan is Hudi's own record on the timeline,
-//! so that a plan of Hudi is carried out here (`execute`), and the other way round. Writers go on meanwhile: what they
+//! so that a plan of Hudi is carried out here (`job`, an operation at a time in `unit`), and the other way round. Writers go on meanwhile: what they
 //! append belongs to the slice that the compaction makes. A log compaction merges the log files of a slice with each
 //! other only (`log_compaction`).
 
-mod execute;
+mod job;
 mod log_compaction;
 mod plan;
+mod schedule;
+mod strategy;
+mod unit;
 
-pub use execute::{Compacted, CompactionJob, due, pending, run, run_operation, schedule};
-pub use plan::{CompactionOptions, Kind, Strategy, Trigger, plan_compaction, plan_log_compaction};
+pub use job::{Compacted, CompactionJob, is_under_way, run, run_operation};
+pub use plan::{CompactionOptions, Kind, Trigger, plan_compaction, plan_log_compaction};
+pub use schedule::{due, pending, schedule};
+pub use strategy::{Choice, Strategy};

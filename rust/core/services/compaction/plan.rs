@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use chrono::NaiveDate;
+
+use super::strategy::Choice;
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::{CompactionOperation, CompactionPlan, CompactionStrategy};
@@ -28,21 +31,8 @@ pub enum Trigger {
     CommitsOrSeconds,
 }
 
-/// Which slices are taken, and in which order (`hoodie.compaction.strategy`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
-    /// Those with the most bytes of logs first.
-    LogFileSize,
-    /// Those with the most log files first.
-    LogFileNumber,
-    /// In their order, as far as the budget reaches.
-    Bounded,
-    /// All.
-    Unbounded,
-}
-
 /// Hudi's options for compaction.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct CompactionOptions {
     /// After a commit, plans are carried out, and one is made when it is due (`hoodie.compact.inline`).
     pub inline: bool,
@@ -55,13 +45,7 @@ pub struct CompactionOptions {
     /// Seconds for the trigger.
     pub delta_seconds: i64,
     /// Which slices.
-    pub strategy: Strategy,
-    /// Bytes of logs that a slice has to have.
-    pub log_bytes: u64,
-    /// Log files that a slice has to have.
-    pub log_files: usize,
-    /// MiB to be read and written, at which no more slices are taken.
-    pub target_io: f64,
+    pub choice: Choice,
     /// After a commit, logs are compacted when that is due (`hoodie.log.compaction.inline`).
     pub log_inline: bool,
     /// Delta commits after which logs are compacted, and log files that a slice has to have.
@@ -87,18 +71,6 @@ impl CompactionOptions {
                 ));
             }
         };
-        let class = options.get("hoodie.compaction.strategy").unwrap_or("LogFileSizeBasedCompactionStrategy");
-        let strategy = match class.rsplit('.').next().unwrap_or(class) {
-            "LogFileSizeBasedCompactionStrategy" => Strategy::LogFileSize,
-            "LogFileNumBasedCompactionStrategy" => Strategy::LogFileNumber,
-            "BoundedIOCompactionStrategy" => Strategy::Bounded,
-            "UnBoundedCompactionStrategy" => Strategy::Unbounded,
-            _ => {
-                return Err(Error::unsupported(format!("the compaction strategy {class}")).remedy(
-                    "Use LogFileSizeBased-, LogFileNumBased-, BoundedIO- or UnBoundedCompactionStrategy, or leave it out",
-                ));
-            }
-        };
         Ok(Self {
             // Hudi's own default is false, but its Spark writer sets it for batch jobs.
             inline: options.flag("hoodie.compact.inline", true)?,
@@ -106,10 +78,7 @@ impl CompactionOptions {
             trigger,
             delta_commits: options.number("hoodie.compact.inline.max.delta.commits", 5)?,
             delta_seconds: options.number("hoodie.compact.inline.max.delta.seconds", 3600)?,
-            strategy,
-            log_bytes: options.number("hoodie.compaction.logfile.size.threshold", 0)?,
-            log_files: options.number("hoodie.compaction.logfile.num.threshold", 0)?,
-            target_io: options.number("hoodie.compaction.target.io", 512_000.0)?,
+            choice: Choice::from_options(options)?,
             log_inline: options.flag("hoodie.log.compaction.inline", false)?
                 && options.flag("hoodie.log.compaction.enable", true)?,
             log_threshold: options.number("hoodie.log.compaction.blocks.threshold", 5usize)?.max(2),
@@ -190,7 +159,7 @@ pub fn plan_log_compaction(
         let is_busy = busy.contains(&(s.partition.clone(), s.file_id.clone()));
         !is_busy && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
     };
-    let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(|s| operation(s).0).collect();
+    let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(operation).collect();
     (!operations.is_empty()).then(|| CompactionPlan {
         operations: Some(operations),
         extra_metadata: Some(BTreeMap::new()),
@@ -206,52 +175,44 @@ pub fn plan_log_compaction(
 }
 
 /// Plans the compaction of slices; `None` when there is nothing to compact. `busy` are file groups that other plans take.
+///
+/// # Errors
+/// Those of [`Choice::choose`].
 pub fn plan_compaction(
     slices: Vec<FileSlice>,
     busy: &HashSet<(String, String)>,
     options: &CompactionOptions,
-) -> Option<CompactionPlan> {
-    let log_bytes = |s: &FileSlice| s.logs.iter().map(|l| l.size).sum::<u64>();
-    let mut slices: Vec<FileSlice> = slices
-        .into_iter()
-        .filter(|s| !s.logs.is_empty() && !busy.contains(&(s.partition.clone(), s.file_id.clone())))
-        .collect();
-    match options.strategy {
-        Strategy::LogFileSize => {
-            slices.retain(|s| log_bytes(s) >= options.log_bytes);
-            slices.sort_by_key(|s| std::cmp::Reverse(log_bytes(s)));
-        }
-        Strategy::LogFileNumber => {
-            slices.retain(|s| s.logs.len() >= options.log_files);
-            slices.sort_by_key(|s| std::cmp::Reverse(s.logs.len()));
-        }
-        Strategy::Bounded | Strategy::Unbounded => {}
-    }
-    let mut left = if options.strategy == Strategy::Unbounded { f64::INFINITY } else { options.target_io };
-    let mut operations = Vec::new();
-    for slice in &slices {
-        if left <= 0.0 {
-            break;
-        }
-        let (operation, io) = operation(slice);
-        left -= io;
-        operations.push(operation);
-    }
-    (!operations.is_empty()).then(|| CompactionPlan {
+    today: NaiveDate,
+) -> Result<Option<CompactionPlan>> {
+    let free = |s: &FileSlice| !s.logs.is_empty() && !busy.contains(&(s.partition.clone(), s.file_id.clone()));
+    let slices = options.choice.choose(slices.into_iter().filter(free).collect(), today)?;
+    let operations: Vec<CompactionOperation> = slices.iter().map(operation).collect();
+    Ok((!operations.is_empty()).then(|| CompactionPlan {
         operations: Some(operations),
         extra_metadata: Some(BTreeMap::new()),
         version: Some(2),
         strategy: None,
         preserve_hoodie_metadata: Some(false),
         missing_schedule_partitions: Some(Vec::new()),
-    })
+    }))
 }
 
-fn operation(slice: &FileSlice) -> (CompactionOperation, f64) {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+/// MiB of log files; of what is read; of what is written, as Hudi guesses it.
+fn sizes(slice: &FileSlice) -> (f64, f64, f64) {
     let log_bytes = slice.logs.iter().map(|l| l.size).sum::<u64>() as f64;
     let base_bytes = slice.base.as_ref().map_or(0, |b| b.size) as f64;
-    let (read, written) = ((base_bytes + log_bytes) / MIB, base_bytes.max(log_bytes) / MIB);
+    (log_bytes, (base_bytes + log_bytes) / MIB, base_bytes.max(log_bytes) / MIB)
+}
+
+/// MiB that are read and written when a slice is compacted.
+pub(super) fn io_mib(slice: &FileSlice) -> f64 {
+    let (_, read, written) = sizes(slice);
+    read + written
+}
+
+fn operation(slice: &FileSlice) -> CompactionOperation {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let (log_bytes, read, written) = sizes(slice);
     let metrics = [
         ("TOTAL_LOG_FILES", slice.logs.len() as f64),
         ("TOTAL_LOG_FILES_SIZE", log_bytes),
@@ -259,7 +220,7 @@ fn operation(slice: &FileSlice) -> (CompactionOperation, f64) {
         ("TOTAL_IO_WRITE_MB", written.floor()),
         ("TOTAL_IO_MB", read.floor() + written.floor()),
     ];
-    let operation = CompactionOperation {
+    CompactionOperation {
         base_instant_time: Some(slice.base_instant.clone()),
         delta_file_paths: Some(slice.logs.iter().map(|l| name(&l.path)).collect()),
         data_file_path: slice.base.as_ref().map(|b| name(&b.path)),
@@ -267,8 +228,7 @@ fn operation(slice: &FileSlice) -> (CompactionOperation, f64) {
         partition_path: Some(slice.partition.clone()),
         metrics: Some(metrics.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
         bootstrap_file_path: None,
-    };
-    (operation, read + written)
+    }
 }
 
 #[cfg(test)]
@@ -299,7 +259,7 @@ mod tests {
 
     fn taken(slices: &[FileSlice], more: &[(&str, &str)]) -> Vec<String> {
         let busy = [("p".to_owned(), "busy".to_owned())].into();
-        let plan = plan_compaction(slices.to_vec(), &busy, &options(more));
+        let plan = plan_compaction(slices.to_vec(), &busy, &options(more), NaiveDate::MIN).unwrap();
         plan.into_iter().flat_map(|p| p.operations.unwrap()).filter_map(|o| o.file_id).collect()
     }
 
@@ -328,7 +288,8 @@ mod tests {
 
     #[test]
     fn names_and_figures_are_those_of_hudi() {
-        let plan = plan_compaction(vec![slice("f", 3 << 20, &[1 << 20, 5])], &HashSet::new(), &options(&[])).unwrap();
+        let slices = vec![slice("f", 3 << 20, &[1 << 20, 5])];
+        let plan = plan_compaction(slices, &HashSet::new(), &options(&[]), NaiveDate::MIN).unwrap().unwrap();
         let operation = plan.operations.unwrap().pop().unwrap();
         assert_eq!(operation.data_file_path.as_deref(), Some("f_0-0-0_1.parquet"));
         assert_eq!(operation.delta_file_paths.unwrap(), [".f_20.log.1_0-0-0", ".f_21.log.1_0-0-0"]);

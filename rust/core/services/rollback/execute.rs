@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::heartbeat;
 use super::super::planned_files::{data_file, partition_of, plain_path};
 use super::super::{BeforeComplete, read_plan, settle_metadata_table};
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
@@ -18,10 +19,6 @@ use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
 
 /// Where markers of all writes are.
 const MARKER_FOLDERS: &str = ".hoodie/.temp";
-/// Where writers that share a table show that they live.
-const HEARTBEATS: &str = ".hoodie/.heartbeat";
-/// Hudi's writers renew a heartbeat every minute and are given up after two.
-const HEARTBEAT_LIVES_MS: i64 = 120_000;
 
 /// Rolls back every write that did not complete, newest first, after finishing rollbacks that were begun before.
 ///
@@ -109,27 +106,13 @@ fn roll_back(
     before_complete: BeforeComplete<'_>,
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
-    refuse_living_writer(table, failed)?;
+    // Another writer's that still works: its files must not go.
+    heartbeat::refuse_alive(table, &failed.requested)?;
     let found = find_files(storage, timeline, failed)?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
     let requested = writer.request(Action::Rollback, |_| encode(&plan))?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
     carry_out(table, writer, &requested, &plan, before_complete)
-}
-
-/// A heartbeat says that the pending write is another writer's that still works; its files must not go.
-fn refuse_living_writer(table: &HudiTable, failed: &Instant) -> Result<()> {
-    let beat = table.storage().head(&format!("{HEARTBEATS}/{}", failed.requested))?;
-    let age = beat.map(|file| table.clock().now_ms().saturating_sub(file.modified_ms));
-    match age {
-        Some(age) if age <= HEARTBEAT_LIVES_MS => {
-            Err(Error::conflict(format!("another writer works on the table; it was alive {} s ago", age.max(0) / 1000))
-                .with("table", table.storage().uri())
-                .with("instant", failed)
-                .remedy("Let one writer write at a time. If that writer is dead, try again in two minutes"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
@@ -209,7 +192,7 @@ fn carry_out(
         remove_target(storage, writer, timeline, &target)
     })?;
     delete_markers(storage, &target.requested)?;
-    storage.delete(&format!("{HEARTBEATS}/{}", target.requested))?;
+    heartbeat::remove(storage, &target.requested)?;
     Ok(metadata)
 }
 

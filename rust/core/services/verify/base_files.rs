@@ -11,10 +11,11 @@ use super::keys::{KeySource, duplicates};
 use super::{Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
-use crate::file_group::{BaseFile, group_files, is_partition_metadata};
+use crate::file_group::{BaseFile, FileSlice, group_files, is_partition_metadata};
 use crate::parallel::run_parallel;
 use crate::storage::FileReader;
 use crate::table::keygen::KeyGenConfig;
+use crate::table::slice_reader::SliceReader;
 use crate::table::{HudiTable, TableSchema, TableView, with_meta_columns};
 
 const COMMIT_TIME: &str = "_hoodie_commit_time";
@@ -42,16 +43,16 @@ pub(super) fn check(
     report: &mut Report,
 ) -> Result<()> {
     let with_meta = table.config().populates_meta_fields();
-    let mut partitions: BTreeMap<&str, Vec<BaseFile>> = BTreeMap::new();
+    let mut partitions: BTreeMap<&str, Vec<FileSlice>> = BTreeMap::new();
     for (partition, files) in listing {
         if files.iter().any(|f| is_partition_metadata(f.name())) {
             let slices = view.latest_of(group_files(partition, files, view.timeline()));
-            let bases = slices.into_iter().filter_map(|s| s.base).filter(|b| b.path.ends_with(".parquet"));
-            partitions.insert(partition, bases.collect());
+            let readable = |s: &FileSlice| s.base.as_ref().is_none_or(|b| b.path.ends_with(".parquet"));
+            partitions.insert(partition, slices.into_iter().filter(readable).collect());
         }
     }
     let work: Vec<(&str, &BaseFile)> =
-        partitions.iter().flat_map(|(p, files)| files.iter().map(move |f| (*p, f))).collect();
+        partitions.iter().flat_map(|(p, slices)| slices.iter().filter_map(|s| Some((*p, s.base.as_ref()?)))).collect();
     let found = run_parallel(work, table.threads()?, |(partition, file)| {
         let rows = written.get(&file.path).and_then(|w| w.rows);
         check_file(table, partition, file, rows, with_meta, schema)
@@ -69,12 +70,12 @@ pub(super) fn check(
         return Ok(());
     }
     if with_meta {
-        return check_keys(table, &partitions, written, None, report);
+        return check_keys(table, view, &partitions, written, None, report);
     }
     match table.key_config() {
         // Generated keys are in the meta column only; without it the rows have none.
         Ok(keys) if keys.record_key_fields.is_empty() => Ok(()),
-        Ok(keys) => check_keys(table, &partitions, written, Some(&keys), report),
+        Ok(keys) => check_keys(table, view, &partitions, written, Some(&keys), report),
         Err(e) => {
             report.warning("keys", format!("record keys were not checked: {e}"), "Open the table with these options");
             Ok(())
@@ -191,9 +192,22 @@ fn check_bloom(
     Ok(())
 }
 
+/// Reads slices with log files, if all is there that merges them.
+fn slice_reader(table: &HudiTable, view: &TableView, report: &mut Report) -> Result<Option<SliceReader>> {
+    if let Some(id) = table.missing_merger()? {
+        let message = format!("keys of file groups with log files were not compared: there is no merger {id}");
+        report.warning("keys", message, "Open the table with its record merger");
+        return Ok(None);
+    }
+    let Some(schema) = TableSchema::resolve(table.config(), view)? else { return Ok(None) };
+    let (columns, _) = table.file_settings(&schema.data)?;
+    table.slice_reader(Arc::new(view.timeline().clone()), columns).map(Some)
+}
+
 fn check_keys(
     table: &HudiTable,
-    partitions: &BTreeMap<&str, Vec<BaseFile>>,
+    view: &TableView,
+    partitions: &BTreeMap<&str, Vec<FileSlice>>,
     written: &Written,
     virtual_keys: Option<&KeyGenConfig>,
     report: &mut Report,
@@ -201,11 +215,23 @@ fn check_keys(
     // Where every write looked for its keys, two rows of one key are damage; inserts may have made them on purpose.
     let blind = written.operations.iter().any(|o| o.as_deref().is_none_or(|o| BLIND.contains(&o)));
     let knows_all = !blind && table.storage().list(&table.config().timeline().history_folder)?.files.is_empty();
-    let source = KeySource { storage: table.storage(), virtual_keys };
-    let work: Vec<(&str, &[BaseFile])> = partitions.iter().map(|(p, files)| (*p, files.as_slice())).collect();
+    let slices = match partitions.values().flatten().any(|s| !s.logs.is_empty()) {
+        false => None,
+        true => slice_reader(table, view, report)?,
+    };
+    let source = KeySource { storage: table.storage(), virtual_keys, slices };
+    let work: Vec<(&str, &[FileSlice])> = partitions.iter().map(|(p, slices)| (*p, slices.as_slice())).collect();
     let found =
-        run_parallel(work, table.threads()?, |(partition, files)| Ok((partition, duplicates(&source, files)?)))?;
+        run_parallel(work, table.threads()?, |(partition, slices)| Ok((partition, duplicates(&source, slices))))?;
     for (partition, found) in found {
+        let found = match found {
+            Ok(found) => found,
+            Err(e) if is_about_content(&e) => {
+                report.error(format!("partition '{partition}'"), format!("its keys cannot be read: {e}"), RESTORE);
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
         report.count("keys", found.keys);
         for (file, message) in found.out_of_range {
             report.error(file, message, REWRITE);

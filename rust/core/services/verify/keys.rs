@@ -1,4 +1,5 @@
-//! Record keys of one partition: each once, and each within the range that its file's footer states.
+//! Record keys of one partition: each once, and each within the range that its file's footer states. In a slice with log
+//! files those count that merging leaves.
 //!
 //! Memory is bounded: a pass keeps the hashes of one share of the keys, and large partitions take several passes.
 
@@ -7,13 +8,14 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::Array;
 
 use crate::error::Result;
-use crate::file_group::BaseFile;
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, KeyRange};
+use crate::file_group::{BaseFile, FileSlice};
 use crate::merge::hash_key;
 use crate::storage::Storage;
 use crate::table::key_arrays;
 use crate::table::keygen::KeyGenConfig;
+use crate::table::slice_reader::SliceReader;
 
 /// Hashes held at once; a hash takes some 16 bytes.
 const KEYS_A_PASS: u64 = 8 << 20;
@@ -25,10 +27,21 @@ pub(super) struct KeySource<'a> {
     pub(super) storage: &'a Storage,
     /// How keys are computed where the table has no meta columns.
     pub(super) virtual_keys: Option<&'a KeyGenConfig>,
+    /// Reads slices that have log files; `None` when they cannot be merged here: their keys are not compared then.
+    pub(super) slices: Option<SliceReader>,
 }
 
 impl KeySource<'_> {
-    fn each(&self, file: &BaseFile, mut use_key: impl FnMut(&str)) -> Result<()> {
+    /// The keys of the rows of a slice.
+    fn each(&self, slice: &FileSlice, mut use_key: impl FnMut(&str)) -> Result<()> {
+        match (&slice.base, &self.slices) {
+            (Some(base), _) if slice.logs.is_empty() => self.each_of_base(base, use_key),
+            (_, Some(reader)) => reader.each_key(slice, &mut use_key),
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn each_of_base(&self, file: &BaseFile, mut use_key: impl FnMut(&str)) -> Result<()> {
         for keys in key_arrays(self.storage, file, self.virtual_keys)? {
             let keys = keys?;
             (0..keys.len()).filter(|row| keys.is_valid(*row)).for_each(|row| use_key(keys.value(row)));
@@ -50,22 +63,22 @@ pub(super) struct Found {
     pub(super) out_of_range: Vec<(String, String)>,
 }
 
-pub(super) fn duplicates(source: &KeySource<'_>, files: &[BaseFile]) -> Result<Found> {
+pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result<Found> {
     let mut found = Found::default();
     let mut rows = 0;
-    let mut ranges: Vec<Option<KeyRange>> = Vec::with_capacity(files.len());
-    for file in files {
-        let reader = BaseFileReader::open(source.storage.reader(&file.path, file.size)?)?;
+    for base in slices.iter().filter_map(|s| s.base.as_ref()) {
+        let reader = BaseFileReader::open(source.storage.reader(&base.path, base.size)?)?;
         rows += reader.rows();
-        ranges.push(reader.key_range().filter(|_| source.virtual_keys.is_none()));
+        if let Some(range) = reader.key_range().filter(|_| source.virtual_keys.is_none()) {
+            found.out_of_range.extend(stray_key(source, base, &range)?);
+        }
     }
     let passes = rows.div_ceil(KEYS_A_PASS).max(1);
     let mut suspects: HashSet<u64> = HashSet::new();
     for pass in 0..passes {
         let mut seen: HashSet<u64> = HashSet::with_capacity(usize::try_from(rows / passes).unwrap_or(0));
-        for (file, range) in files.iter().zip(&ranges) {
-            let mut stray = None;
-            source.each(file, |key| {
+        for slice in slices {
+            source.each(slice, |key| {
                 let hash = hash_key(key);
                 if hash % passes != pass {
                     return;
@@ -74,18 +87,22 @@ pub(super) fn duplicates(source: &KeySource<'_>, files: &[BaseFile]) -> Result<F
                 if !seen.insert(hash) && suspects.len() < SUSPECTS {
                     suspects.insert(hash);
                 }
-                if stray.is_none() && range.as_ref().is_some_and(|r| is_outside(r, key)) {
-                    stray = Some(key.to_owned());
-                }
             })?;
-            if let Some(key) = stray {
-                let message = format!("the key '{key}' is outside the range that the file's footer states");
-                found.out_of_range.push((file.path.clone(), message));
-            }
         }
     }
-    confirm(source, files, &suspects, &mut found)?;
+    confirm(source, slices, &suspects, &mut found)?;
     Ok(found)
+}
+
+/// A file with a key outside of the range in its footer.
+fn stray_key(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
+    let mut stray = None;
+    source.each_of_base(base, |key| {
+        if stray.is_none() && is_outside(range, key) {
+            stray = Some(format!("the key '{key}' is outside the range that the file's footer states"));
+        }
+    })?;
+    Ok(stray.map(|message| (base.path.clone(), message)))
 }
 
 fn is_outside(range: &KeyRange, key: &str) -> bool {
@@ -93,14 +110,14 @@ fn is_outside(range: &KeyRange, key: &str) -> bool {
 }
 
 /// Two keys may share a hash: compares the keys themselves.
-fn confirm(source: &KeySource<'_>, files: &[BaseFile], suspects: &HashSet<u64>, found: &mut Found) -> Result<()> {
+fn confirm(source: &KeySource<'_>, slices: &[FileSlice], suspects: &HashSet<u64>, found: &mut Found) -> Result<()> {
     if suspects.is_empty() {
         return Ok(());
     }
     let mut first_seen: HashMap<String, (usize, bool)> = HashMap::new();
     let mut example: Option<(String, usize, usize)> = None;
-    for (index, file) in files.iter().enumerate() {
-        source.each(file, |key| {
+    for (index, slice) in slices.iter().enumerate() {
+        source.each(slice, |key| {
             if !suspects.contains(&hash_key(key)) {
                 return;
             }
@@ -116,7 +133,10 @@ fn confirm(source: &KeySource<'_>, files: &[BaseFile], suspects: &HashSet<u64>, 
             }
         })?;
     }
-    let path = |index: usize| files.get(index).map_or("", |f| f.path.as_str());
+    let path = |index: usize| {
+        let slice = slices.get(index);
+        slice.map_or("", |s| s.base.as_ref().map_or(s.file_id.as_str(), |base| base.path.as_str()))
+    };
     found.example = example.map(|(key, a, b)| match a == b {
         true => format!("'{key}' twice in {}", path(a)),
         false => format!("'{key}' in {} and {}", path(a), path(b)),

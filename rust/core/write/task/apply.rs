@@ -15,7 +15,7 @@ use crate::write::config::Operation;
 use crate::write::context::WriteContext;
 use crate::write::create_file::FileCreator;
 use crate::write::incoming::Incoming;
-use crate::write::merge_file::{MergeRows, merge_file};
+use crate::write::merge_file::{MergeRows, first_copies, merge_file};
 use crate::write::operation::rows_to_insert;
 use crate::write::tagging::{MatchedRow, Tagging, tag};
 
@@ -169,7 +169,8 @@ impl<'a> Apply<'a> {
             // New rows that a filter took for stored ones go to new files, if the slice has log files already.
             if !updates.is_empty() {
                 let rows = AppendRows { incoming, updates: &updates, delete_by_key };
-                self.reports.push(TaskReport::file(append_log(self.context, slice, &rows, self.task, self.token)?));
+                let files = append_log(self.context, slice, &rows, self.task, self.token)?;
+                self.reports.extend(files.into_iter().map(TaskReport::file));
             }
             return self.append(&slice.partition, incoming, &inserts);
         }
@@ -178,6 +179,7 @@ impl<'a> Apply<'a> {
         let room = self.setup.config.max_file_size.saturating_sub(size) / self.plan.record_size.max(1);
         let room = usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts.len());
         let (here, elsewhere) = inserts.split_at(room);
+        let updates = if appends { first_copies(&updates) } else { updates };
         let rows = MergeRows { incoming, updates: &updates, inserts: here, delete_by_key };
         self.reports.push(TaskReport::file(merge_file(self.context, slice, &rows, self.task, self.token)?));
         self.append(&slice.partition, incoming, elsewhere)
@@ -194,6 +196,8 @@ impl<'a> Apply<'a> {
             operation: self.setup.operation,
             global: false,
             anywhere: false,
+            all_copies: self.table.config().table_type() == TableType::MergeOnRead,
+            slices: None,
             virtual_keys: self.setup.virtual_keys(self.table),
             threads: 1,
         };

@@ -18,11 +18,11 @@ use super::router::{Router, busy_group};
 use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
-use crate::table::DELETE_MARK;
-use crate::table::HudiTable;
+use crate::table::{DELETE_MARK, HudiTable, TableType};
 use crate::write::context::WriteContext;
 use crate::write::incoming::{Incoming, key_schema};
 use crate::write::operation::{check_base_files, group_of, pending_file_groups};
+use crate::write::stored_records::stored_records_reader;
 use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
 
 /// Routed batches.
@@ -91,6 +91,8 @@ pub fn locate_rows(
         operation: setup.operation,
         global: setup.config.index.is_global(),
         anywhere,
+        all_copies: table.config().table_type() == TableType::MergeOnRead,
+        slices: stored_records_reader(table, &setup.view, &setup.config, &context)?,
         virtual_keys: setup.virtual_keys(table),
         threads: 1,
     };

@@ -1,0 +1,174 @@
+//! Carrying a plan out: from inflight to completed.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::super::heartbeat::{self, Heartbeat};
+use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::plan::Kind;
+use super::unit::{Unit, schema_of};
+use crate::error::{Error, Result};
+use crate::file_group::markers::{delete_markers, remove_unreported_files};
+use crate::file_group::{BaseFile, LogFile};
+use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
+use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::instant::{Instant, State};
+use crate::parallel::run_parallel;
+use crate::table::{HudiTable, TableView};
+use crate::timeline::TimelineWriter;
+
+/// What a compaction did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// What was compacted.
+    pub kind: Kind,
+    /// Requested time of its instant.
+    pub instant: String,
+    /// Completion time.
+    pub completed: String,
+    /// The files that were written.
+    pub stats: Vec<WriteStat>,
+}
+
+/// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
+/// file, which is then removed.
+///
+/// # Errors
+/// `InvalidOption` when there is no such plan; `Corrupt`; `Conflict` when another process completed it; `Storage`.
+pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'_>) -> Result<Option<Compacted>> {
+    let Some(job) = CompactionJob::begin(table, requested)? else { return Ok(None) };
+    let unit = Unit::new(table, requested, job.operations.len(), false)?;
+    let numbered: Vec<(usize, &CompactionOperation)> = job.operations.iter().enumerate().collect();
+    let stats = run_parallel(numbered, table.threads()?, |(task, operation)| {
+        unit.run(job.kind, operation, &format!("{task}-0-0"))
+    })?;
+    job.complete(stats, before_complete).map(Some)
+}
+
+/// A compaction under way, whose operations may be carried out by several processes.
+pub struct CompactionJob {
+    table: HudiTable,
+    writer: TimelineWriter,
+    instant: Instant,
+    kind: Kind,
+    heartbeat: Heartbeat,
+    /// What is to be done, each by itself.
+    pub operations: Vec<CompactionOperation>,
+}
+
+impl CompactionJob {
+    /// Begins the plan with this requested time; a try that died is taken back first. `None` when the plan is an empty
+    /// file, which is then removed.
+    ///
+    /// # Errors
+    /// Those of [`run`]; `Conflict` when another process carries it out.
+    pub fn begin(table: &HudiTable, requested: &str) -> Result<Option<Self>> {
+        let writer = table.timeline_writer()?;
+        let timeline = writer.load()?;
+        let kinds = [Kind::Base, Kind::Log];
+        let known =
+            timeline.pending().find(|i| i.requested == requested && kinds.iter().any(|k| k.action() == i.action));
+        let kind = if known.is_some_and(|i| i.action == Kind::Log.action()) { Kind::Log } else { Kind::Base };
+        let mut instant = known.cloned().ok_or_else(|| {
+            Error::invalid_option("there is no planned compaction with this time")
+                .with("table", table.storage().uri())
+                .with("instant", requested)
+                .remedy("Look at the timeline for the requested times of pending compactions")
+        })?;
+        let Some(plan) = read_plan::<CompactionPlan>(table.storage(), &writer, &timeline, &instant)? else {
+            return Ok(None);
+        };
+        let operations = plan.operations.unwrap_or_default();
+        let heartbeat = Heartbeat::start(table, requested)?;
+        if instant.state == State::Inflight {
+            take_back(table, &writer, &instant, &operations)?;
+            instant = Instant { state: State::Requested, ..instant };
+        }
+        let instant = writer.start(&instant, Vec::new())?;
+        Ok(Some(Self { table: table.clone(), writer, instant, kind, heartbeat, operations }))
+    }
+
+    /// Requested time.
+    pub fn instant(&self) -> &str {
+        &self.instant.requested
+    }
+
+    /// What is compacted.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Publishes the files that `stats` name. Files of attempts that no stat names are removed first.
+    ///
+    /// # Errors
+    /// `Conflict` when another process completed it; `Storage`.
+    pub fn complete(self, stats: Vec<WriteStat>, before_complete: BeforeComplete<'_>) -> Result<Compacted> {
+        let (storage, requested) = (self.table.storage(), &self.instant.requested);
+        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
+        for stat in &stats {
+            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
+        }
+        let schema = schema_of(&self.table, &TableView::new(storage.clone(), self.writer.load()?)?)?;
+        let avro = table_schema_to_avro(&schema.data, self.table.config().name(), false)?;
+        let body = encode(&CommitMetadata {
+            partition_to_write_stats: by_partition,
+            compacted: Some(true),
+            extra_metadata: [("schema".to_owned(), avro)].into(),
+            version: None,
+            operation_type: Some(self.kind.operation().to_owned()),
+        })?;
+        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+        let done = self.writer.complete(&self.instant, body, |_| {
+            self.heartbeat.check()?;
+            remove_unreported_files(storage, requested, &reported)?;
+            settle_metadata_table(&self.table, before_complete)
+        })?;
+        let late = remove_unreported_files(storage, requested, &reported);
+        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
+            tracing::warn!("markers of {requested} are left behind: {e}");
+        }
+        Ok(Compacted { kind: self.kind, instant: done.requested, completed: done.completed.unwrap_or_default(), stats })
+    }
+}
+
+/// Carries out one operation of a compaction that another process began; `token` tells this attempt from others.
+///
+/// # Errors
+/// `Conflict` when the compaction is over; `Corrupt`; `Storage`.
+pub fn run_operation(
+    table: &HudiTable,
+    requested: &str,
+    kind: Kind,
+    operation: &CompactionOperation,
+    token: &str,
+) -> Result<WriteStat> {
+    Unit::new(table, requested, usize::MAX, true)?.run(kind, operation, token)
+}
+
+/// Whether a process carries out the plan with this requested time.
+///
+/// # Errors
+/// `Storage`.
+pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+    heartbeat::is_alive(table, requested)
+}
+
+/// Removes what a try that died had written.
+fn take_back(
+    table: &HudiTable,
+    writer: &TimelineWriter,
+    instant: &Instant,
+    operations: &[CompactionOperation],
+) -> Result<()> {
+    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
+    delete_markers(table.storage(), &instant.requested)?;
+    let partitions: HashSet<&str> = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or("")).collect();
+    for partition in partitions {
+        for file in table.storage().list(partition)?.files {
+            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant.requested);
+            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant.requested) || is_log() {
+                table.storage().delete(&file.path)?;
+            }
+        }
+    }
+    writer.revert(instant).map(|_| ())
+}

@@ -1,0 +1,234 @@
+//! One operation of a plan: the files of a slice become one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as Stopwatch};
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
+
+use super::log_compaction::MergedLog;
+use super::plan::Kind;
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::log::{BlockFormat, BlockSettings};
+use crate::file_group::markers::{MarkerType, create_marker, has_marker};
+use crate::file_group::{BaseFile, FileSlice, LogFile, join};
+use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
+use crate::format::log::HeaderKey;
+use crate::storage::{FileMeta, FileWriter};
+use crate::table::slice_reader::{LogCounts, SliceReader};
+use crate::table::{HudiTable, META_COLUMNS, TableSchema, TableView};
+
+/// Place of the file name among the meta columns.
+const FILE_NAME: usize = META_COLUMNS.len() - 1;
+
+/// What all operations of a plan share.
+pub(super) struct Unit<'a> {
+    table: &'a HudiTable,
+    instant: &'a str,
+    reader: SliceReader,
+    schema: SchemaRef,
+    options: BaseFileOptions,
+    /// Whether another process may end the compaction meanwhile.
+    watched: bool,
+}
+
+impl<'a> Unit<'a> {
+    pub(super) fn new(table: &'a HudiTable, instant: &'a str, operations: usize, watched: bool) -> Result<Self> {
+        let view = table.view(None)?;
+        let (schema, mut options) = table.file_settings(&schema_of(table, &view)?.data)?;
+        options.threads = (table.threads()? / operations.max(1)).max(1);
+        let timeline = Arc::new(view.timeline().clone());
+        let reader = table.slice_reader(timeline, schema.clone())?;
+        let unit = Self { table, instant, reader, schema, options, watched };
+        unit.check_under_way()?;
+        Ok(unit)
+    }
+
+    pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
+        match kind {
+            Kind::Base => self.compact(operation, token),
+            Kind::Log => self.compact_logs(operation, token),
+        }
+    }
+
+    /// Publishes a file whose marker is `marker`. A task that outlived the compaction, or the try that it was a part of,
+    /// must not leave one behind: the markers go when either is over.
+    fn publish(&self, path: &str, marker: MarkerType, sink: FileWriter) -> Result<u64> {
+        let storage = self.table.storage();
+        let is_wanted = || Ok::<_, Error>(!self.watched || has_marker(storage, self.instant, path, marker)?);
+        if !is_wanted()? {
+            return Err(self.over(path));
+        }
+        let bytes = sink.finish()?;
+        if !is_wanted()? {
+            storage.delete(path)?;
+            return Err(self.over(path));
+        }
+        Ok(bytes)
+    }
+
+    fn over(&self, path: &str) -> Error {
+        Error::conflict("the compaction is over, and a task was still at work")
+            .with("table", self.table.storage().uri())
+            .with("instant", self.instant)
+            .with("file", path)
+    }
+
+    /// Fails when the compaction is over, in a process that did not begin it.
+    fn check_under_way(&self) -> Result<()> {
+        if !self.watched || self.table.timeline()?.pending().any(|i| i.requested == self.instant) {
+            return Ok(());
+        }
+        Err(self.over(""))
+    }
+
+    fn compact(&self, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
+        let started = Stopwatch::now();
+        let slice = self.slice(operation)?;
+        let named = |e: Error| e.with("file group", &slice.file_id);
+        let name = BaseFile::file_name(&slice.file_id, token, self.instant);
+        let path = join(&slice.partition, &name);
+        let storage = self.table.storage();
+        let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
+        create_marker(storage, self.instant, &path, kind)?;
+        let mut writer = BaseFileWriter::try_new(storage.writer(&path)?, self.schema.clone(), self.options.clone())?;
+        let mut rows = self.reader.read(&slice, &self.schema).map_err(named)?;
+        let read = started.elapsed();
+        for batch in &mut rows {
+            writer.write(&self.with_file_name(&batch.map_err(named)?, &name)?)?;
+        }
+        let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
+        let bytes = self.publish(&path, kind, sink)?;
+        let merged = rows.merged();
+        Ok(WriteStat {
+            prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
+            num_writes: count(written.rows),
+            num_update_writes: count(merged.updated),
+            num_deletes: count(merged.deleted),
+            num_inserts: count(merged.inserted),
+            total_updated_records_compacted: count(rows.counts().records),
+            ..stat(&slice, path, bytes, rows.counts(), read, started)
+        })
+    }
+
+    /// Merges the log files of a slice with each other.
+    fn compact_logs(&self, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
+        let started = Stopwatch::now();
+        let slice = self.slice(operation)?;
+        let named = |e: Error| e.with("file group", &slice.file_id);
+        let name = LogFile::file_name(&slice.file_id, self.instant, 1, token);
+        let path = join(&slice.partition, &name);
+        let storage = self.table.storage();
+        create_marker(storage, self.instant, &path, MarkerType::Create)?;
+        let log = self.reader.read_logs(&slice).map_err(named)?;
+        let read = started.elapsed();
+        let options = self.table.options();
+        let settings = BlockSettings {
+            format: BlockFormat::parse(options.get("hoodie.logfile.data.block.format").unwrap_or("avro"))?,
+            block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
+            parquet: self.options.clone(),
+            header: vec![(HeaderKey::CompactedBlockTimes, log.instants.join(","))],
+            places_in: None,
+        };
+        let merged =
+            MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
+        let (sink, written, deleted) =
+            merged.write(storage.writer(&path)?, self.instant, &settings, &log.parts).map_err(named)?;
+        let bytes = self.publish(&path, MarkerType::Create, sink)?;
+        Ok(WriteStat {
+            num_writes: count(written),
+            num_update_writes: count(written),
+            num_deletes: count(deleted),
+            log_version: Some(1),
+            log_offset: Some(0),
+            base_file: Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned())),
+            log_files: Some(vec![name]),
+            total_updated_records_compacted: count(written),
+            ..stat(&slice, path, bytes, log.counts, read, started)
+        })
+    }
+
+    /// The files that the plan names, as they are now.
+    fn slice(&self, operation: &CompactionOperation) -> Result<FileSlice> {
+        let partition = operation.partition_path.clone().unwrap_or_default();
+        let missing = |name: &str| {
+            Error::corrupt("a planned compaction names a file that is not there")
+                .with("table", self.table.storage().uri())
+                .with("instant", self.instant)
+                .with("file", join(&partition, name))
+        };
+        // Older plans have whole paths.
+        let file = |name: &str| -> Result<FileMeta> {
+            let name = name.rsplit('/').next().unwrap_or(name);
+            self.table.storage().head(&join(&partition, name))?.ok_or_else(|| missing(name))
+        };
+        let base = operation.data_file_path.as_deref().filter(|name| !name.is_empty());
+        let base = base.map(|name| BaseFile::parse(&file(name)?).ok_or_else(|| missing(name))).transpose()?;
+        let logs = operation.delta_file_paths.iter().flatten();
+        let logs = logs.map(|name| LogFile::parse(&file(name)?).ok_or_else(|| missing(name)));
+        Ok(FileSlice {
+            file_id: operation.file_id.clone().unwrap_or_default(),
+            base_instant: operation.base_instant_time.clone().unwrap_or_default(),
+            base,
+            logs: logs.collect::<Result<_>>()?,
+            partition,
+        })
+    }
+
+    /// Records keep their meta columns, but for the name of the file they are in.
+    fn with_file_name(&self, batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
+        if !self.table.config().populates_meta_fields() {
+            return Ok(batch.clone());
+        }
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, batch.num_rows())));
+        let columns = batch.columns().iter().enumerate();
+        let columns = columns.map(|(i, column)| if i == FILE_NAME { names.clone() } else { column.clone() });
+        Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+    }
+}
+
+fn count(n: u64) -> Option<i64> {
+    Some(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+fn milliseconds(time: Duration) -> Option<i64> {
+    i64::try_from(time.as_millis()).ok()
+}
+
+/// What both kinds of compaction say about a file: Hudi's counters, zero where nothing was counted.
+fn stat(slice: &FileSlice, path: String, bytes: u64, log: LogCounts, read: Duration, started: Stopwatch) -> WriteStat {
+    WriteStat {
+        path: Some(path),
+        prev_commit: Some(slice.base_instant.clone()),
+        total_write_bytes: count(bytes),
+        file_size_in_bytes: count(bytes),
+        total_log_records: count(log.records),
+        total_log_files: count(slice.logs.len() as u64),
+        total_log_files_compacted: count(slice.logs.len() as u64),
+        total_log_blocks: count(log.blocks),
+        total_log_size_compacted: count(slice.logs.iter().map(|l| l.size).sum()),
+        total_log_read_time_ms: milliseconds(read),
+        runtime_stats: Some(RuntimeStats {
+            total_scan_time: milliseconds(read),
+            total_create_time: Some(0),
+            total_upsert_time: milliseconds(started.elapsed()),
+        }),
+        num_inserts: Some(0),
+        num_updates: Some(0),
+        total_write_errors: Some(0),
+        total_corrupt_log_block: Some(0),
+        total_rollback_blocks: Some(0),
+        file_id: Some(slice.file_id.clone()),
+        partition_path: Some(slice.partition.clone()),
+        ..Default::default()
+    }
+}
+
+/// The table's columns now.
+pub(super) fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
+    TableSchema::resolve(table.config(), view)?.ok_or_else(|| {
+        Error::corrupt("the table has a planned compaction, but no commit that tells its columns")
+            .with("table", table.storage().uri())
+    })
+}
