@@ -269,7 +269,7 @@ def test_rows_move_by_what_is_stored_now(tmp_path: Path, seed: int, index: str) 
     stored: dict[str, dict[str, Any]] = {}
     for turn in range(25):
         keys = chance.sample(range(8), chance.randint(1, 5))
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"id": f"k{n}", "ts": chance.randint(1, 9), "part": f"p{chance.randrange(3)}", "val": f"{turn}.{n}"}
             for n in keys
         ]

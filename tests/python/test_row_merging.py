@@ -117,13 +117,20 @@ def test_keys_of_any_type(kind: pa.DataType) -> None:
     assert merged["v"].to_pylist() == [1, 20, 3, 10, 30]
 
 
-def test_any_producer() -> None:
-    import polars as pl
+class Producer:
+    """What polars, DuckDB and others give: a stream of Arrow data that is nothing of pyarrow's, with views of texts."""
 
-    older = pl.DataFrame({"k": [1, 2], "v": ["a", "b"]})
-    newer = pl.DataFrame({"k": [2, 3], "v": ["B", "c"]})
-    merged = pl.from_arrow(hoodoo.merge(older, newer, "k").read_all())
-    assert merged["v"].to_list() == ["a", "B", "c"]
+    def __init__(self, numbers: list[int], texts: list[str]) -> None:
+        self._table = pa.table({"k": numbers, "v": pa.array(texts, pa.string_view())})
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_producer() -> None:
+    older, newer = Producer([1, 2], ["a", "b"]), Producer([2, 3], ["B", "c"])
+    merged = hoodoo.merge(older, newer, "k").read_all()
+    assert merged["v"].to_pylist() == ["a", "B", "c"]
 
 
 @pytest.mark.parametrize(
