@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 
 from hoodoo import _native, mergers
+from hoodoo.clustering import ClusteringGroup, ClusteringPlan, OverlapDepth, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.exceptions import (
     ConflictError,
@@ -33,6 +34,8 @@ __version__ = _native.__version__
 
 __all__ = [
     "ArchiveReport",
+    "ClusteringGroup",
+    "ClusteringPlan",
     "Commit",
     "ConflictError",
     "CorruptFileError",
@@ -47,6 +50,8 @@ __all__ = [
     "InvalidOptionError",
     "LockError",
     "MergeContext",
+    "OverlapDepth",
+    "PendingClustering",
     "Problem",
     "RecordMerger",
     "Records",

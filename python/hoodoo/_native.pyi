@@ -9,6 +9,9 @@ DEBUG_BUILD: bool
 InstantRow: TypeAlias = tuple[str, str | None, str, str]
 SliceRow: TypeAlias = tuple[str, str, str, str | None, int | None, list[str], list[int]]
 ProblemRow: TypeAlias = tuple[str, str, str, str]
+DepthRow: TypeAlias = tuple[int, float]
+RangeRow: TypeAlias = tuple[str, str | None, str | None]
+GroupRow: TypeAlias = tuple[list[SliceRow], int, int, list[RangeRow], DepthRow | None, DepthRow | None]
 
 class NativeTable:
     @staticmethod
@@ -138,3 +141,8 @@ class NativeCompaction:
     def commit(self, stats: Sequence[str]) -> dict[str, Any]: ...
 
 def compact_operation(table: NativeTable, instant: str, operation: str, token: str) -> str: ...
+def schedule_clustering(table: NativeTable) -> str | None: ...
+def explain_clustering(
+    table: NativeTable,
+) -> tuple[list[GroupRow], DepthRow | None, DepthRow | None, str] | None: ...
+def pending_clusterings(table: NativeTable) -> list[tuple[str, bool, int, int, int, int, list[str]]]: ...

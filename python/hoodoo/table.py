@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.arrow_input import Rows, record_batch_reader
+from hoodoo.clustering import ClusteringPlan, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.filters import Filters, native_filter
@@ -419,6 +420,98 @@ class Table:
         """
         done = self._native.log_compact()
         return None if done is None else Commit.from_native(done)
+
+    @overload
+    def schedule_clustering(
+        self,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+        options: Options | None = None,
+        explain: Literal[False] = False,
+    ) -> str | None: ...
+
+    @overload
+    def schedule_clustering(
+        self,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+        options: Options | None = None,
+        explain: Literal[True],
+    ) -> ClusteringPlan: ...
+
+    def schedule_clustering(
+        self,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+        options: Options | None = None,
+        explain: bool = False,
+    ) -> str | ClusteringPlan | None:
+        """Plans a clustering: file slices of a partition that are rewritten together into fewer or sorted files.
+
+        By size the plan is the one that Hudi 1.2 makes of the same table and options, but that files which a clustering
+        by the same columns wrote are not taken again and again. Hudi carries it out (`call run_clustering(op =>
+        'execute', …)`). Until then, updates of rows in these files are refused.
+
+        Args:
+            sort_by: Columns to sort rows by (`hoodie.clustering.plan.strategy.sort.columns`); none by default.
+            strategy: How slices are grouped (`hoodoo.clustering.plan.strategy`): `SIZE`, the default, by size as Hudi;
+                `OVERLAP`: those whose ranges of the sort columns overlap, by the footers of the files; `KEY_RANGE`:
+                the same by record keys; `COMMIT_TIME`: oldest first; `RANDOM`; `SINGLE_FILE`: each for itself;
+                `SINCE_COMMIT`: what was written after `…strategy.earliest.commit.to.cluster`. Or the name of a plan
+                strategy class of Hudi.
+            options: More of Hudi's options for this plan, such as `hoodie.clustering.plan.strategy.small.file.limit`
+                (bytes; 300 MiB, or the target for strategies that Hudi lacks) or `…target.file.max.bytes` (1 GiB).
+            explain: Only say what would be planned, whether or not a trigger such as
+                `hoodie.clustering.async.max.commits` says that it is due. Nothing is written.
+
+        Returns:
+            The requested time of the plan, or None when there is nothing to cluster or it is not due. With `explain`,
+            the plan, which has no groups when there is nothing to cluster.
+
+        Raises:
+            InvalidOptionError: An option, a strategy or a sort column that there is not.
+            UnsupportedError: A plan strategy class that hoodoo does not have, or a table that it cannot write to.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-cluster/t", pa.schema({"id": pa.int64(), "n": pa.int64()}),
+            ...                         name="t", record_key="id", options={"hoodie.parquet.small.file.limit": 0})
+            >>> commits = [t.insert({"id": [n], "n": [n % 2]}) for n in range(3)]
+            >>> plan = t.schedule_clustering(sort_by="n", explain=True)
+            >>> plan.files, plan.outputs, plan.before.greatest, plan.after.greatest
+            (3, 1, 2, 1)
+            >>> len(t.schedule_clustering(sort_by="n"))
+            17
+            >>> [p.slices for p in t.pending_clusterings()]
+            [3]
+        """
+        more = text_options(options)
+        if sort_by is not None:
+            columns = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+            more["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(columns)
+        if strategy is not None:
+            named = "hoodie.clustering.plan.strategy.class" if "." in strategy else "hoodoo.clustering.plan.strategy"
+            more[named] = strategy
+        warn_unknown(more)
+        native = self._native.with_options(more)
+        if explain:
+            return ClusteringPlan.from_native(_native.explain_clustering(native))
+        return _native.schedule_clustering(native)
+
+    def pending_clusterings(self) -> tuple[PendingClustering, ...]:
+        """Lists the clusterings that are planned and not completed, whoever planned them.
+
+        Returns:
+            The plans, oldest first.
+
+        Raises:
+            CorruptFileError: A plan that cannot be read.
+        """
+        rows = _native.pending_clusterings(self._native)
+        return tuple(PendingClustering(*row[:-1], sort_by=tuple(row[-1])) for row in rows)
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Moves old completed actions from the active timeline to the history, as Hudi's archiver does.

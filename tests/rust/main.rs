@@ -6,6 +6,7 @@ mod hooked_store;
 mod small_table;
 
 mod archiving;
+mod clustering_plans;
 mod crash_at_every_call;
 mod fuzz;
 mod log_blocks;

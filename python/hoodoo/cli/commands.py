@@ -10,6 +10,7 @@ import typer
 from hoodoo import HudiError
 from hoodoo.cli import render
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
+from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_timeline import timeline_app
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(timeline_app, name="timeline")
+app.add_typer(cluster_app, name="cluster")
 
 
 @app.command()

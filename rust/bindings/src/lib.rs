@@ -1,5 +1,6 @@
 //! `hoodoo._native`: the core for Python. Converts, releases the GIL, maps errors; decides nothing.
 
+mod clustering;
 mod compaction;
 mod error;
 mod from_python;
@@ -25,6 +26,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<spark::NativeWrite>()?;
     m.add_class::<spark::NativeRouter>()?;
     m.add_class::<spark::NativeRowKeyer>()?;
+    m.add_function(wrap_pyfunction!(clustering::schedule_clustering, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::explain_clustering, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::pending_clusterings, m)?)?;
     m.add_function(wrap_pyfunction!(compaction::compact_operation, m)?)?;
     m.add_function(wrap_pyfunction!(merge::merge_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;

@@ -5,6 +5,7 @@ use crate::file_group::log::BlockFormat;
 use crate::format::instant::Action;
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
+use crate::services::clustering::ClusteringOptions;
 use crate::services::compaction::CompactionOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
@@ -94,6 +95,10 @@ fn check_services(table: &HudiTable) -> Result<()> {
     }
     if table.config().table_type() == TableType::MergeOnRead {
         CompactionOptions::from_options(options)?;
+    }
+    if ClusteringOptions::from_options(options)?.inline {
+        return Err(Error::unsupported("option hoodie.clustering.inline=true is not supported")
+            .remedy("Leave the option out; hoodie.clustering.schedule.inline=true plans, for Hudi to carry it out"));
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
+use crate::services::clustering::{self, ClusteringOptions, Planned};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -135,6 +136,16 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
     compact_kind(table, Kind::Log, None)
 }
 
+/// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
+pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
+    clustering::schedule(&ready_to_write(table)?)
+}
+
+/// What would be planned now, due or not. Writes nothing.
+pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
+    clustering::explain(&table.reload()?)
+}
+
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
     let table = ready_to_write(table)?;
     let mut planned = match instant {
@@ -210,6 +221,15 @@ fn compact_inline(table: &HudiTable) -> Result<()> {
     Ok(())
 }
 
+/// After a write: a plan for somebody else to carry out, when one is due and none waits.
+fn plan_clustering_inline(table: &HudiTable) -> Result<()> {
+    let options = ClusteringOptions::from_options(table.options())?;
+    if options.schedule_inline && clustering::pending(table)?.is_empty() {
+        clustering::schedule(table)?;
+    }
+    Ok(())
+}
+
 /// Inline services after a commit.
 pub fn after_commit(table: &HudiTable) -> Result<()> {
     if !table.options().flag("hoodie.table.services.enabled", true)? {
@@ -218,6 +238,7 @@ pub fn after_commit(table: &HudiTable) -> Result<()> {
     if table.config().table_type() == TableType::MergeOnRead {
         settle(table, "compaction", compact_inline(table))?;
     }
+    settle(table, "planning a clustering", plan_clustering_inline(table))?;
     clean_and_archive(table)
 }
 

@@ -1,4 +1,4 @@
-//! Table services: rolling back failed writes, compaction, cleaning old file slices, archiving, verifying a table.
+//! Table services: rolling back failed writes, compaction, clustering, cleaning old file slices, archiving, verifying a table.
 //!
 //! Each service plans without touching storage (`plan`) and then carries the plan out without making choices
 //! (`execute`). Plans and results are Hudi's own records, so that a service which Hudi began is finished here, and the
@@ -6,6 +6,7 @@
 
 pub mod archive;
 pub mod clean;
+pub mod clustering;
 pub mod compaction;
 pub mod rollback;
 pub mod verify;

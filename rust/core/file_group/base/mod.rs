@@ -15,12 +15,14 @@ pub mod reader;
 pub mod splice;
 pub mod writer;
 
+mod bounds;
 mod constant_column;
 mod evolution;
 pub use evolution::evolve;
 mod pruning;
 mod row_group;
 
+pub use bounds::ColumnBounds;
 pub use file_keys::FileKeys;
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};

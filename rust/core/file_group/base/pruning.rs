@@ -161,7 +161,7 @@ fn compare_bounds(comparison: Comparison, column: &str, literal: &ArrayRef, boun
 }
 
 /// Whether bringing a column to another type keeps its order, so that bounds stay bounds.
-fn keeps_order(from: &DataType, to: &DataType) -> bool {
+pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let number = |t: &DataType| t.is_integer() || is_float(t);
     from == to
         || (number(from) && number(to))
@@ -178,7 +178,7 @@ pub(super) struct FileStatistics<'a> {
 
 impl FileStatistics<'_> {
     /// Position of the leaf of a column that is not nested, and the column; `None` when the file lacks it.
-    fn leaf(&self, column: &str) -> Option<(usize, &Arc<Field>)> {
+    pub(super) fn leaf(&self, column: &str) -> Option<(usize, &Arc<Field>)> {
         let mut leaf = 0;
         for field in self.fields {
             if field.name() == column {
@@ -190,7 +190,7 @@ impl FileStatistics<'_> {
     }
 
     /// Statistics that can be trusted for this column: not those of types without a defined order.
-    fn trusted(&self, leaf: usize, field: &Field) -> bool {
+    pub(super) fn trusted(&self, leaf: usize, field: &Field) -> bool {
         let Some(descriptor) = self.metadata.file_metadata().schema_descr().columns().get(leaf) else { return false };
         let physical = descriptor.physical_type();
         let plain = matches!(physical, Physical::INT32 | Physical::INT64 | Physical::FLOAT | Physical::DOUBLE);

@@ -1,0 +1,75 @@
+//! The least and greatest value of a column over a whole file, by the statistics of its row groups.
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::datatypes::DataType;
+use arrow_row::{RowConverter, SortField};
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::file::reader::ChunkReader;
+
+use super::evolution::evolve;
+use super::pruning::keeps_order;
+use super::reader::BaseFileReader;
+use crate::error::Result;
+
+/// Ends of a column's values.
+#[derive(Debug, Clone)]
+pub struct ColumnBounds {
+    /// The least value, one entry; null when the column is null in some row.
+    pub least: ArrayRef,
+    /// The greatest value, one entry; null when the column is null in all rows.
+    pub greatest: ArrayRef,
+    /// Rows in which the column is null.
+    pub nulls: u64,
+}
+
+impl<R: ChunkReader + 'static> BaseFileReader<R> {
+    /// The ends of a top-level column as values of the given type; null is before everything. `None` when the footer
+    /// does not tell: no statistics, or none that can be trusted, for a type without an order, or no such order in the
+    /// type asked for. Texts may be cut by the writer: then these are bounds, and not values of the column. NaN is left
+    /// out.
+    ///
+    /// # Errors
+    /// `Corrupt` for statistics that cannot be decoded.
+    pub fn column_bounds(&self, column: &str, data_type: &DataType) -> Result<Option<ColumnBounds>> {
+        let all_null = || {
+            let null = new_null_array(data_type, 1);
+            ColumnBounds { least: null.clone(), greatest: null, nulls: self.rows() }
+        };
+        let file = self.statistics(self.metadata());
+        let Some((leaf, field)) = file.leaf(column) else { return Ok(Some(all_null())) };
+        if !file.trusted(leaf, field) || !keeps_order(field.data_type(), data_type) {
+            return Ok(None);
+        }
+        let schema = self.metadata().file_metadata().schema_descr();
+        let converter =
+            StatisticsConverter::from_column_index(leaf, field, schema)?.with_missing_null_counts_as_zero(false);
+        let groups = self.metadata().row_groups();
+        let mins = evolve(&converter.row_group_mins(groups)?, data_type, column)?;
+        let maxes = evolve(&converter.row_group_maxes(groups)?, data_type, column)?;
+        let counts = converter.row_group_null_counts(groups)?;
+        let mut nulls = 0u64;
+        let mut kept = Vec::with_capacity(groups.len());
+        for (at, group) in groups.iter().enumerate() {
+            let rows = group.num_rows().max(0).cast_unsigned();
+            let Some(null) = counts.iter().nth(at).flatten() else { return Ok(None) };
+            nulls = nulls.saturating_add(null);
+            match (mins.is_valid(at), maxes.is_valid(at)) {
+                (true, true) => kept.push(at),
+                _ if null == rows => {}
+                _ => return Ok(None),
+            }
+        }
+        if kept.is_empty() {
+            return Ok(Some(all_null()));
+        }
+        let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
+        let (least, greatest) = (
+            converter.convert_columns(std::slice::from_ref(&mins))?,
+            converter.convert_columns(std::slice::from_ref(&maxes))?,
+        );
+        let least = kept.iter().copied().min_by_key(|at| least.row(*at)).unwrap_or(0);
+        let greatest = kept.iter().copied().max_by_key(|at| greatest.row(*at)).unwrap_or(0);
+        let least = if nulls > 0 { new_null_array(data_type, 1) } else { mins.slice(least, 1) };
+        Ok(Some(ColumnBounds { least, greatest: maxes.slice(greatest, 1), nulls }))
+    }
+}

@@ -1,0 +1,96 @@
+//! What is told about a plan: ranges of its groups, and how deep files lie over each other before and after. Pure.
+
+use std::collections::HashSet;
+
+use super::group::Group;
+use super::options::{ClusteringOptions, Layout};
+use super::overlap::{Depth, Ends, FileRanges, depth};
+use super::plan::{PlanInput, PlannedGroup, range_columns};
+use crate::file_group::FileSlice;
+
+/// What the footer of a slice's base file told.
+pub(super) fn ranges_of<'a>(slice: &FileSlice, input: &'a PlanInput<'_>) -> Option<&'a FileRanges> {
+    slice.base.as_ref().and_then(|b| input.ranges.get(&b.path))
+}
+
+/// A group with what is told about it.
+pub(super) fn told(group: Group, input: &PlanInput<'_>, options: &ClusteringOptions) -> PlannedGroup {
+    let files: Vec<Option<&FileRanges>> = group.slices.iter().map(|s| ranges_of(s, input)).collect();
+    let mut ranges = Vec::new();
+    for (at, name) in range_columns(options).into_iter().enumerate() {
+        let known = files.iter().map(|f| f.and_then(|f| f.columns.get(at)?.as_ref()));
+        let Some(known) = known.collect::<Option<Vec<_>>>() else { continue };
+        let least = known.iter().min_by(|a, b| a.least.cmp(&b.least)).and_then(|r| r.least_text.clone());
+        let greatest = known.iter().max_by(|a, b| a.greatest.cmp(&b.greatest)).and_then(|r| r.greatest_text.clone());
+        ranges.push((name, least, greatest));
+    }
+    let ends = first_column(&files);
+    let (before, after) = if input.ranges.is_empty() {
+        (None, None)
+    } else {
+        let becomes = merged(&ends, outputs_over_each_other(&group, options));
+        let points = points(&ends);
+        (Some(depth(&ends, &points)), Some(depth(&becomes, &points)))
+    };
+    PlannedGroup { group, ranges, before, after }
+}
+
+fn first_column<'a>(files: &[Option<&'a FileRanges>]) -> Vec<Ends<'a>> {
+    let first = |f: &Option<&'a FileRanges>| f.and_then(|f| f.columns.first()?.as_ref());
+    files.iter().map(first).map(|r| (r.map(|r| r.least.as_slice()), r.map(|r| r.greatest.as_slice()))).collect()
+}
+
+fn points<'a>(ends: &[Ends<'a>]) -> Vec<&'a [u8]> {
+    ends.iter().filter_map(|(a, b)| Some([(*a)?, (*b)?])).flatten().collect()
+}
+
+/// The outputs of a group that may all hold one value: one when rows are sorted, all when they go along a curve.
+fn outputs_over_each_other(group: &Group, options: &ClusteringOptions) -> usize {
+    if options.layout == Layout::Linear { 1 } else { group.outputs as usize }
+}
+
+fn merged<'a>(ends: &[Ends<'a>], copies: usize) -> Vec<Ends<'a>> {
+    let known = ends.iter().filter_map(|(a, b)| Some(((*a)?, (*b)?)));
+    let all = known.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+    // Sorting makes known what was not; over which values, nobody can tell yet.
+    let all = all.filter(|_| ends.iter().all(|(a, b)| a.is_some() && b.is_some()));
+    vec![all.map_or((None, None), |(a, b)| (Some(a), Some(b))); copies]
+}
+
+/// How deep files of a partition lie over each other, before and after: the worst of all partitions, and the mean.
+pub(super) fn depths(
+    input: &PlanInput<'_>,
+    options: &ClusteringOptions,
+    groups: &[PlannedGroup],
+) -> Option<(Depth, Depth)> {
+    if input.ranges.is_empty() {
+        return None;
+    }
+    let taken: HashSet<(&str, &str)> =
+        groups.iter().flat_map(|g| &g.group.slices).map(|s| (s.partition.as_str(), s.file_id.as_str())).collect();
+    let (mut total, mut all) = (0usize, (Depth::default(), Depth::default()));
+    for (partition, found) in &input.partitions {
+        let files = |slices: &mut dyn Iterator<Item = &FileSlice>| {
+            first_column(&slices.map(|s| ranges_of(s, input)).collect::<Vec<_>>())
+        };
+        let before = files(&mut found.slices.iter());
+        let is_free = |s: &&FileSlice| !taken.contains(&(s.partition.as_str(), s.file_id.as_str()));
+        let mut after = files(&mut found.slices.iter().filter(is_free));
+        for group in groups.iter().filter(|g| g.group.partition() == partition) {
+            let ends = files(&mut group.group.slices.iter());
+            after.extend(merged(&ends, outputs_over_each_other(&group.group, options)));
+        }
+        let points = points(&before);
+        // Where nothing is known, any value is a value to ask for.
+        let weight = points.len().max(1);
+        let add = |sum: &mut Depth, one: Depth| {
+            sum.greatest = sum.greatest.max(one.greatest);
+            sum.mean += one.mean * weight as f64;
+        };
+        add(&mut all.0, depth(&before, &points));
+        add(&mut all.1, depth(&after, &points));
+        total += weight;
+    }
+    let mean = |d: Depth| Depth { mean: if total == 0 { 0.0 } else { d.mean / total as f64 }, ..d };
+    Some((mean(all.0), mean(all.1)))
+}

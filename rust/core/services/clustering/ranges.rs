@@ -1,0 +1,96 @@
+//! Reading the ranges of columns from the footers of base files.
+
+use arrow::array::{Array, ArrayRef, make_array};
+use arrow::datatypes::{DataType, Schema};
+use arrow_cast::display::array_value_to_string;
+use arrow_row::{RowConverter, SortField};
+
+use super::overlap::{ColumnRange, FileRanges, Ranges};
+use crate::error::{Error, Result};
+use crate::file_group::BaseFile;
+use crate::file_group::base::{BaseFileReader, RECORD_KEY_COLUMN};
+use crate::parallel::run_parallel;
+use crate::storage::Storage;
+use crate::table::META_COLUMNS;
+
+/// Reads the footers of these files, so many at once; columns that the schema lacks have no known range.
+///
+/// # Errors
+/// `Corrupt` for a file that is none; `Storage`.
+pub fn read_ranges(
+    storage: &Storage,
+    files: Vec<BaseFile>,
+    columns: &[String],
+    schema: &Schema,
+    threads: usize,
+) -> Result<Ranges> {
+    let read = |file: BaseFile| {
+        let ranges = of_file(storage, &file, columns, schema).map_err(|e| e.with("file", &file.path))?;
+        Ok((file.path, ranges))
+    };
+    Ok(run_parallel(files, threads, read)?.into_iter().collect())
+}
+
+fn of_file(storage: &Storage, file: &BaseFile, columns: &[String], schema: &Schema) -> Result<FileRanges> {
+    let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?)?;
+    let mut ranges = FileRanges { rows: reader.rows(), ..Default::default() };
+    for column in columns {
+        // The footer's own entries tell a whole key, the statistics one that may be cut.
+        let keys = if column == RECORD_KEY_COLUMN { reader.key_range() } else { None };
+        let (range, nulls) = match keys {
+            Some(keys) => (Some(of_texts(keys.min, keys.max)), Some(0)),
+            None => {
+                let text = DataType::Utf8;
+                let data_type = match schema.field_with_name(column) {
+                    Ok(field) => field.data_type(),
+                    Err(_) if META_COLUMNS.contains(&column.as_str()) => &text,
+                    Err(_) => {
+                        ranges.columns.push(None);
+                        ranges.nulls.push(None);
+                        continue;
+                    }
+                };
+                let bounds = reader.column_bounds(column, data_type)?;
+                let range = bounds.as_ref().map(|b| of_values(&b.least, &b.greatest)).transpose()?;
+                (range, bounds.map(|b| b.nulls))
+            }
+        };
+        ranges.columns.push(range);
+        ranges.nulls.push(nulls);
+    }
+    Ok(ranges)
+}
+
+fn of_texts(least: String, greatest: String) -> ColumnRange {
+    ColumnRange {
+        least: least.clone().into_bytes(),
+        greatest: greatest.clone().into_bytes(),
+        least_text: Some(least),
+        greatest_text: Some(greatest),
+    }
+}
+
+fn of_values(least: &ArrayRef, greatest: &ArrayRef) -> Result<ColumnRange> {
+    let key = |value: &ArrayRef| -> Result<Vec<u8>> {
+        let converter = RowConverter::new(vec![SortField::new(value.data_type().clone())])?;
+        let rows = converter.convert_columns(std::slice::from_ref(value))?;
+        let first = rows.iter().next().ok_or_else(|| Error::corrupt("a column without a least value"))?;
+        Ok(first.as_ref().to_vec())
+    };
+    let text = |value: &ArrayRef| -> Result<Option<String>> {
+        Ok(if value.is_null(0) { None } else { Some(text_of(value)?) })
+    };
+    Ok(ColumnRange {
+        least: key(least)?,
+        greatest: key(greatest)?,
+        least_text: text(least)?,
+        greatest_text: text(greatest)?,
+    })
+}
+
+/// The first value as text; times of a zone as those of UTC, which they are held in.
+fn text_of(value: &ArrayRef) -> Result<String> {
+    let DataType::Timestamp(unit, Some(_)) = value.data_type() else { return Ok(array_value_to_string(value, 0)?) };
+    let plain = value.to_data().into_builder().data_type(DataType::Timestamp(*unit, None)).build()?;
+    Ok(format!("{}Z", array_value_to_string(&make_array(plain), 0)?))
+}
