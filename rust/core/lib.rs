@@ -1,7 +1,7 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
-//! Rooms, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline` and
-//! `file_group`, `merge` (only `format`), `table`, then `write` and `services`, then `client`.
+//! Rooms, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
+//! `file_group` and `sort`, `merge` (only `format`), `table`, then `write` and `services`, then `client`.
 
 #![warn(missing_docs)]
 
@@ -12,6 +12,7 @@ pub mod format;
 pub mod merge;
 pub mod parallel;
 pub mod services;
+pub mod sort;
 pub mod storage;
 pub mod table;
 pub mod timeline;

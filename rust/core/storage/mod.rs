@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 pub use file::{FileReader, FileWriter};
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
-pub use spill::{SpillOptions, spill};
+pub use spill::{SpillOptions, SpillWriter, spill};
 pub use versioned::FileVersion;
 
 /// Folders that are listed at a time.

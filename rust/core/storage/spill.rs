@@ -5,12 +5,13 @@
 //! or with the process, however that ends.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
+use arrow::datatypes::Schema;
 use arrow::ipc::convert::try_fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::root_as_footer;
@@ -37,16 +38,47 @@ pub struct SpillOptions {
 /// `Storage` when the folder is not writable or the disk is full.
 pub fn spill(folder: &Path, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
     let Some(first) = batches.first() else { return Ok(Vec::new()) };
-    let file = tempfile::tempfile_in(folder).map_err(|e| failed(folder, e))?;
-    let mut writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, &file), &first.schema())?;
-    for batch in batches {
-        writer.write(batch).map_err(|e| failed(folder, e))?;
+    let mut writer = SpillWriter::create(folder, &first.schema())?;
+    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    writer.finish()
+}
+
+/// Puts batches on the disk one after the other.
+pub struct SpillWriter {
+    folder: PathBuf,
+    writer: FileWriter<BufWriter<File>>,
+}
+
+impl SpillWriter {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// `Storage` when the folder is not writable.
+    pub fn create(folder: &Path, schema: &Schema) -> Result<Self> {
+        let file = tempfile::tempfile_in(folder).map_err(|e| failed(folder, e))?;
+        let writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, file), schema)?;
+        Ok(Self { folder: folder.to_owned(), writer })
     }
-    let mut written = writer.into_inner().map_err(|e| failed(folder, e))?;
-    written.flush().map_err(|e| failed(folder, e))?;
-    drop(written);
-    let mapped = map(&file).map_err(|e| failed(folder, e))?;
-    read(&mapped).map_err(|e| failed(folder, e))
+
+    /// Puts a batch away.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(batch).map_err(|e| failed(&self.folder, e))
+    }
+
+    /// Ends the file: its batches, which take no memory of the process.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub fn finish(self) -> Result<Vec<RecordBatch>> {
+        let folder = self.folder;
+        let written = self.writer.into_inner().map_err(|e| failed(&folder, e))?;
+        let file = written.into_inner().map_err(|e| failed(&folder, e.into_error()))?;
+        let mapped = map(&file).map_err(|e| failed(&folder, e))?;
+        read(&mapped).map_err(|e| failed(&folder, e))
+    }
 }
 
 #[allow(unsafe_code)]

@@ -1,0 +1,83 @@
+//! What rows are compared by: sixteen bytes that settle most comparisons, and all of it where they do not.
+
+use std::cmp::Ordering;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::Schema;
+use arrow_row::{RowConverter, Rows, SortField};
+
+use super::OrderBy;
+use crate::error::{Error, Result};
+
+/// Bytes that are compared first.
+const PREFIX: usize = 16;
+
+/// Makes keys of batches.
+pub(super) struct KeyEncoder {
+    order_by: OrderBy,
+    converter: RowConverter,
+    /// Whether the first bytes are all there is of any key.
+    short: bool,
+}
+
+/// The keys of a batch.
+pub(super) struct Keys {
+    /// The first bytes of each key.
+    prefixes: Vec<u128>,
+    /// The keys, unless the first bytes are all there is.
+    rows: Option<Rows>,
+}
+
+impl KeyEncoder {
+    pub(super) fn new(order_by: OrderBy, schema: &Schema) -> Result<Self> {
+        let columns = order_by(&RecordBatch::new_empty(schema.clone().into()))?;
+        if columns.is_empty() {
+            return Err(Error::invalid_option("rows are to be sorted by no column"));
+        }
+        // A value of fixed width is its bytes, and one before them for null.
+        let width = |c: &ArrayRef| c.data_type().primitive_width().map(|bytes| bytes + 1);
+        let short = columns.iter().map(width).sum::<Option<usize>>().is_some_and(|bytes| bytes <= PREFIX);
+        let fields = columns.iter().map(|c| SortField::new(c.data_type().clone()));
+        let converter = RowConverter::new(fields.collect())
+            .map_err(|e| Error::unsupported("sorting by a column of a type that has no order").caused_by(e))?;
+        Ok(Self { order_by, converter, short })
+    }
+
+    pub(super) fn of(&self, batch: &RecordBatch) -> Result<Keys> {
+        let rows = self.converter.convert_columns(&(self.order_by)(batch)?)?;
+        let prefix = |bytes: &[u8]| {
+            let mut first = [0u8; PREFIX];
+            first.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            u128::from_be_bytes(first)
+        };
+        let prefixes = rows.iter().map(|row| prefix(row.as_ref())).collect();
+        Ok(Keys { prefixes, rows: (!self.short).then_some(rows) })
+    }
+}
+
+impl Keys {
+    pub(super) fn prefix(&self, row: usize) -> u128 {
+        self.prefixes.get(row).copied().unwrap_or(u128::MAX)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// Bytes in memory.
+    pub(super) fn size(&self) -> usize {
+        self.prefixes.len() * 16 + self.rows.as_ref().map_or(0, Rows::size)
+    }
+
+    /// Compares two keys whose first bytes are equal.
+    pub(super) fn compare_rest(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
+        match (&self.rows, &other.rows) {
+            (Some(a), Some(b)) => a.row(row).cmp(&b.row(other_row)),
+            _ => Ordering::Equal,
+        }
+    }
+
+    pub(super) fn compare(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
+        self.prefix(row).cmp(&other.prefix(other_row)).then_with(|| self.compare_rest(row, other, other_row))
+    }
+}

@@ -1,0 +1,117 @@
+//! Sorting rows by some of their columns, or by what is made of them, within a budget of memory.
+//!
+//! Rows are sorted as they come, as many at a time as fit; such a run goes to the disk when more follow. In the end the
+//! runs are merged, and inputs that were sorted already with them. Equal rows keep the order in which they came.
+
+mod keys;
+mod merge;
+mod run;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+
+use self::keys::KeyEncoder;
+use self::merge::{Cursor, Merge};
+use self::run::{InMemory, SortedRun};
+use crate::error::Result;
+use crate::storage::{SpillOptions, SpillWriter};
+
+/// Rows of a batch that is given out.
+const BATCH_ROWS: usize = 32_768;
+
+/// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
+pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
+
+/// A stream of rows that are sorted.
+pub type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// Sorts rows of one schema.
+pub struct Sorter {
+    schema: SchemaRef,
+    keys: Arc<KeyEncoder>,
+    spill: SpillOptions,
+    threads: usize,
+    run: SortedRun,
+    /// Runs on the disk, and inputs that were sorted before, in the order in which they came.
+    sorted: Vec<Rows>,
+}
+
+impl Sorter {
+    /// A sorter of rows with these columns.
+    ///
+    /// # Errors
+    /// `Unsupported` for types without an order; those of `order_by`.
+    pub fn new(schema: SchemaRef, order_by: OrderBy, spill: SpillOptions, threads: usize) -> Result<Self> {
+        let keys = Arc::new(KeyEncoder::new(order_by, &schema)?);
+        Ok(Self { run: SortedRun::new(schema.clone(), threads), schema, keys, spill, threads, sorted: Vec::new() })
+    }
+
+    /// Adds rows in any order.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full; those of the order.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let keys = self.keys.of(&batch)?;
+        self.run.push(batch, keys)?;
+        // The rows, and beside them those of one batch as they are put into their order.
+        if self.run.bytes() > self.spill.budget / 4 * 3 || self.run.is_full() {
+            self.put_away()?;
+        }
+        Ok(())
+    }
+
+    /// Adds a stream that is sorted already, of which no more than a batch is held. It is checked as it is read: rows that
+    /// are not sorted are `Corrupt` then.
+    ///
+    /// # Errors
+    /// Those of [`Sorter::push`].
+    pub fn add_sorted(&mut self, rows: Rows) -> Result<()> {
+        // Rows that came before it come before its equal ones.
+        if !self.run.is_empty() {
+            self.put_away()?;
+        }
+        self.sorted.push(rows);
+        Ok(())
+    }
+
+    fn put_away(&mut self) -> Result<()> {
+        let run = std::mem::replace(&mut self.run, SortedRun::new(self.schema.clone(), self.threads));
+        let mut file = SpillWriter::create(&self.spill.folder, &self.schema)?;
+        for batch in run.sorted()? {
+            file.write(&batch?)?;
+        }
+        let batches: VecDeque<RecordBatch> = file.finish()?.into();
+        self.sorted.push(Box::new(batches.into_iter().map(Ok)));
+        Ok(())
+    }
+
+    /// All rows in their order.
+    ///
+    /// # Errors
+    /// Those of the first batch of each input.
+    pub fn finish(mut self) -> Result<Rows> {
+        let rest: InMemory = self.run.sorted()?;
+        if self.sorted.is_empty() {
+            return Ok(Box::new(rest));
+        }
+        if !rest.is_empty() {
+            self.sorted.push(Box::new(rest));
+        }
+        let cursors = self.sorted.into_iter().map(|rows| Cursor::open(rows, self.keys.clone()));
+        Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?)))
+    }
+}
+
+/// Bytes that the values of a batch take.
+fn bytes_of(batch: &RecordBatch) -> Result<usize> {
+    batch.columns().iter().map(|column| Ok(column.to_data().get_slice_memory_size()?)).sum()
+}
+
+#[cfg(test)]
+mod tests;

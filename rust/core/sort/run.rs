@@ -1,0 +1,118 @@
+//! Rows that are sorted in memory.
+
+use arrow::array::{Array, RecordBatch};
+use arrow::compute::interleave;
+use arrow::datatypes::SchemaRef;
+use rayon::slice::ParallelSliceMut;
+
+use super::keys::Keys;
+use super::{BATCH_ROWS, bytes_of};
+use crate::error::{Error, Result};
+use crate::parallel::run_parallel;
+
+/// Rows in the making of a run.
+pub(super) struct SortedRun {
+    schema: SchemaRef,
+    threads: usize,
+    batches: Vec<RecordBatch>,
+    keys: Vec<Keys>,
+    bytes: usize,
+    rows: usize,
+}
+
+/// A row: the first bytes of its key, its batch, its place there.
+type Entry = (u128, u32, u32);
+
+impl SortedRun {
+    pub(super) fn new(schema: SchemaRef, threads: usize) -> Self {
+        Self { schema, threads, batches: Vec::new(), keys: Vec::new(), bytes: 0, rows: 0 }
+    }
+
+    pub(super) fn push(&mut self, batch: RecordBatch, keys: Keys) -> Result<()> {
+        self.rows += batch.num_rows();
+        self.bytes += bytes_of(&batch)? + keys.size() + batch.num_rows() * size_of::<Entry>();
+        self.batches.push(batch);
+        self.keys.push(keys);
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Whether more rows could not be numbered.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows > u32::MAX as usize / 2
+    }
+
+    /// The rows in their order; equal ones as they came.
+    pub(super) fn sorted(self) -> Result<InMemory> {
+        let mut order: Vec<Entry> = Vec::with_capacity(self.rows);
+        for (number, keys) in self.keys.iter().enumerate() {
+            order.extend((0..keys.len()).map(|row| (keys.prefix(row), number as u32, row as u32)));
+        }
+        let compare = |a: &Entry, b: &Entry| {
+            let rest = || match (self.keys.get(a.1 as usize), self.keys.get(b.1 as usize)) {
+                (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
+                _ => std::cmp::Ordering::Equal,
+            };
+            a.0.cmp(&b.0).then_with(rest).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
+        };
+        if self.threads > 1 && order.len() > BATCH_ROWS {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
+            let pool = pool.map_err(|e| Error::storage("no threads to sort with").caused_by(e))?;
+            pool.install(|| order.par_sort_unstable_by(compare));
+        } else {
+            order.sort_unstable_by(compare);
+        }
+        let order = order.into_iter().map(|(_, batch, row)| (batch, row)).collect();
+        Ok(InMemory { schema: self.schema, threads: self.threads, batches: self.batches, order, next: 0 })
+    }
+}
+
+/// Rows of several batches, given out in an order.
+pub(super) struct InMemory {
+    schema: SchemaRef,
+    threads: usize,
+    batches: Vec<RecordBatch>,
+    order: Vec<(u32, u32)>,
+    next: usize,
+}
+
+impl InMemory {
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+impl Iterator for InMemory {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = self.order.len().min(self.next + BATCH_ROWS);
+        let rows = self.order.get(self.next..end).filter(|rows| !rows.is_empty())?;
+        let rows: Vec<(usize, usize)> = rows.iter().map(|(batch, row)| (*batch as usize, *row as usize)).collect();
+        self.next = end;
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        Some(gather(&self.schema, &batches, &rows, self.threads))
+    }
+}
+
+/// Rows of several batches as one, column by column.
+pub(super) fn gather(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    rows: &[(usize, usize)],
+    threads: usize,
+) -> Result<RecordBatch> {
+    let columns = run_parallel((0..schema.fields().len()).collect(), threads, |column| {
+        let parts: Vec<&dyn Array> =
+            batches.iter().filter_map(|b| b.columns().get(column)).map(AsRef::as_ref).collect();
+        Ok(interleave(&parts, rows)?)
+    })?;
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}
