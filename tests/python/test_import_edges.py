@@ -27,11 +27,12 @@ RUST_EDGES: dict[str, set[str]] = {
     "parallel": set(),
     "timeline": BASE,
     "file_group": BASE,
+    "sort": {"storage", "parallel"},
     "merge": {"format"},
     "metadata_table": FILES | {"merge"},
     "table": TABLE,
     "write": TABLE | {"table"},
-    "services": TABLE | {"table"},
+    "services": TABLE | {"table", "sort"},
     # Writes and services do not know each other; the client runs both.
     "client": TABLE | {"table", "write", "services"},
 }
