@@ -194,8 +194,8 @@ impl Group<'_> {
         batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(at.row as usize))
     }
 
-    /// Leaves out records that a log file deleted: one that moved to another partition is still in the base file where it
-    /// was. Within a partition that makes no difference, for a log record that meets a deleted one is merged with it.
+    /// With a global index: leaves out records that a log file deleted. One that moved to another partition is still in the
+    /// base file where it was; its key is new there, as it is for Hudi.
     fn look_into_logs(&self, tagging: &Tagging<'_>, found: Vec<(FileSlice, Vec<KeyMatch>)>) -> Result<Vec<Found>> {
         run_parallel(found, tagging.threads, |(slice, mut matches)| {
             let reader = tagging.slices.as_ref().filter(|_| tagging.global && !tagging.anywhere);
