@@ -16,7 +16,7 @@ class Commit:
         instant: Requested time, 17 digits: the value of `_hoodie_commit_time` in the rows it wrote.
         completed: Completion time, 17 digits: what `Table.changes` counts by.
         operation: Hudi's name, such as `UPSERT`.
-        inserted: Rows that are new.
+        inserted: Rows that are new; of a clustering: rows in the files it wrote.
         updated: Rows that were there and got new values. Rows that lost to newer ones are not counted.
         deleted: Rows that are gone.
         files: Paths of the base files it wrote, relative to the table.

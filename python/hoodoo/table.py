@@ -38,6 +38,21 @@ def text_options(options: Options | None) -> dict[str, str]:
     return texts
 
 
+def clustering_options(
+    sort_by: str | Sequence[str] | None, strategy: str | None, options: Options | None
+) -> dict[str, str]:
+    """Hudi's options for a clustering by these columns and this strategy."""
+    more = text_options(options)
+    if sort_by is not None:
+        columns = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+        more["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(columns)
+    if strategy is not None:
+        named = "hoodie.clustering.plan.strategy.class" if "." in strategy else "hoodoo.clustering.plan.strategy"
+        more[named] = strategy
+    warn_unknown(more)
+    return more
+
+
 def warn_unknown(options: dict[str, str]) -> None:
     """Warns once of options that have no meaning here."""
     unknown = _native.unknown_options(options)
@@ -452,8 +467,9 @@ class Table:
         """Plans a clustering: file slices of a partition that are rewritten together into fewer or sorted files.
 
         By size the plan is the one that Hudi 1.2 makes of the same table and options, but that files which a clustering
-        by the same columns wrote are not taken again and again. Hudi carries it out (`call run_clustering(op =>
-        'execute', …)`). Until then, updates of rows in these files are refused.
+        by the same columns wrote are not taken again and again. `cluster` carries it out, or Hudi (`call
+        run_clustering(op => 'execute', …)`). Until then, updates of rows in these files are refused, unless
+        `hoodie.clustering.updates.strategy` is `SparkAllowUpdateStrategy`: then the plan is given up.
 
         Args:
             sort_by: Columns to sort rows by (`hoodie.clustering.plan.strategy.sort.columns`); none by default.
@@ -488,18 +504,87 @@ class Table:
             >>> [p.slices for p in t.pending_clusterings()]
             [3]
         """
-        more = text_options(options)
-        if sort_by is not None:
-            columns = [sort_by] if isinstance(sort_by, str) else list(sort_by)
-            more["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(columns)
-        if strategy is not None:
-            named = "hoodie.clustering.plan.strategy.class" if "." in strategy else "hoodoo.clustering.plan.strategy"
-            more[named] = strategy
-        warn_unknown(more)
+        more = clustering_options(sort_by, strategy, options)
         native = self._native.with_options(more)
         if explain:
             return ClusteringPlan.from_native(_native.explain_clustering(native))
         return _native.schedule_clustering(native)
+
+    def cluster(
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+        instant: str | None = None,
+        *,
+        options: Options | None = None,
+    ) -> Commit | None:
+        """Rewrites file slices into fewer, larger or sorted files. No row changes, and readers see no other rows.
+
+        Without arguments, all plans that wait are carried out, whoever made them (`schedule_clustering`, Hudi); when
+        there is none, one is made now. With `sort_by` or `strategy`, one is made now in any case, for what other plans
+        have not taken. A try that failed is taken back and begun anew. Rows are sorted within
+        `hoodoo.memory.budget`; without sort columns whole column chunks are copied where nothing in them changes.
+        Columns are sorted ascending, nulls first; the order is declared in the files.
+
+        Args:
+            sort_by: Columns to sort rows by; with several, `hoodie.layout.optimize.strategy` says how: `LINEAR`, the
+                first before the others, `ZORDER` or `HILBERT`.
+            strategy: How slices are grouped; see `schedule_clustering`.
+            instant: The plan with this requested time.
+            options: More of Hudi's options, such as `hoodie.clustering.plan.strategy.target.file.max.bytes` (bytes of an
+                output, 1 GiB).
+
+        Returns:
+            The newest clustering that was carried out; None when there was nothing to cluster. Its extra metadata has
+            `hoodoo.clustering.files`: for each file the milliseconds it took and the ranges of its columns.
+
+        Raises:
+            InvalidOptionError: An option, a strategy, a column or a plan that there is not.
+            ConflictError: Another process carries the plan out, or has written to file groups of it since it was made:
+                then the plan is taken back, and nothing is lost.
+            CorruptFileError: A file of the plan is gone or damaged.
+            UnsupportedError: A strategy of Hudi that hoodoo does not have.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-cluster-run/t", pa.schema({"id": pa.int64(), "n": pa.int64()}),
+            ...                         name="t", record_key="id", options={"hoodie.parquet.small.file.limit": 0})
+            >>> commits = [t.insert({"id": [n], "n": [-n]}) for n in range(3)]
+            >>> done = t.cluster(sort_by="n")
+            >>> done.operation, done.inserted, len(t.file_slices())
+            ('CLUSTER', 3, 1)
+            >>> t.to_arrow(columns=["n"]).to_pylist()
+            [{'n': -2}, {'n': -1}, {'n': 0}]
+        """
+        native = self._native.with_options(clustering_options(sort_by, strategy, options))
+        if instant is not None and (sort_by is not None or strategy is not None):
+            raise InvalidOptionError("a plan says itself how it groups and sorts: pass instant alone")
+        done = _native.cluster(native, instant, sort_by is not None or strategy is not None)
+        return None if done is None else Commit.from_native(done)
+
+    def rollback_clustering(self, instant: str) -> None:
+        """Takes a planned clustering off the timeline, with all that a try of it wrote.
+
+        No rows are lost: the files of the plan stay as they are. For plans that shall not or cannot be carried out any
+        more, Hudi's too, and for what a restore of Hudi leaves of a clustering.
+
+        Args:
+            instant: Requested time of the plan; see `pending_clusterings`.
+
+        Raises:
+            InvalidOptionError: There is no such plan.
+            ConflictError: A process carries it out.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-cluster-undo/t", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> t.rollback_clustering(t.schedule_clustering())
+            >>> t.pending_clusterings()
+            ()
+        """
+        _native.roll_back_clustering(self._native, instant)
 
     def pending_clusterings(self) -> tuple[PendingClustering, ...]:
         """Lists the clusterings that are planned and not completed, whoever planned them.

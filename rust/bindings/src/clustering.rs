@@ -1,9 +1,14 @@
-//! Planning of clusterings.
+//! Clusterings: plans, and carrying them out, here or in Spark's tasks.
+
+use std::sync::Mutex;
 
 use hoodoo::client;
-use hoodoo::format::avro::metadata::to_json;
-use hoodoo::services::clustering::{self, Depth, PlannedGroup};
+use hoodoo::format::avro::metadata::{ClusteringGroup, to_json};
+use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, run_group};
+use hoodoo::table::HudiTable;
+use hoodoo::{Error, Result};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error::to_py;
 use crate::table::NativeTable;
@@ -57,4 +62,86 @@ pub fn pending_clusterings(py: Python<'_>, table: &NativeTable) -> PyResult<Vec<
         (p.instant, p.is_inflight, p.groups, p.slices, p.bytes, p.outputs, p.sort_columns)
     };
     Ok(pending.into_iter().map(row).collect())
+}
+
+/// Carries out planned clusterings; nothing when there is nothing to cluster.
+#[pyfunction]
+#[pyo3(signature = (table, instant=None, anew=false))]
+pub fn cluster<'py>(
+    py: Python<'py>,
+    table: &NativeTable,
+    instant: Option<String>,
+    anew: bool,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let outcome = py.detach(|| client::cluster(&table.table, instant.as_deref(), anew)).map_err(to_py)?;
+    outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+}
+
+/// Takes a planned clustering off the timeline.
+#[pyfunction]
+pub fn roll_back_clustering(py: Python<'_>, table: &NativeTable, instant: &str) -> PyResult<()> {
+    py.detach(|| client::roll_back_clustering(&table.table, instant)).map_err(to_py)
+}
+
+/// The driver's side of a clustering.
+#[pyclass(frozen, module = "hoodoo._native")]
+pub struct NativeClustering {
+    table: HudiTable,
+    job: Mutex<Option<ClusteringJob>>,
+    instant: String,
+    groups: Vec<String>,
+}
+
+#[pymethods]
+impl NativeClustering {
+    /// Begins a planned clustering, or one that is planned now; nothing when there is nothing to cluster.
+    #[staticmethod]
+    #[pyo3(signature = (table, instant=None, anew=false))]
+    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
+        let table = table.table.clone();
+        let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
+        job.map(|job| {
+            let groups = job.groups.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), groups })
+        })
+        .transpose()
+    }
+
+    /// Requested time.
+    #[getter]
+    fn instant(&self) -> &str {
+        &self.instant
+    }
+
+    /// What is to be rewritten, each by itself, as text.
+    #[getter]
+    fn groups(&self) -> Vec<String> {
+        self.groups.clone()
+    }
+
+    /// Publishes what the tasks wrote; `files` is what they gave back.
+    fn commit<'py>(&self, py: Python<'py>, files: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        let outcome = py.detach(|| {
+            let gone = || Error::invalid_option("this clustering is over");
+            let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
+            let files = files.iter().map(|f| parse::<Vec<ClusteredFile>>(f)).collect::<Result<Vec<_>>>()?;
+            client::commit_clustering(&self.table, job, files.into_iter().flatten().collect())
+        });
+        to_python::commit(py, &outcome.map_err(to_py)?)
+    }
+}
+
+/// Rewrites one group; gives back what the driver has to know, as text.
+#[pyfunction]
+pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
+    let run = || text(&run_group(&table.table, instant, &parse::<ClusteringGroup>(group)?, token)?);
+    py.detach(run).map_err(to_py)
+}
+
+fn text(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::invalid_option(e.to_string()))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_option("a malformed part of a clustering").caused_by(e))
 }

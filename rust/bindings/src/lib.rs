@@ -29,6 +29,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(clustering::schedule_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::explain_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::pending_clusterings, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::cluster, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::roll_back_clustering, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::cluster_group, m)?)?;
+    m.add_class::<clustering::NativeClustering>()?;
     m.add_function(wrap_pyfunction!(compaction::compact_operation, m)?)?;
     m.add_function(wrap_pyfunction!(merge::merge_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;

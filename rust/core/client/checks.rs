@@ -10,6 +10,7 @@ use crate::services::compaction::CompactionOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
 use crate::table::{HudiTable, TableType};
+use crate::write::UpdateStrategy;
 
 /// Options whose value has to be the table's, with the property that has it.
 const FIXED: [(&str, &str, &str); 9] = [
@@ -96,10 +97,8 @@ fn check_services(table: &HudiTable) -> Result<()> {
     if table.config().table_type() == TableType::MergeOnRead {
         CompactionOptions::from_options(options)?;
     }
-    if ClusteringOptions::from_options(options)?.inline {
-        return Err(Error::unsupported("option hoodie.clustering.inline=true is not supported")
-            .remedy("Leave the option out; hoodie.clustering.schedule.inline=true plans, for Hudi to carry it out"));
-    }
+    ClusteringOptions::from_options(options)?;
+    UpdateStrategy::from_options(options)?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
-use crate::services::clustering::{self, ClusteringOptions, Planned};
+use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -61,7 +61,7 @@ pub fn open_or_create(
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let table = ready_to_write(table)?;
     let outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
-    after_commit(&table)?;
+    after_write(&table, &outcome)?;
     Ok(outcome)
 }
 
@@ -110,13 +110,29 @@ pub fn commit_distributed(
     reports: Vec<TaskReport>,
 ) -> Result<CommitOutcome> {
     let outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
-    after_commit(table)?;
+    after_write(table, &outcome)?;
     Ok(outcome)
 }
 
 /// Rolls back what a write that was given up left.
 pub fn abort_distributed(table: &HudiTable) -> Result<()> {
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
+}
+
+fn after_write(table: &HudiTable, outcome: &CommitOutcome) -> Result<()> {
+    if table.options().flag("hoodie.clustering.rollback.pending.replacecommit.on.conflict", false)? {
+        let rolled_back = clustering::roll_back_outdated(table, &outcome.stats);
+        settle(table, "rolling back plans of clusterings", rolled_back.map(|_| ()))?;
+    }
+    after_commit(table)
+}
+
+/// Takes a planned clustering off the timeline, with what was written for it.
+///
+/// # Errors
+/// Those of [`clustering::roll_back`].
+pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
+    clustering::roll_back(&table.reload()?, instant)
 }
 
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
@@ -139,6 +155,71 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
     clustering::schedule(&ready_to_write(table)?)
+}
+
+/// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
+/// `anew` says so, one that is planned now. `None` when there is nothing to cluster.
+///
+/// # Errors
+/// Those of [`clustering::run`].
+pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
+    let table = ready_to_write(table)?;
+    let mut last = None;
+    for instant in planned_clusterings(&table, instant, anew)? {
+        last = clustering::run(&table, &instant, &drop_metadata_table)?.or(last);
+    }
+    if last.is_some() {
+        clean_and_archive(&table)?;
+    }
+    Ok(last.map(clustered))
+}
+
+fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<String>> {
+    if let Some(instant) = instant {
+        return Ok(vec![instant.to_owned()]);
+    }
+    let mut planned: Vec<String> = match anew {
+        true => Vec::new(),
+        false => clustering::pending(table)?.into_iter().map(|p| p.instant).collect(),
+    };
+    if planned.is_empty() {
+        planned.extend(clustering::schedule_now(table)?);
+    }
+    Ok(planned)
+}
+
+/// Begins a clustering whose groups are rewritten by other processes: that with the given requested time, or the oldest
+/// that is planned, or, when there is none or `anew` says so, one that is planned now. `None` when there is nothing to
+/// cluster.
+///
+/// # Errors
+/// Those of [`clustering::run`].
+pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<ClusteringJob>> {
+    let table = ready_to_write(table)?;
+    match planned_clusterings(&table, instant, anew)?.first() {
+        Some(instant) => ClusteringJob::begin(&table, instant),
+        None => Ok(None),
+    }
+}
+
+/// Publishes what other processes rewrote, and runs the services that go with it.
+///
+/// # Errors
+/// Those of [`ClusteringJob::complete`].
+pub fn commit_clustering(table: &HudiTable, job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
+    let done = job.complete(files, &drop_metadata_table)?;
+    clean_and_archive(&table.reload()?)?;
+    Ok(clustered(done))
+}
+
+fn clustered(done: Clustered) -> CommitOutcome {
+    CommitOutcome {
+        instant: done.instant,
+        completed: done.completed,
+        operation: "CLUSTER",
+        stats: done.stats,
+        replaced: done.replaced,
+    }
 }
 
 /// What would be planned now, due or not. Writes nothing.
@@ -221,13 +302,38 @@ fn compact_inline(table: &HudiTable) -> Result<()> {
     Ok(())
 }
 
-/// After a write: a plan for somebody else to carry out, when one is due and none waits.
-fn plan_clustering_inline(table: &HudiTable) -> Result<()> {
+/// After a write: plans that wait, and one that is due.
+fn cluster_inline(table: &HudiTable) -> Result<()> {
     let options = ClusteringOptions::from_options(table.options())?;
-    if options.schedule_inline && clustering::pending(table)?.is_empty() {
-        clustering::schedule(table)?;
+    let mut pending = if options.inline || options.schedule_inline { clustering::pending(table)? } else { Vec::new() };
+    if options.inline {
+        for plan in std::mem::take(&mut pending) {
+            // What another process carries out is left to it.
+            if clustering::is_under_way(table, &plan.instant)? {
+                pending.push(plan);
+            } else {
+                run_unless_outdated(table, &plan.instant)?;
+            }
+        }
+    }
+    if !(options.inline || options.schedule_inline) || !pending.is_empty() {
+        return Ok(());
+    }
+    if let (true, Some(instant)) = (options.inline, clustering::schedule(table)?) {
+        run_unless_outdated(table, &instant)?;
     }
     Ok(())
+}
+
+/// A plan whose file groups others have written to is taken back, which is no concern of the write before it.
+fn run_unless_outdated(table: &HudiTable, instant: &str) -> Result<()> {
+    match clustering::run(table, instant, &drop_metadata_table) {
+        Err(e) if e.kind() == ErrorKind::Conflict => {
+            tracing::warn!(table = table.storage().uri(), instant, "a clustering was not carried out: {e}");
+            Ok(())
+        }
+        other => other.map(|_| ()),
+    }
 }
 
 /// Inline services after a commit.
@@ -238,7 +344,7 @@ pub fn after_commit(table: &HudiTable) -> Result<()> {
     if table.config().table_type() == TableType::MergeOnRead {
         settle(table, "compaction", compact_inline(table))?;
     }
-    settle(table, "planning a clustering", plan_clustering_inline(table))?;
+    settle(table, "clustering", cluster_inline(table))?;
     clean_and_archive(table)
 }
 

@@ -85,6 +85,11 @@ impl LogFile {
         format!(".{file_id}_{instant}.log.{version}_{write_token}")
     }
 
+    /// Puts the log files of a slice into the order in which they are merged.
+    pub fn sort(logs: &mut [Self]) {
+        logs.sort_by(|a, b| (&a.instant, a.version, &a.write_token).cmp(&(&b.instant, b.version, &b.write_token)));
+    }
+
     /// Recognises a log file in a listing. Change-data-capture logs are not part of a slice.
     pub fn parse(file: &FileMeta) -> Option<Self> {
         let rest = file.name().strip_prefix('.')?;

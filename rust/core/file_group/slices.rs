@@ -79,9 +79,7 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTi
         .map(|(file_id, slices)| {
             let mut slices: Vec<FileSlice> = slices.into_values().rev().collect();
             for slice in &mut slices {
-                slice.logs.sort_by(|a, b| {
-                    (&a.instant, a.version, &a.write_token).cmp(&(&b.instant, b.version, &b.write_token))
-                });
+                LogFile::sort(&mut slice.logs);
             }
             FileGroup { partition: partition.to_owned(), file_id, slices }
         })

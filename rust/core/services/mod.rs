@@ -13,15 +13,16 @@ pub mod verify;
 
 mod heartbeat;
 mod planned_files;
+mod task_files;
 
 #[cfg(test)]
 mod made_by_hand;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::avro::metadata::{TimelineRecord, decode};
 use crate::format::instant::{Instant, State};
 use crate::storage::Storage;
-use crate::table::HudiTable;
+use crate::table::{HudiTable, TableSchema, TableView};
 use crate::timeline::{Timeline, TimelineWriter};
 
 /// Called under the table lock just before a service's instant becomes visible, and only for tables with a metadata
@@ -31,6 +32,14 @@ pub type BeforeComplete<'a> = &'a dyn Fn(&HudiTable) -> Result<()>;
 fn settle_metadata_table(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<()> {
     let fresh = table.reload()?;
     if fresh.config().metadata_partitions().is_empty() { Ok(()) } else { before_complete(&fresh) }
+}
+
+/// The table's columns now.
+fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
+    TableSchema::resolve(table.config(), view)?.ok_or_else(|| {
+        Error::corrupt("the table has a planned service, but no commit that tells its columns")
+            .with("table", table.storage().uri())
+    })
 }
 
 /// A pending service instant with its plan. An instant whose plan is an empty file was never planned: its writer died

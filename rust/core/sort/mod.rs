@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use self::keys::KeyEncoder;
+use self::keys::{KeyEncoder, Keys};
 use self::merge::{Cursor, Merge};
 use self::run::{InMemory, SortedRun};
 use crate::error::Result;
@@ -28,9 +28,32 @@ pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sy
 /// A stream of rows that are sorted.
 pub type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
+/// Makes what rows are compared by; several threads may do that for one sorter.
+#[derive(Clone)]
+pub struct Keyer(Arc<KeyEncoder>);
+
+/// Rows with what they are compared by.
+pub struct KeyedBatch {
+    batch: RecordBatch,
+    keys: Keys,
+}
+
+impl Keyer {
+    /// Makes the keys of these rows.
+    ///
+    /// # Errors
+    /// Those of the order.
+    pub fn keyed(&self, batch: RecordBatch) -> Result<KeyedBatch> {
+        let keys = self.0.of(&batch)?;
+        Ok(KeyedBatch { batch, keys })
+    }
+}
+
 /// Sorts rows of one schema.
 pub struct Sorter {
     schema: SchemaRef,
+    /// Batches that came without a number.
+    pushed: u64,
     keys: Arc<KeyEncoder>,
     spill: SpillOptions,
     threads: usize,
@@ -46,7 +69,8 @@ impl Sorter {
     /// `Unsupported` for types without an order; those of `order_by`.
     pub fn new(schema: SchemaRef, order_by: OrderBy, spill: SpillOptions, threads: usize) -> Result<Self> {
         let keys = Arc::new(KeyEncoder::new(order_by, &schema)?);
-        Ok(Self { run: SortedRun::new(schema.clone(), threads), schema, keys, spill, threads, sorted: Vec::new() })
+        let run = SortedRun::new(schema.clone(), threads);
+        Ok(Self { schema, pushed: 0, keys, spill, threads, run, sorted: Vec::new() })
     }
 
     /// Adds rows in any order.
@@ -54,11 +78,26 @@ impl Sorter {
     /// # Errors
     /// `Storage` when the disk is full; those of the order.
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        if batch.num_rows() == 0 {
+        let keyed = self.keyer().keyed(batch)?;
+        self.pushed += 1;
+        self.push_keyed(self.pushed, keyed)
+    }
+
+    /// What makes keys for this sorter.
+    pub fn keyer(&self) -> Keyer {
+        Keyer(self.keys.clone())
+    }
+
+    /// Adds rows whose keys are made. Those that come from several threads are numbered: as long as all fit into memory,
+    /// equal rows come in the order of the numbers.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub fn push_keyed(&mut self, number: u64, rows: KeyedBatch) -> Result<()> {
+        if rows.batch.num_rows() == 0 {
             return Ok(());
         }
-        let keys = self.keys.of(&batch)?;
-        self.run.push(batch, keys)?;
+        self.run.push(number, rows.batch, rows.keys)?;
         // The rows, and beside them those of one batch as they are put into their order.
         if self.run.bytes() > self.spill.budget / 4 * 3 || self.run.is_full() {
             self.put_away()?;

@@ -14,8 +14,8 @@ use crate::parallel::run_parallel;
 pub(super) struct SortedRun {
     schema: SchemaRef,
     threads: usize,
-    batches: Vec<RecordBatch>,
-    keys: Vec<Keys>,
+    /// The batches with their keys; by the number, equal rows come in order.
+    batches: Vec<(u64, RecordBatch, Keys)>,
     bytes: usize,
     rows: usize,
 }
@@ -25,14 +25,13 @@ type Entry = (u128, u32, u32);
 
 impl SortedRun {
     pub(super) fn new(schema: SchemaRef, threads: usize) -> Self {
-        Self { schema, threads, batches: Vec::new(), keys: Vec::new(), bytes: 0, rows: 0 }
+        Self { schema, threads, batches: Vec::new(), bytes: 0, rows: 0 }
     }
 
-    pub(super) fn push(&mut self, batch: RecordBatch, keys: Keys) -> Result<()> {
+    pub(super) fn push(&mut self, number: u64, batch: RecordBatch, keys: Keys) -> Result<()> {
         self.rows += batch.num_rows();
         self.bytes += bytes_of(&batch)? + keys.size() + batch.num_rows() * size_of::<Entry>();
-        self.batches.push(batch);
-        self.keys.push(keys);
+        self.batches.push((number, batch, keys));
         Ok(())
     }
 
@@ -50,13 +49,16 @@ impl SortedRun {
     }
 
     /// The rows in their order; equal ones as they came.
-    pub(super) fn sorted(self) -> Result<InMemory> {
+    pub(super) fn sorted(mut self) -> Result<InMemory> {
+        self.batches.sort_by_key(|(number, _, _)| *number);
+        let (batches, all_keys): (Vec<RecordBatch>, Vec<Keys>) =
+            self.batches.into_iter().map(|(_, batch, keys)| (batch, keys)).unzip();
         let mut order: Vec<Entry> = Vec::with_capacity(self.rows);
-        for (number, keys) in self.keys.iter().enumerate() {
+        for (number, keys) in all_keys.iter().enumerate() {
             order.extend((0..keys.len()).map(|row| (keys.prefix(row), number as u32, row as u32)));
         }
         let compare = |a: &Entry, b: &Entry| {
-            let rest = || match (self.keys.get(a.1 as usize), self.keys.get(b.1 as usize)) {
+            let rest = || match (all_keys.get(a.1 as usize), all_keys.get(b.1 as usize)) {
                 (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
                 _ => std::cmp::Ordering::Equal,
             };
@@ -70,7 +72,7 @@ impl SortedRun {
             order.sort_unstable_by(compare);
         }
         let order = order.into_iter().map(|(_, batch, row)| (batch, row)).collect();
-        Ok(InMemory { schema: self.schema, threads: self.threads, batches: self.batches, order, next: 0 })
+        Ok(InMemory { schema: self.schema, threads: self.threads, batches, order, next: 0 })
     }
 }
 

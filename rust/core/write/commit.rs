@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::busy_groups::refuse_replaced;
 use super::config::Operation;
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, remove_unreported_files};
@@ -124,7 +125,8 @@ impl PendingCommit {
             })?
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-        let done = self.timeline.complete(&self.instant, body, |_| {
+        let done = self.timeline.complete(&self.instant, body, |timeline| {
+            refuse_replaced(storage, timeline, &self.instant.requested, &stats, &replaced)?;
             // Files of failed or doubled task attempts would be visible with the commit, so they go before it.
             remove_unreported_files(storage, &self.instant.requested, &reported)?;
             drop_metadata_table(&self.table)

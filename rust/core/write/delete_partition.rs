@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
+use super::busy_groups::BusyGroups;
 use super::commit::{CommitOutcome, PendingCommit};
 use super::config::Operation;
-use super::operation::{pending_file_groups, replaced_groups};
+use super::operation::replaced_groups;
 use crate::error::{Error, Result};
 use crate::table::keygen::{KeyGenConfig, KeyGenerator};
 use crate::table::{HudiTable, TableView};
@@ -69,9 +70,9 @@ pub(super) fn partition_generator(keys: &KeyGenConfig, given: &Schema) -> Result
 
 /// A pending clustering is about to write the records of its file groups anew: they must not be deleted meanwhile.
 pub(super) fn refuse_busy(table: &HudiTable, view: &TableView, replaced: &BTreeMap<String, Vec<String>>) -> Result<()> {
-    let busy = pending_file_groups(table, view)?;
-    let taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p.clone(), id.clone())));
-    match taken.into_iter().find(|g| busy.contains(g)) {
+    let busy = BusyGroups::of(table, view)?;
+    let mut taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p, id)));
+    match taken.find(|(partition, id)| busy.has(partition, id)) {
         None => Ok(()),
         Some((partition, id)) => Err(Error::conflict("a partition to delete is part of a pending clustering")
             .with("partition", partition)

@@ -12,6 +12,7 @@
 
 mod append_log;
 mod assignment;
+mod busy_groups;
 mod column_merge;
 mod commit;
 mod config;
@@ -32,6 +33,7 @@ pub mod task;
 
 pub use append_log::{AppendRows, append_log};
 pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size, room_in_small_files};
+pub use busy_groups::UpdateStrategy;
 pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use context::WriteContext;

@@ -8,6 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::append_log::{AppendRows, append_log};
 use super::assignment::{SmallFile, assign_inserts, average_record_size};
+use super::busy_groups::BusyGroups;
 use super::column_merge::combine_rows;
 use super::commit::{CommitOutcome, PendingCommit};
 use super::config::{Operation, WriteConfig};
@@ -26,7 +27,7 @@ use crate::merge::{MergeRule, RowRef, missing, nullable, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView, planned_groups};
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView};
 
 /// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;
@@ -102,7 +103,7 @@ impl Write<'_> {
         if self.combines() {
             combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
         }
-        let busy = pending_file_groups(self.table, &self.view)?;
+        let busy = BusyGroups::of(self.table, &self.view)?;
         let units = self.plan(&incoming, &context, anywhere, &busy)?;
         if let MergeRule::Missing(id) = &context.settings.rule
             && self.operation != Operation::Delete
@@ -180,22 +181,14 @@ impl Write<'_> {
         incoming: &Incoming,
         context: &WriteContext,
         anywhere: bool,
-        busy: &HashSet<(String, String)>,
+        busy: &BusyGroups,
     ) -> Result<Units> {
         let tagged = match self.operation {
             Operation::Upsert if !self.keys.generates_keys() => self.tag(incoming, context, anywhere)?,
             Operation::Delete => self.tag(incoming, context, anywhere)?,
             _ => self.all_new(incoming, context)?,
         };
-        if let Some(update) = tagged.updates.iter().find(|u| busy.contains(&group_of(&u.slice))) {
-            return Err(Error::conflict(
-                "the write updates a file group that a pending clustering is about to replace",
-            )
-            .with("table", self.table.storage().uri())
-            .with("partition", &update.slice.partition)
-            .with("file group", &update.slice.file_id)
-            .remedy("Finish or roll back the pending clustering first"));
-        }
+        tagged.updates.iter().try_for_each(|update| busy.check_update(self.table, &update.slice))?;
         let fills = matches!(self.operation, Operation::Insert | Operation::Upsert);
         let mut units = Units::default();
         let mut merges: HashMap<(String, String), (FileUpdates, Vec<RowRef>)> = HashMap::new();
@@ -212,7 +205,7 @@ impl Write<'_> {
             let path = incoming.partition(partition);
             let slices = self.view.latest_slices(path)?;
             // A slice with log files takes no inserts: they would have to go to its base file.
-            let takes = |s: &FileSlice| s.base.is_some() && s.logs.is_empty() && !busy.contains(&group_of(s));
+            let takes = |s: &FileSlice| s.base.is_some() && s.logs.is_empty() && !busy.contains(s);
             let free = slices.into_iter().filter(takes);
             let free: Vec<FileSlice> = free.collect();
             self.fill(partition, rows, free, record_size, &mut merges, &mut units);
@@ -496,11 +489,6 @@ pub(super) fn replaced_groups(view: &TableView, partitions: BTreeSet<String>) ->
 
 pub(super) fn group_of(slice: &FileSlice) -> (String, String) {
     (slice.partition.clone(), slice.file_id.clone())
-}
-
-/// File groups in pending clustering plans: no insert may go there, and an update there must not be lost.
-pub(super) fn pending_file_groups(table: &HudiTable, view: &TableView) -> Result<HashSet<(String, String)>> {
-    planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])
 }
 
 /// The table's key generator. Tables of version 8 do not say how a complex key of one column is written, so a stored

@@ -98,6 +98,11 @@ impl KeyCollector {
         }
     }
 
+    /// Rows whose key column was added.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count
     }

@@ -45,6 +45,8 @@ pub const BLOOM_TYPE_KEY: &str = "hoodie_bloom_filter_type_code";
 pub const MIN_KEY: &str = "hoodie_min_record_key";
 /// Footer key of the greatest record key.
 pub const MAX_KEY: &str = "hoodie_max_record_key";
+/// Footer key of the columns in whose order the rows are, one a line.
+pub const SORTED_BY_KEY: &str = "hoodoo.sorted.by";
 /// The meta column that holds the record key.
 pub const RECORD_KEY_COLUMN: &str = "_hoodie_record_key";
 

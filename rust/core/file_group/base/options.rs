@@ -38,6 +38,8 @@ pub struct BaseFileOptions {
     pub bloom: Option<BloomOptions>,
     /// Threads that encode columns side by side.
     pub threads: usize,
+    /// Columns in whose order the rows are: ascending, nulls first. The footer then says so.
+    pub sorted_by: Vec<String>,
 }
 
 impl Default for BaseFileOptions {
@@ -55,6 +57,7 @@ impl Default for BaseFileOptions {
             dictionary: DictionaryUse::Auto,
             bloom: Some(BloomOptions::default()),
             threads: 1,
+            sorted_by: Vec::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
 use super::{
-    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN,
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN, SORTED_BY_KEY,
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::{BloomFilter, BloomFilterType};
@@ -159,6 +159,13 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     pub fn footer(&self, key: &str) -> Option<&str> {
         let pairs = self.metadata().file_metadata().key_value_metadata()?;
         pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    /// Whether the footer says that the rows are in the order of these columns. Only what this project wrote is believed.
+    pub fn is_sorted_by(&self, columns: &[String]) -> bool {
+        let ours = self.metadata().file_metadata().created_by().is_some_and(|by| by.starts_with("hoodoo version "));
+        let mut sorted_by = self.footer(SORTED_BY_KEY).unwrap_or_default().lines();
+        ours && !columns.is_empty() && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
     }
 
     /// The Avro schema, when an Avro writer wrote the file.

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
@@ -17,7 +17,9 @@ use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
-use super::{AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN};
+use super::{
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN, SORTED_BY_KEY,
+};
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
 
@@ -82,7 +84,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
     /// `Schema` for a type that Hudi cannot hold, `Storage` when the sink fails.
     pub fn try_new(sink: W, schema: SchemaRef, options: BaseFileOptions) -> Result<Self> {
         let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
-        let properties = Arc::new(properties(&options).build());
+        let sorting = sorting_columns(&descriptor, &options.sorted_by);
+        let properties = Arc::new(properties(&options).set_sorting_columns(sorting).build());
         let file = SerializedFileWriter::new(Sink(Some(sink)), descriptor.root_schema_ptr(), properties)
             .map_err(encode_error)?;
         let keys = KeyCollector::new(options.bloom.is_some());
@@ -136,12 +139,18 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.rows
     }
 
+    /// Rows of the row groups that are ended.
+    pub fn flushed_rows(&self) -> u64 {
+        let open = self.group.as_ref().map_or(0, RowGroupEncoder::rows) + self.pending_rows;
+        self.rows.saturating_sub(open as u64)
+    }
+
     /// Bytes that the file would have if it were finished now, within a few percent.
     pub fn bytes_written_estimate(&self) -> u64 {
         let flushed = self.file.bytes_written() as u64;
         let (group_rows, group_bytes) =
             self.group.as_ref().map_or((0, 0), |g| (g.rows() as u64, g.encoded_bytes() as u64));
-        let flushed_rows = self.rows.saturating_sub(self.pending_rows as u64 + group_rows);
+        let flushed_rows = self.flushed_rows();
         // Pages in the making are not compressed yet; the row groups before tell better what they will weigh.
         let open = match (flushed_rows, group_rows) {
             (0, 0) => self.pending.iter().map(|b| b.get_array_memory_size() as u64).sum::<u64>() / 2,
@@ -173,6 +182,9 @@ impl<W: Write + Send> BaseFileWriter<W> {
             self.footer(MIN_KEY, min.clone());
             self.footer(MAX_KEY, max.clone());
         }
+        if !self.options.sorted_by.is_empty() {
+            self.footer(SORTED_BY_KEY, self.options.sorted_by.join("\n"));
+        }
         self.file.finish().map_err(encode_error)?;
         let bytes = self.file.bytes_written() as u64;
         let sink = self.file.inner_mut().0.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
@@ -186,11 +198,19 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.given_keys = Some(keys);
     }
 
+    /// Tells the record keys of spliced rows, a row group or a part of one at a time.
+    ///
+    /// # Errors
+    /// `Schema` when a record key is null.
+    pub fn add_spliced_keys(&mut self, keys: &RecordBatch) -> Result<()> {
+        self.keys.add(keys)
+    }
+
     fn file_keys(&mut self) -> Result<FileKeys> {
         if let Some(given) = self.given_keys.take() {
             return Ok(given);
         }
-        if self.spliced {
+        if self.spliced && self.keys.rows() as u64 != self.rows {
             return Err(Error::schema("nobody told the record keys of spliced rows"));
         }
         let (keys, range) = std::mem::take(&mut self.keys).finish();
@@ -304,6 +324,17 @@ pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
         // Nobody looks for rows by these, and comparing long equal texts is not cheap.
         .set_column_statistics_enabled(column("_hoodie_commit_seqno"), EnabledStatistics::None)
         .set_column_statistics_enabled(column("_hoodie_file_name"), EnabledStatistics::None)
+}
+
+/// The columns by which rows are sorted, as Parquet has them: by number of their leaf. Columns behind one that is nested
+/// or missing are left out, for rows are in their order only within its values.
+fn sorting_columns(descriptor: &SchemaDescriptor, names: &[String]) -> Option<Vec<SortingColumn>> {
+    let leaf = |name: &String| {
+        let at = (0..descriptor.num_columns()).find(|i| descriptor.column(*i).path().parts() == [name.clone()])?;
+        Some(SortingColumn { column_idx: i32::try_from(at).ok()?, descending: false, nulls_first: true })
+    };
+    let columns: Vec<SortingColumn> = names.iter().map_while(leaf).collect();
+    (!columns.is_empty()).then_some(columns)
 }
 
 /// Column writers with their own properties, whose chunks may go into any file of the same columns.

@@ -107,6 +107,24 @@ pub enum Layout {
     Hilbert,
 }
 
+impl Layout {
+    /// Understands a value of `hoodie.layout.optimize.strategy`.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub fn parse(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_uppercase().as_str() {
+            "LINEAR" => Self::Linear,
+            "ZORDER" => Self::ZOrder,
+            "HILBERT" => Self::Hilbert,
+            _ => {
+                return Err(Error::invalid_option(format!("'{name}' is no layout of rows"))
+                    .remedy("Use LINEAR, ZORDER or HILBERT"));
+            }
+        })
+    }
+}
+
 /// The options of clustering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusteringOptions {
@@ -201,7 +219,7 @@ impl ClusteringOptions {
                 .get("hoodie.clustering.execution.strategy.class")
                 .unwrap_or(EXECUTION_CLASS)
                 .to_owned(),
-            layout: layout(options)?,
+            layout: Layout::parse(options.get("hoodie.layout.optimize.strategy").unwrap_or("LINEAR"))?,
             include_logs: options.flag("hoodoo.clustering.include.log.files", true)?,
             rewrite_clustered: options.flag("hoodoo.clustering.rewrite.clustered", false)?,
             group_order: group_order(options)?,
@@ -306,20 +324,6 @@ fn group_order(options: &Options) -> Result<GroupOrder> {
         _ => {
             return Err(Error::invalid_option(format!("'{name}' is no order of clustering groups"))
                 .remedy("Use PARTITION, BYTES or FILES"));
-        }
-    })
-}
-
-fn layout(options: &Options) -> Result<Layout> {
-    let name = options.get("hoodie.layout.optimize.strategy").unwrap_or("LINEAR");
-    Ok(match name.to_ascii_uppercase().as_str() {
-        "LINEAR" => Layout::Linear,
-        "ZORDER" => Layout::ZOrder,
-        "HILBERT" => Layout::Hilbert,
-        _ => {
-            return Err(
-                Error::invalid_option(format!("'{name}' is no layout of rows")).remedy("Use LINEAR, ZORDER or HILBERT")
-            );
         }
     })
 }

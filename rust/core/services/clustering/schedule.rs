@@ -102,14 +102,20 @@ fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
 /// # Errors
 /// `InvalidOption`; `Unsupported`; `Corrupt`; `Storage`.
 pub fn schedule(table: &HudiTable) -> Result<Option<String>> {
+    if due(table)? { schedule_now(table) } else { Ok(None) }
+}
+
+/// The same, whatever the triggers say.
+///
+/// # Errors
+/// Those of [`schedule`].
+pub fn schedule_now(table: &HudiTable) -> Result<Option<String>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
     // Looked at first, and without a lock: most often there is nothing to do.
     let timeline = table.timeline()?;
     let mut footers = Footers::default();
-    if !options.is_due(commits_since(table, &timeline)?)
-        || plan_now(table, timeline, &options, &mut footers, None)?.is_none()
-    {
+    if plan_now(table, timeline, &options, &mut footers, None)?.is_none() {
         return Ok(None);
     }
     let mut nothing_left = false;
@@ -326,7 +332,7 @@ fn last_clustering(
 }
 
 /// The plan behind an action that replaces file groups; `None` for others than clusterings.
-fn plan_of(table: &HudiTable, timeline: &Timeline, instant: &Instant) -> Result<Option<ClusteringPlan>> {
+pub(super) fn plan_of(table: &HudiTable, timeline: &Timeline, instant: &Instant) -> Result<Option<ClusteringPlan>> {
     let is_request = |i: &Instant| {
         i.state == State::Requested
             && i.requested == instant.requested

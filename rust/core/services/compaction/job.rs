@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::super::heartbeat::{self, Heartbeat};
-use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::super::{BeforeComplete, read_plan, schema_of, settle_metadata_table};
 use super::plan::Kind;
-use super::unit::{Unit, schema_of};
+use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, remove_unreported_files};
 use crate::file_group::{BaseFile, LogFile};

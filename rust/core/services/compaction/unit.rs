@@ -3,24 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant as Stopwatch};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 
 use super::log_compaction::MergedLog;
+use super::super::schema_of;
+use super::super::task_files::TaskFiles;
 use super::plan::Kind;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::log::{BlockFormat, BlockSettings};
-use crate::file_group::markers::{MarkerType, create_marker, has_marker};
+use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
-use crate::storage::{FileMeta, FileWriter};
+use crate::storage::FileMeta;
 use crate::table::slice_reader::{LogCounts, SliceReader};
-use crate::table::{HudiTable, META_COLUMNS, TableSchema, TableView};
-
-/// Place of the file name among the meta columns.
-const FILE_NAME: usize = META_COLUMNS.len() - 1;
+use crate::table::HudiTable;
 
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
@@ -29,20 +27,18 @@ pub(super) struct Unit<'a> {
     reader: SliceReader,
     schema: SchemaRef,
     options: BaseFileOptions,
-    /// Whether another process may end the compaction meanwhile.
-    watched: bool,
+    files: TaskFiles<'a>,
 }
 
 impl<'a> Unit<'a> {
     pub(super) fn new(table: &'a HudiTable, instant: &'a str, operations: usize, watched: bool) -> Result<Self> {
+        let files = TaskFiles::new(table, instant, watched)?;
         let view = table.view(None)?;
         let (schema, mut options) = table.file_settings(&schema_of(table, &view)?.data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
         let reader = table.slice_reader(timeline, schema.clone())?;
-        let unit = Self { table, instant, reader, schema, options, watched };
-        unit.check_under_way()?;
-        Ok(unit)
+        Ok(Self { table, instant, reader, schema, options, files })
     }
 
     pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
@@ -52,54 +48,22 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// Publishes a file whose marker is `marker`. A task that outlived the compaction, or the try that it was a part of,
-    /// must not leave one behind: the markers go when either is over.
-    fn publish(&self, path: &str, marker: MarkerType, sink: FileWriter) -> Result<u64> {
-        let storage = self.table.storage();
-        let is_wanted = || Ok::<_, Error>(!self.watched || has_marker(storage, self.instant, path, marker)?);
-        if !is_wanted()? {
-            return Err(self.over(path));
-        }
-        let bytes = sink.finish()?;
-        if !is_wanted()? {
-            storage.delete(path)?;
-            return Err(self.over(path));
-        }
-        Ok(bytes)
-    }
-
-    fn over(&self, path: &str) -> Error {
-        Error::conflict("the compaction is over, and a task was still at work")
-            .with("table", self.table.storage().uri())
-            .with("instant", self.instant)
-            .with("file", path)
-    }
-
-    /// Fails when the compaction is over, in a process that did not begin it.
-    fn check_under_way(&self) -> Result<()> {
-        if !self.watched || self.table.timeline()?.pending().any(|i| i.requested == self.instant) {
-            return Ok(());
-        }
-        Err(self.over(""))
-    }
-
     fn compact(&self, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
         let started = Stopwatch::now();
         let slice = self.slice(operation)?;
         let named = |e: Error| e.with("file group", &slice.file_id);
         let name = BaseFile::file_name(&slice.file_id, token, self.instant);
         let path = join(&slice.partition, &name);
-        let storage = self.table.storage();
         let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
-        create_marker(storage, self.instant, &path, kind)?;
-        let mut writer = BaseFileWriter::try_new(storage.writer(&path)?, self.schema.clone(), self.options.clone())?;
+        let sink = self.files.create(&path, kind)?;
+        let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
         let mut rows = self.reader.read(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         for batch in &mut rows {
-            writer.write(&self.with_file_name(&batch.map_err(named)?, &name)?)?;
+            writer.write(&self.files.with_file_name(&batch.map_err(named)?, &name)?)?;
         }
         let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
-        let bytes = self.publish(&path, kind, sink)?;
+        let bytes = self.files.publish(&path, kind, sink)?;
         let merged = rows.merged();
         Ok(WriteStat {
             prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
@@ -119,8 +83,7 @@ impl<'a> Unit<'a> {
         let named = |e: Error| e.with("file group", &slice.file_id);
         let name = LogFile::file_name(&slice.file_id, self.instant, 1, token);
         let path = join(&slice.partition, &name);
-        let storage = self.table.storage();
-        create_marker(storage, self.instant, &path, MarkerType::Create)?;
+        let sink = self.files.create(&path, MarkerType::Create)?;
         let log = self.reader.read_logs(&slice).map_err(named)?;
         let read = started.elapsed();
         let options = self.table.options();
@@ -134,8 +97,8 @@ impl<'a> Unit<'a> {
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
         let (sink, written, deleted) =
-            merged.write(storage.writer(&path)?, self.instant, &settings, &log.parts).map_err(named)?;
-        let bytes = self.publish(&path, MarkerType::Create, sink)?;
+            merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
+        let bytes = self.files.publish(&path, MarkerType::Create, sink)?;
         Ok(WriteStat {
             num_writes: count(written),
             num_update_writes: count(written),
@@ -175,17 +138,6 @@ impl<'a> Unit<'a> {
             partition,
         })
     }
-
-    /// Records keep their meta columns, but for the name of the file they are in.
-    fn with_file_name(&self, batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
-        if !self.table.config().populates_meta_fields() {
-            return Ok(batch.clone());
-        }
-        let names: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, batch.num_rows())));
-        let columns = batch.columns().iter().enumerate();
-        let columns = columns.map(|(i, column)| if i == FILE_NAME { names.clone() } else { column.clone() });
-        Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
-    }
 }
 
 fn count(n: u64) -> Option<i64> {
@@ -223,12 +175,4 @@ fn stat(slice: &FileSlice, path: String, bytes: u64, log: LogCounts, read: Durat
         partition_path: Some(slice.partition.clone()),
         ..Default::default()
     }
-}
-
-/// The table's columns now.
-pub(super) fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
-    TableSchema::resolve(table.config(), view)?.ok_or_else(|| {
-        Error::corrupt("the table has a planned compaction, but no commit that tells its columns")
-            .with("table", table.storage().uri())
-    })
 }

@@ -5,7 +5,7 @@
 //! A record that moves leaves in two directions, each with a route of its own. Which stored record a row meets goes
 //! along as its position in the base file, so that nobody looks it up again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array};
@@ -14,14 +14,15 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, Schema, Sch
 
 use super::keyer::own_columns;
 use super::new_rows::NewRows;
-use super::router::{Router, busy_group};
+use super::router::Router;
 use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
 use crate::table::{DELETE_MARK, HudiTable, TableType};
 use crate::write::context::WriteContext;
 use crate::write::incoming::{Incoming, key_schema};
-use crate::write::operation::{check_base_files, group_of, pending_file_groups};
+use crate::write::busy_groups::BusyGroups;
+use crate::write::operation::check_base_files;
 use crate::write::stored_records::stored_records_reader;
 use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
 
@@ -130,11 +131,9 @@ struct Placing<'a> {
 
 impl Placing<'_> {
     fn place(&mut self, tagged: Tagged) -> Result<()> {
-        let busy = pending_file_groups(self.table, &self.setup.view)?;
+        let busy = BusyGroups::of(self.table, &self.setup.view)?;
         for update in &tagged.updates {
-            if busy.contains(&group_of(&update.slice)) {
-                return Err(busy_group(self.table, &update.slice));
-            }
+            busy.check_update(self.table, &update.slice)?;
             let partition = self.located.partitions.number(&update.slice.partition);
             let route = self.located.routes.number(&update.slice.file_id);
             for MatchedRow { position, row, moved } in &update.rows {
@@ -147,7 +146,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &HashSet<(String, String)>) -> Result<()> {
+    fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &BusyGroups) -> Result<()> {
         let path = self.incoming.partition(home);
         let new_rows = NewRows::new(self.setup, self.plan, &self.setup.view.latest_slices(path)?, busy);
         let partition = self.located.partitions.number(path);

@@ -1,12 +1,10 @@
 //! Which route the new rows of a partition take.
 
-use std::collections::HashSet;
-
 use super::{TaskPlan, TaskSetup};
 use crate::file_group::FileSlice;
 use crate::write::assignment::{SmallFile, room_in_small_files};
+use crate::write::busy_groups::BusyGroups;
 use crate::write::config::WriteConfig;
-use crate::write::operation::group_of;
 
 /// Most entries of a small file in [`weighted`].
 const MOST_SHARES: usize = 64;
@@ -19,18 +17,13 @@ pub(super) struct NewRows {
 
 impl NewRows {
     /// The routes into a partition with these slices; those of `busy` groups take no rows.
-    pub(super) fn new(
-        setup: &TaskSetup,
-        plan: &TaskPlan,
-        slices: &[FileSlice],
-        busy: &HashSet<(String, String)>,
-    ) -> Self {
+    pub(super) fn new(setup: &TaskSetup, plan: &TaskPlan, slices: &[FileSlice], busy: &BusyGroups) -> Self {
         let buckets = usize::try_from(plan.buckets).unwrap_or(usize::MAX).max(1);
         if !setup.fills_small_files() {
             return Self { small: Vec::new(), buckets };
         }
         // A slice with log files takes no inserts: they would have to go to its base file.
-        let free = slices.iter().filter(|s| s.logs.is_empty() && !busy.contains(&group_of(s)));
+        let free = slices.iter().filter(|s| s.logs.is_empty() && !busy.contains(s));
         let small = free.filter_map(|s| Some(SmallFile { file_id: s.file_id.clone(), size: s.base.as_ref()?.size }));
         Self { small: weighted(&setup.config, &small.collect::<Vec<_>>(), plan.record_size), buckets }
     }

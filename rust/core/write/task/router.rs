@@ -16,9 +16,9 @@ use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::format::bloom::BloomFilter;
 use crate::merge::hash_key;
 use crate::table::{HudiTable, key_arrays};
+use crate::write::busy_groups::BusyGroups;
 use crate::write::config::Operation;
-
-use crate::write::operation::{check_base_files, group_of, pending_file_groups};
+use crate::write::operation::check_base_files;
 
 /// A file that may hold a key.
 struct Candidate {
@@ -26,7 +26,6 @@ struct Candidate {
     filter: Filter,
     /// Hashes of all keys of the file, once its filter was not sure.
     keys: OnceLock<HashSet<u64>>,
-    busy: bool,
 }
 
 enum Filter {
@@ -56,7 +55,7 @@ pub struct Router {
     plan: TaskPlan,
     keyer: Keyer,
     partitions: HashMap<String, RoutePartition>,
-    busy: HashSet<(String, String)>,
+    busy: BusyGroups,
 }
 
 impl Router {
@@ -64,7 +63,7 @@ impl Router {
     pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
         let setup = TaskSetup::new(table, plan)?;
         let keyer = Keyer::new(&setup, given, task)?;
-        let busy = pending_file_groups(table, &setup.view)?;
+        let busy = BusyGroups::of(table, &setup.view)?;
         Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, partitions: HashMap::new(), busy })
     }
 
@@ -108,9 +107,13 @@ impl Router {
         let hash = if self.setup.keys.generates_keys() { row as u64 } else { hash_key(key) };
         let found: Vec<&Candidate> = partition.candidates.iter().filter(|c| c.filter.might_hold(key, hash)).collect();
         let found = if found.len() > 1 { self.really_holding(found, hash)? } else { found };
-        if let Some(candidate) = found.iter().find(|c| c.busy) {
-            return Err(busy_group(&self.table, &candidate.slice));
+        for candidate in &found {
+            // A filter that is not sure must not keep a new row out of the table.
+            if self.busy.refuses(&candidate.slice) && self.holds(candidate, hash)? {
+                self.busy.check_update(&self.table, &candidate.slice)?;
+            }
         }
+        let found: Vec<&Candidate> = found.into_iter().filter(|c| !self.busy.refuses(&c.slice)).collect();
         if !found.is_empty() {
             return Ok(found.iter().map(|c| c.slice.file_id.clone()).collect());
         }
@@ -124,17 +127,7 @@ impl Router {
     fn really_holding<'c>(&self, candidates: Vec<&'c Candidate>, hash: u64) -> Result<Vec<&'c Candidate>> {
         let mut holding = Vec::new();
         for candidate in &candidates {
-            let known = match (&candidate.filter, candidate.keys.get()) {
-                (Filter::Hashes(hashes), _) | (_, Some(hashes)) => hashes.contains(&hash),
-                // Read once, and not for each key: a filter that holds more keys than it was made for is often unsure.
-                (Filter::Bloom(..), None) => {
-                    let hashes = self.key_hashes(&candidate.slice)?;
-                    let known = hashes.contains(&hash);
-                    let _ = candidate.keys.set(hashes);
-                    known
-                }
-            };
-            if known {
+            if self.holds(candidate, hash)? {
                 holding.push(*candidate);
             }
         }
@@ -142,6 +135,20 @@ impl Router {
             holding.extend(candidates.into_iter().take(1));
         }
         Ok(holding)
+    }
+
+    /// Whether a file has a key with this hash.
+    fn holds(&self, candidate: &Candidate, hash: u64) -> Result<bool> {
+        match (&candidate.filter, candidate.keys.get()) {
+            (Filter::Hashes(hashes), _) | (_, Some(hashes)) => Ok(hashes.contains(&hash)),
+            // Read once, and not for each key: a filter that holds more keys than it was made for is often unsure.
+            (Filter::Bloom(..), None) => {
+                let hashes = self.key_hashes(&candidate.slice)?;
+                let known = hashes.contains(&hash);
+                let _ = candidate.keys.set(hashes);
+                Ok(known)
+            }
+        }
     }
 
     fn key_hashes(&self, slice: &FileSlice) -> Result<HashSet<u64>> {
@@ -169,8 +176,7 @@ impl Router {
             check_base_files(&self.table, &slices)?;
             for slice in slices {
                 if let Some(filter) = self.filter(&slice)? {
-                    let busy = self.busy.contains(&group_of(&slice));
-                    candidates.push(Candidate { slice, filter, keys: OnceLock::new(), busy });
+                    candidates.push(Candidate { slice, filter, keys: OnceLock::new() });
                 }
             }
         }
@@ -193,13 +199,4 @@ impl Router {
         }
         Ok(Some(Filter::Hashes(self.key_hashes(slice)?)))
     }
-}
-
-/// A pending clustering is about to write the records of this group anew: an update there would be lost.
-pub(super) fn busy_group(table: &HudiTable, slice: &FileSlice) -> Error {
-    Error::conflict("the write updates a file group that a pending clustering is about to replace")
-        .with("table", table.storage().uri())
-        .with("partition", &slice.partition)
-        .with("file group", &slice.file_id)
-        .remedy("Finish or roll back the pending clustering first")
 }

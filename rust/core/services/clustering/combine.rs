@@ -1,0 +1,89 @@
+//! Rows of a base file that go into another as they are: whole column chunks are copied, and only the column with the
+//! name of the file is made anew.
+//!
+//! Row groups that are too small to stand for themselves are decoded, and become a part of larger ones; so is one that
+//! goes beyond the end of a file.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::super::task_files::FILE_NAME;
+use super::outputs::Outputs;
+use crate::error::{Error, Result};
+use crate::file_group::base::{
+    BaseFileOptions, BaseFileReader, FileKeys, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice, SplicedColumn,
+};
+use crate::storage::FileReader;
+
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 32_768;
+/// Row groups with less than this part of the rows and the bytes of a full one are joined with others.
+const SMALLER: usize = 4;
+
+/// Puts one base file into the outputs.
+pub(super) struct Combine<'a> {
+    pub(super) reader: &'a BaseFileReader<FileReader>,
+    pub(super) schema: &'a SchemaRef,
+    pub(super) options: &'a BaseFileOptions,
+    /// Whether meta columns have values.
+    pub(super) populated: bool,
+}
+
+impl Combine<'_> {
+    pub(super) fn run(&self, outputs: &mut Outputs<'_>) -> Result<()> {
+        let splice = Splice::new(self.reader, self.schema, self.options)?;
+        for (index, group) in self.reader.row_groups().into_iter().enumerate() {
+            match &splice {
+                Some(splice) if self.stands_alone(&group) && outputs.has_room(group.compressed_bytes)? => {
+                    self.copy(splice, index, &group, outputs)?;
+                }
+                _ => {
+                    for batch in self.decode(self.schema.clone(), index)? {
+                        outputs.write(&batch?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stands_alone(&self, group: &RowGroupInfo) -> bool {
+        let bytes = usize::try_from(group.compressed_bytes).unwrap_or(usize::MAX);
+        let rows = usize::try_from(group.rows).unwrap_or(usize::MAX);
+        rows > 0 && (rows >= self.options.row_group_rows / SMALLER || bytes >= self.options.row_group_bytes / SMALLER)
+    }
+
+    fn copy(&self, splice: &Splice, index: usize, group: &RowGroupInfo, outputs: &mut Outputs<'_>) -> Result<()> {
+        let rows = usize::try_from(group.rows).map_err(|_| Error::corrupt("a row group has too many rows"))?;
+        let file = outputs.file()?;
+        let name = file.name.clone();
+        let column = |at: usize| -> Result<SplicedColumn> {
+            if at == FILE_NAME && self.populated {
+                return Ok(SplicedColumn::Constant(name.clone()));
+            }
+            if splice.can_copy(at) {
+                return Ok(SplicedColumn::Same);
+            }
+            let field = self.schema.fields().get(at).ok_or_else(|| Error::schema("a column that there is not"))?;
+            let one = Arc::new(Schema::new(vec![field.clone()]));
+            let values = self.decode(one, index)?.map(|batch| Ok(batch?.column(0).clone()));
+            Ok(SplicedColumn::Values(values.collect::<Result<Vec<ArrayRef>>>()?))
+        };
+        file.writer.splice_row_group(self.reader, splice, index, rows, &column)?;
+        if !self.populated {
+            file.writer.set_keys(FileKeys::default());
+            return Ok(());
+        }
+        let keys = self.schema.field_with_name(RECORD_KEY_COLUMN).map_err(|_| Error::schema("no record keys"))?;
+        for batch in self.decode(Arc::new(Schema::new(vec![keys.clone()])), index)? {
+            file.writer.add_spliced_keys(&batch?)?;
+        }
+        Ok(())
+    }
+
+    fn decode(&self, schema: SchemaRef, group: usize) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
+        self.reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]))
+    }
+}

@@ -1,0 +1,325 @@
+//! Carrying a plan out: from inflight to completed, or back off the timeline.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::super::heartbeat::{self, Heartbeat};
+use super::super::planned_files::data_file;
+use super::super::{BeforeComplete, schema_of, settle_metadata_table};
+use super::options::ClusteringOptions;
+use super::recipe::Recipe;
+use super::schedule::plan_of;
+use super::unit::{ClusteredFile, Unit};
+use crate::error::{Error, Result};
+use crate::file_group::markers::{delete_markers, marked_files, remove_unreported_files};
+use crate::file_group::{BaseFile, FileSlice, LogFile};
+use crate::format::avro::metadata::{
+    ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode,
+};
+use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::instant::{Action, Instant, State};
+use crate::parallel::run_parallel;
+use crate::table::{HudiTable, TableView};
+use crate::timeline::{Timeline, TimelineWriter};
+
+/// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
+pub const FILES: &str = "hoodoo.clustering.files";
+/// The operation in commit metadata.
+const OPERATION: &str = "CLUSTER";
+
+/// What a clustering did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clustered {
+    /// Requested time of its instant.
+    pub instant: String,
+    /// Completion time.
+    pub completed: String,
+    /// The files that were written.
+    pub stats: Vec<WriteStat>,
+    /// File groups that they replace, by partition.
+    pub replaced: BTreeMap<String, Vec<String>>,
+}
+
+/// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
+/// file, which is then removed.
+///
+/// # Errors
+/// `InvalidOption` when there is no such plan; `Corrupt` when files of it are gone; `Unsupported` for execution strategies
+/// of other kinds; `Conflict` when somebody else carries it out, or wrote to its file groups (the plan is then rolled
+/// back); `Storage`.
+pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'_>) -> Result<Option<Clustered>> {
+    let Some(job) = ClusteringJob::begin(table, requested)? else { return Ok(None) };
+    let at_once = job.groups.len().min(table.threads()?);
+    let unit = Unit::new(table, requested, job.recipe.clone(), at_once, false)?;
+    let numbered: Vec<(usize, &ClusteringGroup)> = job.groups.iter().enumerate().collect();
+    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(group, &format!("{task}-0-0")))?;
+    job.complete(files.into_iter().flatten().collect(), before_complete).map(Some)
+}
+
+/// A clustering under way, whose groups may be rewritten by several processes.
+pub struct ClusteringJob {
+    table: HudiTable,
+    writer: TimelineWriter,
+    instant: Instant,
+    heartbeat: Heartbeat,
+    recipe: Recipe,
+    /// What is rewritten, each by itself.
+    pub groups: Vec<ClusteringGroup>,
+}
+
+impl ClusteringJob {
+    /// Begins the plan with this requested time; a try that died is taken back first. `None` when the plan is an empty
+    /// file, which is then removed.
+    ///
+    /// # Errors
+    /// Those of [`run`].
+    pub fn begin(table: &HudiTable, requested: &str) -> Result<Option<Self>> {
+        let writer = table.timeline_writer()?;
+        let timeline = writer.load()?;
+        let mut instant = find(table, &timeline, requested)?;
+        let Some(plan) = plan_of(table, &timeline, &instant)? else {
+            if instant.action == Action::Clustering {
+                writer.remove_pending(&instant)?;
+                return Ok(None);
+            }
+            return Err(no_such_plan(table, requested));
+        };
+        let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)
+            .map_err(|e| e.with("table", table.storage().uri()).with("instant", requested))?;
+        let heartbeat = Heartbeat::start(table, requested)?;
+        let groups = plan.input_groups.unwrap_or_default();
+        if instant.state == State::Inflight {
+            take_back(table, &instant, &groups)?;
+            instant = writer.revert(&instant)?;
+        }
+        if let Err(changed) = check_unchanged(table, &timeline, &groups) {
+            // All the work would be for nothing.
+            writer.remove_pending(&instant)?;
+            return Err(changed);
+        }
+        let instant = writer.start(&instant, Vec::new())?;
+        Ok(Some(Self { table: table.clone(), writer, instant, heartbeat, recipe, groups }))
+    }
+
+    /// Requested time.
+    pub fn instant(&self) -> &str {
+        &self.instant.requested
+    }
+
+    /// Publishes the files. Those of attempts that are not among them are removed first.
+    ///
+    /// # Errors
+    /// `Conflict` when another process completed it, or wrote to a file group of the plan: then what was written is
+    /// removed, and the plan with it; `Storage`.
+    pub fn complete(self, files: Vec<ClusteredFile>, before_complete: BeforeComplete<'_>) -> Result<Clustered> {
+        let (storage, requested) = (self.table.storage(), &self.instant.requested);
+        let replaced = self.replaced();
+        let body = encode(&self.metadata(&files, &replaced)?)?;
+        let stats: Vec<WriteStat> = files.into_iter().map(|f| f.stat).collect();
+        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+        let mut outdated = false;
+        let done = self.writer.complete(&self.instant, body, |timeline| {
+            self.heartbeat.check()?;
+            if let Err(changed) = check_unchanged(&self.table, timeline, &self.groups) {
+                outdated = true;
+                return Err(changed);
+            }
+            remove_unreported_files(storage, requested, &reported)?;
+            settle_metadata_table(&self.table, before_complete)
+        });
+        let done = match done {
+            Err(e) if outdated => {
+                // It can never be completed, and as long as it is planned it keeps writers away.
+                take_back(&self.table, &self.instant, &self.groups)?;
+                self.writer.remove_pending(&self.instant)?;
+                return Err(e);
+            }
+            other => other?,
+        };
+        let late = remove_unreported_files(storage, requested, &reported);
+        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
+            tracing::warn!("markers of {requested} are left behind: {e}");
+        }
+        Ok(Clustered { instant: done.requested, completed: done.completed.unwrap_or_default(), stats, replaced })
+    }
+
+    fn replaced(&self) -> BTreeMap<String, Vec<String>> {
+        let mut replaced: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for slice in slices_of(&self.groups) {
+            let ids = replaced.entry(slice.partition_path.clone().unwrap_or_default()).or_default();
+            ids.extend(slice.file_id.clone());
+        }
+        replaced
+    }
+
+    fn metadata(
+        &self,
+        files: &[ClusteredFile],
+        replaced: &BTreeMap<String, Vec<String>>,
+    ) -> Result<ReplaceCommitMetadata> {
+        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
+        for stat in files.iter().map(|f| &f.stat) {
+            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
+        }
+        let schema = schema_of(&self.table, &TableView::new(self.table.storage().clone(), self.writer.load()?)?)?;
+        let avro = table_schema_to_avro(&schema.data, self.table.config().name(), false)?;
+        let extra = [("schema".to_owned(), avro), (FILES.to_owned(), told(files))];
+        Ok(ReplaceCommitMetadata {
+            partition_to_write_stats: by_partition,
+            compacted: Some(false),
+            extra_metadata: extra.into(),
+            version: None,
+            operation_type: Some(OPERATION.to_owned()),
+            partition_to_replace_file_ids: replaced.clone(),
+        })
+    }
+}
+
+/// Rewrites one group of a clustering that another process began; `token` tells this attempt from others.
+///
+/// # Errors
+/// `Conflict` when the clustering is over; those of [`run`].
+pub fn run_group(table: &HudiTable, requested: &str, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
+    let timeline = table.timeline()?;
+    let instant = find(table, &timeline, requested)?;
+    let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
+    let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
+    Unit::new(table, requested, recipe, 1, true)?.run(group, token)
+}
+
+/// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan
+/// are there as they were.
+///
+/// # Errors
+/// `InvalidOption` when there is no such plan; `Conflict` when somebody carries it out; `Storage`.
+pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
+    let writer = table.timeline_writer()?;
+    let instant = find(table, &writer.load()?, requested)?;
+    heartbeat::refuse_alive(table, requested)?;
+    let held = writer.lock().acquire()?;
+    // What completed in the meantime stands.
+    let timeline = writer.load()?;
+    let instant = find(table, &timeline, &instant.requested)?;
+    // A plan that cannot be read any more can be rolled back all the same.
+    let groups = plan_of(table, &timeline, &instant).ok().flatten().and_then(|p| p.input_groups).unwrap_or_default();
+    take_back(table, &instant, &groups)?;
+    held.verify()?;
+    writer.remove_pending(&instant)?;
+    heartbeat::remove(table.storage(), requested)
+}
+
+/// Rolls back the planned clusterings that a write has made impossible, because it wrote to file groups of theirs, but
+/// for those that somebody carries out: they fail when they are to be completed. Their requested times.
+///
+/// # Errors
+/// `Corrupt` for a plan that cannot be read; `Storage`.
+pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Vec<String>> {
+    let changed: HashSet<(&str, &str)> = written
+        .iter()
+        .filter(|s| s.prev_commit.as_deref().is_some_and(|commit| commit != "null"))
+        .filter_map(|s| Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?)))
+        .collect();
+    let mut done = Vec::new();
+    let timeline = table.timeline()?;
+    for instant in timeline.pending().filter(|i| i.action.completed_as() == Action::ReplaceCommit) {
+        let groups = plan_of(table, &timeline, instant)?.and_then(|p| p.input_groups).unwrap_or_default();
+        let mut groups_of_plan = slices_of(&groups).filter_map(|s| {
+            Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?))
+        });
+        if groups_of_plan.any(|group| changed.contains(&group)) && !is_under_way(table, &instant.requested)? {
+            roll_back(table, &instant.requested)?;
+            done.push(instant.requested.clone());
+        }
+    }
+    Ok(done)
+}
+
+/// Whether a process carries out the plan with this requested time.
+///
+/// # Errors
+/// `Storage`.
+pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+    heartbeat::is_alive(table, requested)
+}
+
+fn find(table: &HudiTable, timeline: &Timeline, requested: &str) -> Result<Instant> {
+    let is_plan = |i: &&Instant| i.requested == requested && i.action.completed_as() == Action::ReplaceCommit;
+    timeline.pending().find(is_plan).cloned().ok_or_else(|| no_such_plan(table, requested))
+}
+
+fn no_such_plan(table: &HudiTable, requested: &str) -> Error {
+    Error::invalid_option("there is no planned clustering with this time")
+        .with("table", table.storage().uri())
+        .with("instant", requested)
+        .remedy("Look at `hoodoo cluster status` for the clusterings that are planned")
+}
+
+fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
+    groups.iter().flat_map(|g| g.slices.iter().flatten())
+}
+
+/// Removes what a try that died had written.
+fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
+    let storage = table.storage();
+    let marked = marked_files(storage, &instant.requested)?.unwrap_or_default();
+    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
+    delete_markers(storage, &instant.requested)?;
+    let mut partitions: HashSet<&str> =
+        slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
+    partitions.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(partition, _)| partition)));
+    for partition in partitions {
+        for file in storage.list(partition)?.files {
+            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant.requested);
+            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant.requested) || is_log() {
+                storage.delete(&file.path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails when a file group of the plan has other files now than when it was planned: what was written to it would be
+/// lost.
+fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringGroup]) -> Result<()> {
+    let view = TableView::new(table.storage().clone(), timeline.clone())?;
+    let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
+    let partitions: HashSet<&str> =
+        slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
+    for partition in partitions {
+        for slice in view.latest_slices(partition)? {
+            slices.insert((slice.partition.clone(), slice.file_id.clone()), slice);
+        }
+    }
+    for planned in slices_of(groups) {
+        let partition = planned.partition_path.clone().unwrap_or_default();
+        let id = planned.file_id.clone().unwrap_or_default();
+        let base = planned.data_file_path.as_deref().filter(|path| !path.is_empty());
+        let logs = planned.delta_file_paths.iter().flatten().map(String::as_str);
+        let then = base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
+        let now = slices.get(&(partition.clone(), id.clone()));
+        let now: HashSet<String> = now
+            .map(|s| s.base.iter().map(|b| b.path.clone()).chain(s.logs.iter().map(|l| l.path.clone())).collect())
+            .unwrap_or_default();
+        if then != now {
+            return Err(Error::conflict("rows were written to a file group after its clustering was planned")
+                .with("table", table.storage().uri())
+                .with("partition", partition)
+                .with("file group", id)
+                .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
+        }
+    }
+    Ok(())
+}
+
+/// What is told about each file, as JSON.
+fn told(files: &[ClusteredFile]) -> String {
+    let mut all = serde_json::Map::new();
+    for file in files {
+        let columns = file.ranges.iter().map(|(name, (least, greatest))| {
+            (name.clone(), serde_json::json!({ "min": least, "max": greatest }))
+        });
+        let columns: serde_json::Map<String, serde_json::Value> = columns.collect();
+        let entry = serde_json::json!({ "milliseconds": file.milliseconds, "columns": columns });
+        all.insert(file.stat.path.clone().unwrap_or_default(), entry);
+    }
+    serde_json::Value::Object(all).to_string()
+}

@@ -1,0 +1,227 @@
+//! The files that a group becomes: each is ended when it has the bytes that it is to have.
+//!
+//! How many rows these are is known from what rows before them took: those of the same file that are on the disk
+//! already, those of the file before, or, in the beginning, a part of the first batch that is encoded for trial.
+
+use std::time::Instant as Stopwatch;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use super::super::task_files::TaskFiles;
+use crate::error::Result;
+use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::markers::MarkerType;
+use crate::file_group::{BaseFile, join, new_file_id};
+use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::storage::FileWriter;
+
+/// Rows that are encoded for trial.
+const TRIAL_ROWS: usize = 32_768;
+/// Rows that are written before the size of the file is looked at again.
+const STEP_ROWS: usize = 32_768;
+
+/// A file with this part of its bytes is full.
+const FULL: f64 = 0.97;
+/// More than this is too much.
+const OVERFULL: f64 = 1.03;
+
+/// What the files of a group have in common.
+pub(super) struct OutputSettings<'a> {
+    pub(super) files: &'a TaskFiles<'a>,
+    pub(super) instant: &'a str,
+    pub(super) partition: &'a str,
+    /// Tells this task and attempt from others.
+    pub(super) token: &'a str,
+    /// Columns of data files.
+    pub(super) schema: SchemaRef,
+    pub(super) options: BaseFileOptions,
+    /// Bytes after which a file ends.
+    pub(super) target_bytes: Option<u64>,
+}
+
+/// A file that is written.
+pub(super) struct WrittenFile {
+    pub(super) path: String,
+    pub(super) stat: WriteStat,
+    pub(super) milliseconds: u64,
+}
+
+/// A file in the making.
+pub(super) struct OpenFile {
+    file_id: String,
+    pub(super) name: String,
+    path: String,
+    pub(super) writer: BaseFileWriter<FileWriter>,
+    started: Stopwatch,
+}
+
+/// Bytes of a file with so many rows.
+#[derive(Debug, Clone, Copy)]
+struct SizeModel {
+    fixed: f64,
+    per_row: f64,
+}
+
+impl SizeModel {
+    fn bytes(&self, rows: u64) -> f64 {
+        self.fixed + self.per_row * rows as f64
+    }
+}
+
+/// Writes the rows of a group into one file after the other.
+pub(super) struct Outputs<'a> {
+    settings: OutputSettings<'a>,
+    model: Option<SizeModel>,
+    open: Option<OpenFile>,
+    done: Vec<WrittenFile>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(settings: OutputSettings<'a>) -> Self {
+        Self { settings, model: None, open: None, done: Vec::new() }
+    }
+
+    /// Adds rows.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let rest = batch.slice(at, batch.num_rows() - at);
+            if self.settings.target_bytes.is_some() && self.model.is_none() {
+                self.model = Some(self.try_out(&rest)?);
+            }
+            let room = self.room()?;
+            if room == 0 {
+                self.end_file()?;
+                continue;
+            }
+            let take = room.min(rest.num_rows()).min(STEP_ROWS);
+            let file = self.file()?;
+            let name = file.name.clone();
+            let rows = self.settings.files.with_file_name(&rest.slice(0, take), &name)?;
+            self.file()?.writer.write(&rows)?;
+            at += take;
+        }
+        Ok(())
+    }
+
+    /// The file in the making; a new one when there is none.
+    pub(super) fn file(&mut self) -> Result<&mut OpenFile> {
+        let file = match self.open.take() {
+            Some(file) => file,
+            None => self.begin_file()?,
+        };
+        Ok(self.open.insert(file))
+    }
+
+    fn begin_file(&self) -> Result<OpenFile> {
+        let settings = &self.settings;
+        let file_id = new_file_id(0);
+        let name = BaseFile::file_name(&file_id, settings.token, settings.instant);
+        let path = join(settings.partition, &name);
+        let sink = settings.files.create(&path, MarkerType::Create)?;
+        let writer = BaseFileWriter::try_new(sink, settings.schema.clone(), settings.options.clone())?;
+        Ok(OpenFile { file_id, name, path, writer, started: Stopwatch::now() })
+    }
+
+    /// Bytes that the file in the making would have if it were ended now.
+    pub(super) fn bytes(&self) -> f64 {
+        let Some(file) = &self.open else { return 0.0 };
+        // Row groups that are on the disk tell best what rows weigh.
+        match &self.model {
+            Some(model) if file.writer.flushed_rows() * 2 < file.writer.rows() => model.bytes(file.writer.rows()),
+            _ => file.writer.bytes_written_estimate() as f64,
+        }
+    }
+
+    /// Rows that still fit into the file in the making; one file takes at least one.
+    fn room(&self) -> Result<usize> {
+        let Some(target) = self.settings.target_bytes else { return Ok(usize::MAX) };
+        let rows = self.open.as_ref().map_or(0, |file| file.writer.rows());
+        let model = self.model.unwrap_or(SizeModel { fixed: 0.0, per_row: 1.0 });
+        let (bytes, per_row) = match rows {
+            0 => (model.fixed, model.per_row),
+            rows => (self.bytes(), ((self.bytes() - model.fixed) / rows as f64).max(0.01)),
+        };
+        let fits = ((target as f64 - bytes) / per_row).floor();
+        let fits = if fits >= 1.0 { fits as usize } else { 0 };
+        Ok(if rows == 0 { fits.max(1) } else { fits })
+    }
+
+    /// Whether so many more encoded bytes go into a file: one that is all but full is ended before.
+    pub(super) fn has_room(&mut self, more: u64) -> Result<bool> {
+        let Some(target) = self.settings.target_bytes else { return Ok(true) };
+        let full = target as f64 * FULL;
+        if self.open.is_some() && self.bytes() >= full {
+            self.end_file()?;
+        }
+        Ok(self.bytes() + more as f64 <= target as f64 * OVERFULL)
+    }
+
+    /// Encodes some rows and half of them: what a row weighs, and what a file weighs without rows.
+    fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
+        let size = |rows: usize| -> Result<f64> {
+            let rows = self.settings.files.with_file_name(&batch.slice(0, rows), "trial")?;
+            let (schema, options) = (self.settings.schema.clone(), self.settings.options.clone());
+            let mut writer = BaseFileWriter::try_new(std::io::sink(), schema, options)?;
+            writer.write(&rows)?;
+            Ok(writer.finish()?.1.bytes as f64)
+        };
+        let all = batch.num_rows().min(TRIAL_ROWS);
+        let half = all / 2;
+        if half == 0 {
+            return Ok(SizeModel { fixed: 0.0, per_row: size(all)? });
+        }
+        let (more, less) = (size(all)?, size(half)?);
+        let per_row = ((more - less) / (all - half) as f64).max(0.01);
+        Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
+    }
+
+    /// Publishes the file in the making.
+    pub(super) fn end_file(&mut self) -> Result<()> {
+        let Some(file) = self.open.take() else { return Ok(()) };
+        let settings = &self.settings;
+        let (sink, written) = file.writer.finish().map_err(|e| e.with("file", &file.path))?;
+        let bytes = settings.files.publish(&file.path, MarkerType::Create, sink)?;
+        if let Some(model) = &mut self.model
+            && written.rows > 0
+        {
+            model.per_row = ((bytes as f64 - model.fixed) / written.rows as f64).max(0.01);
+        }
+        let milliseconds = u64::try_from(file.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
+        let stat = WriteStat {
+            file_id: Some(file.file_id),
+            path: Some(file.path.clone()),
+            partition_path: Some(settings.partition.to_owned()),
+            prev_commit: Some("null".to_owned()),
+            num_writes: count(written.rows),
+            num_inserts: count(written.rows),
+            num_deletes: Some(0),
+            num_update_writes: Some(0),
+            total_write_bytes: count(bytes),
+            file_size_in_bytes: count(bytes),
+            total_write_errors: Some(0),
+            total_log_records: Some(0),
+            total_log_files: Some(0),
+            total_updated_records_compacted: Some(0),
+            total_log_blocks: Some(0),
+            total_corrupt_log_block: Some(0),
+            total_rollback_blocks: Some(0),
+            runtime_stats: Some(RuntimeStats {
+                total_scan_time: Some(0),
+                total_create_time: count(milliseconds),
+                total_upsert_time: Some(0),
+            }),
+            ..Default::default()
+        };
+        self.done.push(WrittenFile { path: file.path, stat, milliseconds });
+        Ok(())
+    }
+
+    /// Publishes the last file.
+    pub(super) fn finish(mut self) -> Result<Vec<WrittenFile>> {
+        self.end_file()?;
+        Ok(self.done)
+    }
+}

@@ -1,0 +1,161 @@
+//! How the rows of a plan's groups are laid out: what the plan says, and the options of whoever carries it out where it
+//! is silent. Pure.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::Schema;
+
+use super::curve::{Curve, curve_values};
+use super::options::{ClusteringOptions, Layout, columns};
+use super::plan::{LAYOUT, SORT_COLUMNS, TARGET_BYTES};
+use crate::error::{Error, Result};
+use crate::format::avro::metadata::ClusteringPlan;
+use crate::sort::OrderBy;
+
+/// What becomes of the rows of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// Columns that rows are sorted by; as they are stored when there are none.
+    pub sort_columns: Vec<String>,
+    /// How they are sorted by several columns.
+    pub layout: Layout,
+    /// Bytes after which an output ends; none where each slice becomes one file.
+    pub target_bytes: Option<u64>,
+}
+
+impl Recipe {
+    /// What a plan asks for. Hudi's plans name the sort columns only; the rest is up to the options.
+    ///
+    /// # Errors
+    /// `Unsupported` for a class of execution that means something else than rewriting rows; `InvalidOption`.
+    pub fn of(plan: &ClusteringPlan, options: &ClusteringOptions) -> Result<Self> {
+        let strategy = plan.strategy.as_ref();
+        let class = strategy.and_then(|s| s.strategy_class_name.as_deref()).unwrap_or_default();
+        let class = class.rsplit('.').next().unwrap_or(class);
+        let one_file_each = match class {
+            "" | "SparkSortAndSizeExecutionStrategy" | "JavaSortAndSizeExecutionStrategy"
+            | "SparkSingleSparkJobExecutionStrategy" | "SingleSparkJobExecutionStrategy"
+            | "SparkStreamCopyClusteringExecutionStrategy" | "SparkBinaryCopyClusteringExecutionStrategy" => false,
+            "SparkSingleFileSortExecutionStrategy" => true,
+            _ => {
+                return Err(Error::unsupported(format!("the clustering execution strategy {class}"))
+                    .remedy("Plan with SparkSortAndSizeExecutionStrategy or SparkSingleFileSortExecutionStrategy"));
+            }
+        };
+        let params = strategy.and_then(|s| s.strategy_params.as_ref());
+        let param = |key: &str| params.and_then(|p| p.get(key)).map(String::as_str);
+        let target = match param(TARGET_BYTES).map(str::parse) {
+            Some(Ok(bytes)) => bytes,
+            Some(Err(_)) => {
+                return Err(Error::corrupt(format!("{TARGET_BYTES} of a clustering plan is no number")));
+            }
+            None => options.target_file_bytes,
+        };
+        let layout = match param(LAYOUT) {
+            Some(name) => Layout::parse(name)?,
+            None => options.layout,
+        };
+        Ok(Self { sort_columns: columns(param(SORT_COLUMNS)), layout, target_bytes: (!one_file_each).then_some(target) })
+    }
+
+    /// Whether rows are put into an order.
+    pub fn sorts(&self) -> bool {
+        !self.sort_columns.is_empty()
+    }
+
+    /// The columns in whose order the rows of an output are, one after the other; none along a curve.
+    pub fn sorted_by(&self) -> &[String] {
+        if self.layout == Layout::Linear || self.sort_columns.len() == 1 { &self.sort_columns } else { &[] }
+    }
+
+    /// What rows are ordered by.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a column that is not there or that no curve can be laid through.
+    pub fn order(&self, schema: &Schema) -> Result<OrderBy> {
+        let empty = RecordBatch::new_empty(Arc::new(schema.clone()));
+        let names = self.sort_columns.clone();
+        let curve = match self.layout {
+            _ if names.len() < 2 => None,
+            Layout::Linear => None,
+            Layout::ZOrder => Some(Curve::Z),
+            Layout::Hilbert => Some(Curve::Hilbert),
+        };
+        let order = move |batch: &RecordBatch| -> Result<Vec<ArrayRef>> {
+            let columns = names.iter().map(|name| column_at(batch, name)).collect::<Result<Vec<_>>>()?;
+            match curve {
+                None => Ok(columns),
+                Some(curve) => Ok(vec![curve_values(curve, &columns)?]),
+            }
+        };
+        order(&empty)?;
+        Ok(Arc::new(order))
+    }
+}
+
+/// A column, or a part of one as in `a.b`.
+fn column_at(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
+    let missing = || {
+        Error::invalid_option(format!("a clustering plan sorts by '{path}', which the table does not have"))
+            .remedy("Roll the plan back, and plan again by other columns")
+    };
+    if let Some(column) = batch.column_by_name(path) {
+        return Ok(column.clone());
+    }
+    let mut parts = path.split('.');
+    let mut column = batch.column_by_name(parts.next().unwrap_or_default()).ok_or_else(missing)?.clone();
+    for part in parts {
+        let parent = column.as_struct_opt().ok_or_else(missing)?;
+        let child = parent.column_by_name(part).ok_or_else(missing)?;
+        // Where the whole is null, so is each part.
+        let nulls = NullBuffer::union(parent.nulls(), child.nulls());
+        column = make_array(child.to_data().into_builder().nulls(nulls).build()?);
+    }
+    Ok(column)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::format::avro::metadata::ClusteringStrategy;
+    use crate::table::Options;
+    use arrow::array::{Int64Array, StructArray};
+    use arrow::datatypes::{DataType, Field};
+
+    fn recipe(class: &str, params: &[(&str, &str)]) -> Result<Recipe> {
+        let params = params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let strategy = ClusteringStrategy {
+            strategy_class_name: Some(class.to_owned()),
+            strategy_params: Some(params),
+            ..Default::default()
+        };
+        let plan = ClusteringPlan { strategy: Some(strategy), ..Default::default() };
+        Recipe::of(&plan, &ClusteringOptions::from_options(&Options::default()).unwrap())
+    }
+
+    #[test]
+    fn the_plan_comes_before_the_options() {
+        let plain = recipe("a.b.SparkSortAndSizeExecutionStrategy", &[]).unwrap();
+        assert_eq!((plain.target_bytes, plain.sorts(), plain.layout), (Some(1 << 30), false, Layout::Linear));
+        let sorted = recipe("", &[(SORT_COLUMNS, "a, b"), (TARGET_BYTES, "7"), (LAYOUT, "HILBERT")]).unwrap();
+        assert_eq!((sorted.target_bytes, sorted.layout), (Some(7), Layout::Hilbert));
+        assert_eq!((sorted.sort_columns.join("+"), sorted.sorted_by()), ("a+b".to_owned(), &[][..]));
+        assert_eq!(recipe("x.SparkSingleFileSortExecutionStrategy", &[]).unwrap().target_bytes, None);
+        assert!(recipe("x.SparkConsistentBucketClusteringExecutionStrategy", &[]).is_err());
+        assert!(recipe("", &[(TARGET_BYTES, "x")]).is_err());
+    }
+
+    #[test]
+    fn parts_of_a_null_are_null() {
+        let b: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let field = Arc::new(Field::new("b", DataType::Int64, true));
+        let a = StructArray::new(vec![field].into(), vec![b], Some(NullBuffer::from(vec![true, false])));
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(a) as ArrayRef)]).unwrap();
+        let part = column_at(&batch, "a.b").unwrap();
+        assert_eq!((part.len(), part.null_count(), part.is_null(1)), (2, 1, true));
+        assert!(column_at(&batch, "a.c").is_err() && column_at(&batch, "b").is_err());
+    }
+}

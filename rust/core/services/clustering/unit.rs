@@ -1,0 +1,275 @@
+//! One group of a plan: its slices are read, merged with their log files, put into order, and written into new files.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use super::super::planned_files::data_file;
+use super::super::schema_of;
+use super::super::task_files::TaskFiles;
+use super::combine::Combine;
+use super::outputs::{OutputSettings, Outputs, WrittenFile};
+use super::ranges::read_ranges;
+use super::recipe::Recipe;
+use crate::error::{Error, Result};
+use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
+use crate::file_group::{BaseFile, FileSlice, LogFile};
+use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
+use crate::parallel::{BatchStream, Part, run_parallel};
+use crate::sort::{Rows, Sorter};
+use crate::storage::{FileMeta, FileReader, SpillOptions};
+use crate::table::HudiTable;
+use crate::table::slice_reader::SliceReader;
+
+/// Rows that are read at once.
+const BATCH_ROWS: usize = 32_768;
+/// Sorted inputs that are each read by a thread of their own.
+const READ_AHEAD: usize = 8;
+
+/// A file that a clustering wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusteredFile {
+    /// What the commit says about it.
+    pub stat: WriteStat,
+    /// Milliseconds from its first row to its end.
+    pub milliseconds: u64,
+    /// Least and greatest value of each column as text, null when the column has nulls; columns without such values are
+    /// left out.
+    pub ranges: BTreeMap<String, (Option<String>, Option<String>)>,
+}
+
+/// What all groups of a plan share.
+pub(super) struct Unit<'a> {
+    table: &'a HudiTable,
+    instant: &'a str,
+    recipe: Recipe,
+    reader: Arc<SliceReader>,
+    /// Columns of data files.
+    schema: SchemaRef,
+    data: SchemaRef,
+    options: BaseFileOptions,
+    files: TaskFiles<'a>,
+    threads: usize,
+    spill: SpillOptions,
+}
+
+impl<'a> Unit<'a> {
+    /// `at_once`: groups that are worked on at the same time; `watched`: whether another process began the clustering.
+    pub(super) fn new(
+        table: &'a HudiTable,
+        instant: &'a str,
+        recipe: Recipe,
+        at_once: usize,
+        watched: bool,
+    ) -> Result<Self> {
+        let files = TaskFiles::new(table, instant, watched)?;
+        let view = table.view(None)?;
+        let data = schema_of(table, &view)?.data;
+        let (schema, mut options) = table.file_settings(&data)?;
+        let at_once = at_once.max(1);
+        let threads = (table.threads()? / at_once).max(1);
+        options.threads = threads;
+        options.sorted_by = recipe.sorted_by().to_vec();
+        let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
+        let spill = table.spill_options()?;
+        let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
+        Ok(Self { table, instant, recipe, reader, schema, data, options, files, threads, spill })
+    }
+
+    /// Rewrites a group; `token` tells this attempt from others.
+    pub(super) fn run(&self, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
+        let infos = group.slices.iter().flatten();
+        let slices = infos.map(|info| self.slice(info)).collect::<Result<Vec<_>>>()?;
+        let partition = slices.first().map_or("", |s| s.partition.as_str());
+        if slices.iter().any(|s| s.partition != partition) {
+            return Err(Error::corrupt("a clustering group has slices of several partitions")
+                .with("table", self.table.storage().uri())
+                .with("instant", self.instant));
+        }
+        let settings = OutputSettings {
+            files: &self.files,
+            instant: self.instant,
+            partition,
+            token,
+            schema: self.schema.clone(),
+            options: self.options.clone(),
+            target_bytes: self.recipe.target_bytes,
+        };
+        let mut outputs = Outputs::new(settings);
+        if self.recipe.sorts() {
+            for batch in self.sorted(&slices)? {
+                outputs.write(&batch?)?;
+            }
+        } else {
+            self.combine(&slices, &mut outputs)?;
+        }
+        self.told(outputs.finish()?)
+    }
+
+    /// One slice after the other; row groups are copied where nothing in them changes.
+    fn combine(&self, slices: &[FileSlice], outputs: &mut Outputs<'_>) -> Result<()> {
+        for slice in slices {
+            let named = |e: Error| e.with("table", self.table.storage().uri()).with("file group", &slice.file_id);
+            match &slice.base {
+                Some(base) if slice.logs.is_empty() => {
+                    let reader = self.open(base).map_err(named)?;
+                    let populated = self.table.config().populates_meta_fields();
+                    let combine = Combine { reader: &reader, schema: &self.schema, options: &self.options, populated };
+                    combine.run(outputs).map_err(|e| e.with("file", &base.path)).map_err(named)?;
+                }
+                _ => {
+                    for batch in self.reader.read(slice, &self.schema).map_err(named)? {
+                        outputs.write(&batch.map_err(named)?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows in the order of the recipe.
+    fn sorted(&self, slices: &[FileSlice]) -> Result<Rows> {
+        let order = self.recipe.order(&self.schema)?;
+        let sorter = Sorter::new(self.schema.clone(), order, self.spill.clone(), self.threads)?;
+        let keyer = sorter.keyer();
+        let mut work = Vec::new();
+        let mut sorted = Vec::new();
+        for (number, slice) in slices.iter().enumerate() {
+            match &slice.base {
+                Some(base) if slice.logs.is_empty() => {
+                    let reader = self.open(base).map_err(|e| e.with("file", &base.path))?;
+                    if self.is_sorted(&reader) {
+                        sorted.push((base.clone(), reader));
+                    } else {
+                        let groups = reader.row_groups().len();
+                        work.extend((0..groups.max(1)).map(|group| (number, slice, Some(group))));
+                    }
+                }
+                _ => work.push((number, slice, None)),
+            }
+        }
+        let sorter = Mutex::new(sorter);
+        run_parallel(work, self.threads, |(number, slice, group)| {
+            let rows = self.rows(slice, group).map_err(|e| e.with("file group", &slice.file_id))?;
+            for (i, batch) in rows.enumerate() {
+                let keyed = keyer.keyed(batch.map_err(|e| e.with("file group", &slice.file_id))?)?;
+                // By slice, row group and batch, whichever thread comes first.
+                let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
+                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)?;
+            }
+            Ok(())
+        })?;
+        let mut sorter = sorter.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let inputs = sorted.len();
+        for (base, reader) in sorted {
+            sorter.add_sorted(self.sorted_input(&base, &reader, inputs)?)?;
+        }
+        sorter.finish()
+    }
+
+    /// The rows of a file that is sorted already. All such files are read at once, so that each may hold less the more
+    /// there are.
+    fn sorted_input(&self, base: &BaseFile, reader: &BaseFileReader<FileReader>, inputs: usize) -> Result<Rows> {
+        let bytes: i64 = reader.metadata().row_groups().iter().map(|g| g.total_byte_size()).sum();
+        let per_row = (bytes.max(0).cast_unsigned() / reader.rows().max(1)).max(1) as usize;
+        // A batch in the merge, one that is made, and two that wait.
+        let rows = (self.spill.budget / inputs.max(1) / 4 / per_row).clamp(256, BATCH_ROWS);
+        let named = {
+            let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
+            move |e: Error| e.with("table", &uri).with("file", &path)
+        };
+        let scan = reader.scan(&ScanOptions::new(self.schema.clone()).with_batch_size(rows)).map_err(&named)?;
+        let scan = scan.map(move |batch| batch.map_err(&named));
+        if inputs > READ_AHEAD {
+            return Ok(Box::new(scan));
+        }
+        let part: Part = Box::new(move || Ok(Box::new(scan)));
+        let stream = BatchStream::new(self.schema.clone(), vec![part], 1);
+        Ok(Box::new(stream.map(|batch| batch.map_err(Error::from))))
+    }
+
+    /// The rows of a slice, or of one row group of a slice without log files.
+    fn rows<'s>(
+        &'s self,
+        slice: &'s FileSlice,
+        group: Option<usize>,
+    ) -> Result<Box<dyn Iterator<Item = Result<arrow::array::RecordBatch>> + 's>> {
+        let (Some(group), Some(base)) = (group, &slice.base) else {
+            return Ok(Box::new(self.reader.read(slice, &self.schema)?));
+        };
+        let options = ScanOptions::new(self.schema.clone()).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]);
+        Ok(Box::new(self.open(base)?.scan(&options)?))
+    }
+
+    fn open(&self, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
+        BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)
+    }
+
+    /// Whether a file's rows are in the wanted order, with values of the types that they have now.
+    fn is_sorted(&self, reader: &BaseFileReader<FileReader>) -> bool {
+        let same_type = |name: &String| {
+            let now = self.schema.field_with_name(name).map(|f| f.data_type());
+            matches!((now, reader.schema().field_with_name(name)), (Ok(now), Ok(then)) if now == then.data_type())
+        };
+        reader.is_sorted_by(self.recipe.sorted_by()) && self.recipe.sorted_by().iter().all(same_type)
+    }
+
+    /// The files that a plan names, as they are now. Plans have whole paths, of before a table was moved perhaps.
+    fn slice(&self, info: &SliceInfo) -> Result<FileSlice> {
+        let partition = info.partition_path.clone().unwrap_or_default();
+        let file = |name: &str| -> Result<FileMeta> {
+            let path = data_file(&partition, name)?;
+            self.table.storage().head(&path)?.ok_or_else(|| self.missing(&path))
+        };
+        let base = info.data_file_path.as_deref().filter(|path| !path.is_empty());
+        let base = base
+            .map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path)))
+            .transpose()?;
+        if info.bootstrap_file_path.as_deref().is_some_and(|path| !path.is_empty()) {
+            return Err(Error::unsupported("clustering file groups of a bootstrapped table"));
+        }
+        let logs = info.delta_file_paths.iter().flatten();
+        let mut logs = logs
+            .map(|path| LogFile::parse(&file(path)?).ok_or_else(|| self.missing(path)))
+            .collect::<Result<Vec<_>>>()?;
+        LogFile::sort(&mut logs);
+        let first_log = || logs.first().map(|log| log.instant.clone());
+        Ok(FileSlice {
+            file_id: info.file_id.clone().unwrap_or_default(),
+            base_instant: base.as_ref().map(|b| b.instant.clone()).or_else(first_log).unwrap_or_default(),
+            base,
+            logs,
+            partition,
+        })
+    }
+
+    fn missing(&self, path: &str) -> Error {
+        Error::corrupt("a planned clustering names a file that is not there")
+            .with("table", self.table.storage().uri())
+            .with("instant", self.instant)
+            .with("file", path)
+            .remedy("The plan cannot be carried out any more: roll it back, and plan anew")
+    }
+
+    /// What is told about the files.
+    fn told(&self, written: Vec<WrittenFile>) -> Result<Vec<ClusteredFile>> {
+        let columns: Vec<String> = self.data.fields().iter().map(|f| f.name().clone()).collect();
+        let size = |stat: &WriteStat| stat.file_size_in_bytes.unwrap_or(0).max(0).cast_unsigned();
+        let meta = |f: &WrittenFile| FileMeta { path: f.path.clone(), size: size(&f.stat), modified_ms: 0 };
+        let bases = written.iter().filter_map(|f| BaseFile::parse(&meta(f))).collect();
+        let data: &Schema = &self.data;
+        let mut ranges = read_ranges(self.table.storage(), bases, &columns, data, self.threads)?;
+        let told = |file: WrittenFile| {
+            let known = ranges.remove(&file.path).map(|r| r.columns).unwrap_or_default();
+            let named = columns.iter().zip(known);
+            let ranges = named.filter_map(|(name, range)| {
+                let range = range?;
+                Some((name.clone(), (range.least_text, range.greatest_text)))
+            });
+            ClusteredFile { ranges: ranges.collect(), stat: file.stat, milliseconds: file.milliseconds }
+        };
+        Ok(written.into_iter().map(told).collect())
+    }
+}

@@ -1,0 +1,151 @@
+//! File groups that a pending clustering is about to replace, and file groups that were replaced during a write.
+//!
+//! Rows that are new never go to a file group of a pending plan. Updates there are refused, or, as Hudi has it by
+//! `SparkAllowUpdateStrategy`, written: then the clustering fails when it is to be completed, and not the write.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::format::avro::metadata::WriteStat;
+use crate::format::instant::Action;
+use crate::storage::Storage;
+use crate::table::commit_metadata::read_write_metadata;
+use crate::table::{HudiTable, Options, TableView, planned_groups};
+use crate::timeline::Timeline;
+
+/// What a write does with rows that are in a file group of a pending clustering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdateStrategy {
+    /// It fails.
+    Reject,
+    /// It writes them; the clustering cannot be completed any more.
+    Allow,
+}
+
+impl UpdateStrategy {
+    /// Reads `hoodie.clustering.updates.strategy`, which follows the strategy for conflicts when it is not given.
+    ///
+    /// # Errors
+    /// `Unsupported` for other classes.
+    pub fn from_options(options: &Options) -> Result<Self> {
+        let simple = |class: &str| class.rsplit('.').next().unwrap_or(class).to_owned();
+        let Some(class) = options.get("hoodie.clustering.updates.strategy").map(simple) else {
+            let conflicts = options.get("hoodie.write.lock.conflict.resolution.strategy").map(simple);
+            let writer_first = conflicts.is_some_and(|class| class == "PreferWriterConflictResolutionStrategy");
+            return Ok(if writer_first { Self::Allow } else { Self::Reject });
+        };
+        match class.as_str() {
+            "SparkRejectUpdateStrategy" | "JavaRejectUpdateStrategy" => Ok(Self::Reject),
+            "SparkAllowUpdateStrategy" | "JavaAllowUpdateStrategy" => Ok(Self::Allow),
+            _ => Err(Error::unsupported(format!("the update strategy {class} in hoodie.clustering.updates.strategy"))
+                .remedy("Use SparkRejectUpdateStrategy or SparkAllowUpdateStrategy")),
+        }
+    }
+}
+
+/// The file groups in pending clusterings, as a write sees them.
+pub(super) struct BusyGroups {
+    groups: HashSet<(String, String)>,
+    strategy: UpdateStrategy,
+}
+
+impl BusyGroups {
+    pub(super) fn of(table: &HudiTable, view: &TableView) -> Result<Self> {
+        let groups = planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])?;
+        Ok(Self { groups, strategy: UpdateStrategy::from_options(table.options())? })
+    }
+
+    /// Whether new rows have to go elsewhere.
+    pub(super) fn contains(&self, slice: &FileSlice) -> bool {
+        self.has(&slice.partition, &slice.file_id)
+    }
+
+    pub(super) fn has(&self, partition: &str, file_id: &str) -> bool {
+        !self.groups.is_empty() && self.groups.contains(&(partition.to_owned(), file_id.to_owned()))
+    }
+
+    /// Whether an update of this slice is refused.
+    pub(super) fn refuses(&self, slice: &FileSlice) -> bool {
+        self.strategy == UpdateStrategy::Reject && self.contains(slice)
+    }
+
+    /// # Errors
+    /// `Conflict` when an update of this slice is refused.
+    pub(super) fn check_update(&self, table: &HudiTable, slice: &FileSlice) -> Result<()> {
+        if !self.refuses(slice) {
+            return Ok(());
+        }
+        Err(Error::conflict("the write updates a file group that a pending clustering is about to replace")
+            .with("table", table.storage().uri())
+            .with("partition", &slice.partition)
+            .with("file group", &slice.file_id)
+            .remedy(
+                "Finish the clustering or roll it back (`hoodoo cluster rollback`), or let writers win: \
+                 hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy",
+            ))
+    }
+}
+
+/// Fails when a file group that a write has changed, or is about to replace, was replaced while it worked: what it wrote
+/// there would be lost, or what it replaces would stay. To be asked under the table lock, with the timeline as it is now.
+pub(super) fn refuse_replaced(
+    storage: &Storage,
+    timeline: &Timeline,
+    own: &str,
+    stats: &[WriteStat],
+    replaced: &BTreeMap<String, Vec<String>>,
+) -> Result<()> {
+    let mut touched: HashSet<(&str, &str)> =
+        replaced.iter().flat_map(|(p, ids)| ids.iter().map(|id| (p.as_str(), id.as_str()))).collect();
+    // What replaces a slice is younger than the slice; how old those to be replaced are is not known.
+    let mut oldest = touched.is_empty().then_some(own);
+    for stat in stats {
+        let before = stat.prev_commit.as_deref().filter(|commit| *commit != "null");
+        if let (Some(before), Some(id)) = (before, stat.file_id.as_deref()) {
+            touched.insert((stat.partition_path.as_deref().unwrap_or_default(), id));
+            oldest = oldest.map(|oldest| oldest.min(before));
+        }
+    }
+    if touched.is_empty() {
+        return Ok(());
+    }
+    let replacing = timeline.completed(Action::ReplaceCommit).rev();
+    let replacing = replacing.take_while(|i| oldest.is_none_or(|oldest| i.requested.as_str() > oldest));
+    for instant in replacing.filter(|i| i.requested != own) {
+        let metadata = read_write_metadata(storage, timeline, instant)?;
+        for (partition, ids) in &metadata.partition_to_replace_file_ids {
+            if let Some(id) = ids.iter().find(|id| touched.contains(&(partition.as_str(), id.as_str()))) {
+                return Err(Error::conflict("a file group was replaced while the write worked on it")
+                    .with("table", storage.uri())
+                    .with("instant", instant)
+                    .with("partition", partition)
+                    .with("file group", id)
+                    .remedy("Nothing was written; write again"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn strategies_by_their_classes() {
+        let strategy = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            UpdateStrategy::from_options(&Options::new(given).unwrap())
+        };
+        let key = "hoodie.clustering.updates.strategy";
+        assert_eq!(strategy(&[]).unwrap(), UpdateStrategy::Reject);
+        assert_eq!(strategy(&[(key, "a.b.SparkAllowUpdateStrategy")]).unwrap(), UpdateStrategy::Allow);
+        assert!(strategy(&[(key, "a.b.SparkConsistentBucketDuplicateUpdateStrategy")]).is_err());
+        let conflicts = "hoodie.write.lock.conflict.resolution.strategy";
+        let writer = (conflicts, "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy");
+        assert_eq!(strategy(&[writer]).unwrap(), UpdateStrategy::Allow);
+        assert_eq!(strategy(&[writer, (key, "SparkRejectUpdateStrategy")]).unwrap(), UpdateStrategy::Reject);
+    }
+}
