@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
-from hoodoo import ConflictError, CorruptFileError, InvalidOptionError
+from hoodoo import ConflictError, CorruptFileError, HudiError, InvalidOptionError, _native
 
 SMALL = {"hoodie.parquet.small.file.limit": "0"}
 TARGET = "hoodie.clustering.plan.strategy.target.file.max.bytes"
@@ -213,7 +213,8 @@ def test_curves_make_compact_files(tmp_path: Path, layout: str):
         areas.append(width[0] * width[1])
         assert pq.read_metadata(file).row_group(0).sorting_columns == (), "no column is sorted by itself"
     # All points fill 200 x 200; a file of a fifteenth of them need not be much larger than that part of it.
-    assert sum(areas) / len(areas) < 2.5 * 200 * 200 / len(areas)
+    limit = 2.2 if layout == "HILBERT" else 3.5
+    assert sum(areas) < limit * 200 * 200, areas
     assert sorted(zip(*table.to_arrow(columns=["x", "y"]).to_pydict().values(), strict=True)) == sorted(points)
 
 
@@ -283,7 +284,7 @@ def test_a_group_of_deleted_rows_becomes_nothing(tmp_path: Path):
     done = table.cluster()
     assert done is not None
     assert done.files == ()
-    assert table.file_slices() == ()
+    assert table.file_slices() == []
     assert table.to_arrow().num_rows == 0
     table.insert(rows(0, 10))
     assert table.to_arrow().num_rows == 10
@@ -522,7 +523,7 @@ def test_inline_plans_of_others_are_finished(tmp_path: Path):
 )
 def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, options: dict[str, str], message: str):
     table = make(tmp_path / "t", 2)
-    with pytest.raises(hoodoo.HoodooError, match=message):
+    with pytest.raises(HudiError, match=message):
         table.cluster(sort_by=["a", "c"], options=options)
     assert len(content(table)) == 600
 
@@ -567,7 +568,7 @@ def test_random_tables(tmp_path: Path, seed: int):
         elif what == "upsert":
             # Rows that stay in their partition.
             some = table.to_arrow(columns=SCHEMA.names)
-            some = some.take(rng.sample(range(some.num_rows), min(some.num_rows, count)))
+            some = some.take(pa.array(rng.sample(range(some.num_rows), min(some.num_rows, count)), pa.int64()))
             fresh = rows(0, some.num_rows, seed=seed)
             for name in ("a", "b", "c", "at", "more"):
                 some = some.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), fresh[name])
@@ -575,7 +576,7 @@ def test_random_tables(tmp_path: Path, seed: int):
                 table.upsert(some)
         else:
             some = table.to_arrow(columns=SCHEMA.names)
-            some = some.take(rng.sample(range(some.num_rows), min(some.num_rows // 2, count)))
+            some = some.take(pa.array(rng.sample(range(some.num_rows), min(some.num_rows // 2, count)), pa.int64()))
             if some.num_rows:
                 table.delete(some)
     populated = options["hoodie.populate.meta.fields"] == "true"
@@ -615,3 +616,38 @@ def test_random_tables(tmp_path: Path, seed: int):
         else:
             pytest.fail("there is always something to do")
     assert multiset() == before
+
+
+@pytest.mark.parametrize("sort_by", ["a", "", "b,c"])
+def test_large_groups_are_divided_among_tasks(tmp_path: Path, sort_by: str):
+    root = tmp_path / "t"
+    table = make(root, 5, size=3000)
+    table.cluster(sort_by="a", strategy="SINGLE_FILE")
+    table.insert(rows(20_000, 3000))
+    before = content(table)
+    options = {
+        TARGET: "60000",
+        "hoodoo.clustering.task.bytes": "1",
+        "hoodie.clustering.plan.strategy.sort.columns": sort_by,
+    }
+    native = hoodoo.Table(root, options=options)._native
+    job = _native.NativeClustering.begin(native, None, True)
+    assert job is not None
+    portions = job.groups
+    assert len(portions) > 4
+    done = [_native.cluster_group(native, job.instant, text, f"{n}-0-0") for n, text in enumerate(portions)]
+    # A task that was run twice leaves nothing behind.
+    _native.cluster_group(native, job.instant, portions[0], "0-0-1")
+    job.commit(done)
+    assert content(table) == before
+    assert table.verify().ok
+    if sort_by:
+        ranges = []
+        for file in data_files(table, root):
+            read = pq.read_table(file).to_pylist()
+            assert is_sorted(read, sort_by.split(","))
+            ranges.append([sort_key(read[at], sort_by.split(",")) for at in (0, -1)])
+        ranges.sort()
+        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False)), "files do not overlap"
+    with pytest.raises(HudiError):
+        _native.cluster_group(native, job.instant, portions[0], "0-0-2")

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use hoodoo::client;
-use hoodoo::format::avro::metadata::{ClusteringGroup, to_json};
-use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, run_group};
+use hoodoo::format::avro::metadata::to_json;
+use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, Portion, run_portion};
 use hoodoo::table::HudiTable;
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
@@ -89,7 +89,7 @@ pub struct NativeClustering {
     table: HudiTable,
     job: Mutex<Option<ClusteringJob>>,
     instant: String,
-    groups: Vec<String>,
+    portions: Vec<String>,
 }
 
 #[pymethods]
@@ -100,11 +100,9 @@ impl NativeClustering {
     fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
         let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
-        job.map(|job| {
-            let groups = job.groups.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
-            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), groups })
-        })
-        .transpose()
+        let Some(job) = job else { return Ok(None) };
+        let portions = py.detach(|| job.portions()?.iter().map(text).collect::<Result<Vec<_>>>()).map_err(to_py)?;
+        Ok(Some(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
     }
 
     /// Requested time.
@@ -116,7 +114,7 @@ impl NativeClustering {
     /// What is to be rewritten, each by itself, as text.
     #[getter]
     fn groups(&self) -> Vec<String> {
-        self.groups.clone()
+        self.portions.clone()
     }
 
     /// Publishes what the tasks wrote; `files` is what they gave back.
@@ -131,10 +129,10 @@ impl NativeClustering {
     }
 }
 
-/// Rewrites one group; gives back what the driver has to know, as text.
+/// Rewrites one group, or a part of it; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
-    let run = || text(&run_group(&table.table, instant, &parse::<ClusteringGroup>(group)?, token)?);
+    let run = || text(&run_portion(&table.table, instant, &parse::<Portion>(group)?, token)?);
     py.detach(run).map_err(to_py)
 }
 

@@ -6,6 +6,7 @@ use super::super::heartbeat::{self, Heartbeat};
 use super::super::planned_files::data_file;
 use super::super::{BeforeComplete, schema_of, settle_metadata_table};
 use super::options::ClusteringOptions;
+use super::portion::Portion;
 use super::recipe::Recipe;
 use super::schedule::plan_of;
 use super::unit::{ClusteredFile, Unit};
@@ -23,6 +24,8 @@ use crate::timeline::{Timeline, TimelineWriter};
 
 /// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
 pub const FILES: &str = "hoodoo.clustering.files";
+/// Bytes of base files that a task of several takes, unless `hoodoo.clustering.task.bytes` says otherwise.
+const TASK_BYTES: u64 = 1 << 30;
 /// The operation in commit metadata.
 const OPERATION: &str = "CLUSTER";
 
@@ -50,8 +53,8 @@ pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'
     let Some(job) = ClusteringJob::begin(table, requested)? else { return Ok(None) };
     let at_once = job.groups.len().min(table.threads()?);
     let unit = Unit::new(table, requested, job.recipe.clone(), at_once, false)?;
-    let numbered: Vec<(usize, &ClusteringGroup)> = job.groups.iter().enumerate().collect();
-    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(group, &format!("{task}-0-0")))?;
+    let numbered: Vec<(usize, Portion)> = job.groups.iter().cloned().map(Portion::whole).enumerate().collect();
+    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(&group, &format!("{task}-0-0")))?;
     job.complete(files.into_iter().flatten().collect(), before_complete).map(Some)
 }
 
@@ -62,8 +65,7 @@ pub struct ClusteringJob {
     instant: Instant,
     heartbeat: Heartbeat,
     recipe: Recipe,
-    /// What is rewritten, each by itself.
-    pub groups: Vec<ClusteringGroup>,
+    groups: Vec<ClusteringGroup>,
 }
 
 impl ClusteringJob {
@@ -103,6 +105,20 @@ impl ClusteringJob {
     /// Requested time.
     pub fn instant(&self) -> &str {
         &self.instant.requested
+    }
+
+    /// What tasks rewrite, each by itself: the groups, in parts where they have more than `hoodoo.clustering.task.bytes`.
+    ///
+    /// # Errors
+    /// `InvalidOption`; `Corrupt` when a file of the plan is gone; `Storage`.
+    pub fn portions(&self) -> Result<Vec<Portion>> {
+        let most_bytes = self.table.options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
+        let unit = Unit::new(&self.table, self.instant(), self.recipe.clone(), 1, false)?;
+        let mut portions = Vec::new();
+        for group in &self.groups {
+            portions.extend(unit.divide(group.clone(), most_bytes)?);
+        }
+        Ok(portions)
     }
 
     /// Publishes the files. Those of attempts that are not among them are removed first.
@@ -174,16 +190,16 @@ impl ClusteringJob {
     }
 }
 
-/// Rewrites one group of a clustering that another process began; `token` tells this attempt from others.
+/// Rewrites a portion of a clustering that another process began; `token` tells this attempt from others.
 ///
 /// # Errors
 /// `Conflict` when the clustering is over; those of [`run`].
-pub fn run_group(table: &HudiTable, requested: &str, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
+pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
     let timeline = table.timeline()?;
     let instant = find(table, &timeline, requested)?;
     let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
-    Unit::new(table, requested, recipe, 1, true)?.run(group, token)
+    Unit::new(table, requested, recipe, 1, true)?.run(portion, token)
 }
 
 /// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan

@@ -18,6 +18,7 @@ mod outputs;
 mod overlap;
 mod partitions;
 mod plan;
+mod portion;
 mod ranges;
 mod recipe;
 mod schedule;
@@ -27,7 +28,7 @@ mod unit;
 mod tests;
 
 pub use group::{Group, PartitionSlices};
-pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_group};
+pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_portion};
 pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
 pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
 pub use partitions::{Chosen, choose};
@@ -35,6 +36,7 @@ pub use plan::{
     CHECKPOINT, Clustering, LAYOUT, PlanInput, Planned, PlannedGroup, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
     plan_clustering, range_columns,
 };
+pub use portion::Portion;
 pub use ranges::read_ranges;
 pub use recipe::Recipe;
 pub use schedule::{PendingClustering, due, explain, pending, plan, schedule, schedule_now};

@@ -1,8 +1,9 @@
 //! One group of a plan: its slices are read, merged with their log files, put into order, and written into new files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use super::super::schema_of;
 use super::super::task_files::TaskFiles;
 use super::combine::Combine;
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
+use super::portion::{Places, Portion, RangeFilter, divide};
 use super::ranges::read_ranges;
 use super::recipe::Recipe;
 use crate::error::{Error, Result};
@@ -78,9 +80,9 @@ impl<'a> Unit<'a> {
         Ok(Self { table, instant, recipe, reader, schema, data, options, files, threads, spill })
     }
 
-    /// Rewrites a group; `token` tells this attempt from others.
-    pub(super) fn run(&self, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
-        let infos = group.slices.iter().flatten();
+    /// Rewrites a group or a part of it; `token` tells this attempt from others.
+    pub(super) fn run(&self, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
+        let infos = portion.group.slices.iter().flatten();
         let slices = infos.map(|info| self.slice(info)).collect::<Result<Vec<_>>>()?;
         let partition = slices.first().map_or("", |s| s.partition.as_str());
         if slices.iter().any(|s| s.partition != partition) {
@@ -99,7 +101,8 @@ impl<'a> Unit<'a> {
         };
         let mut outputs = Outputs::new(settings);
         if self.recipe.sorts() {
-            for batch in self.sorted(&slices)? {
+            let filter = portion.filter(self.recipe.order(&self.schema)?, &self.schema)?.map(Arc::new);
+            for batch in self.sorted(&slices, filter)? {
                 outputs.write(&batch?)?;
             }
         } else {
@@ -130,7 +133,7 @@ impl<'a> Unit<'a> {
     }
 
     /// All rows in the order of the recipe.
-    fn sorted(&self, slices: &[FileSlice]) -> Result<Rows> {
+    fn sorted(&self, slices: &[FileSlice], filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
         let order = self.recipe.order(&self.schema)?;
         let sorter = Sorter::new(self.schema.clone(), order, self.spill.clone(), self.threads)?;
         let keyer = sorter.keyer();
@@ -154,7 +157,8 @@ impl<'a> Unit<'a> {
         run_parallel(work, self.threads, |(number, slice, group)| {
             let rows = self.rows(slice, group).map_err(|e| e.with("file group", &slice.file_id))?;
             for (i, batch) in rows.enumerate() {
-                let keyed = keyer.keyed(batch.map_err(|e| e.with("file group", &slice.file_id))?)?;
+                let batch = batch.map_err(|e| e.with("file group", &slice.file_id))?;
+                let keyed = keyer.keyed(kept(filter.as_deref(), batch)?)?;
                 // By slice, row group and batch, whichever thread comes first.
                 let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
                 sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)?;
@@ -164,9 +168,46 @@ impl<'a> Unit<'a> {
         let mut sorter = sorter.into_inner().unwrap_or_else(PoisonError::into_inner);
         let inputs = sorted.len();
         for (base, reader) in sorted {
-            sorter.add_sorted(self.sorted_input(&base, &reader, inputs)?)?;
+            let (rows, filter) = (self.sorted_input(&base, &reader, inputs)?, filter.clone());
+            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), batch?))))?;
         }
         sorter.finish()
+    }
+
+    /// Divides a group into portions of about so many bytes of base files, one for each task.
+    pub(super) fn divide(&self, group: ClusteringGroup, most_bytes: u64) -> Result<Vec<Portion>> {
+        let slices = group.slices.iter().flatten().map(|info| self.slice(info)).collect::<Result<Vec<_>>>()?;
+        let bytes: u64 = slices.iter().flat_map(|s| s.base.iter().map(|b| b.size)).sum::<u64>()
+            + slices.iter().flat_map(|s| s.logs.iter().map(|l| l.size)).sum::<u64>();
+        // Each portion ends with a file that is not full.
+        let least = self.recipe.target_bytes.unwrap_or(u64::MAX).max(most_bytes).max(1);
+        let parts = usize::try_from(bytes.div_ceil(least)).unwrap_or(usize::MAX);
+        if parts < 2 || self.recipe.target_bytes.is_none() {
+            return Ok(vec![Portion::whole(group)]);
+        }
+        if !self.recipe.sorts() {
+            return Ok(by_slices(&group, &slices, least));
+        }
+        let tops: HashSet<&str> =
+            self.recipe.sort_columns.iter().map(|c| c.split('.').next().unwrap_or(c.as_str())).collect();
+        let fields = self.schema.fields().iter().filter(|f| tops.contains(f.name().as_str())).cloned();
+        let only: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let order = Places::new(self.recipe.order(&only)?, &only)?;
+        let samples = run_parallel(slices, self.threads, |slice| {
+            let mut places = Vec::new();
+            let rows: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
+                Some(base) if slice.logs.is_empty() => {
+                    let options = ScanOptions::new(only.clone()).with_batch_size(BATCH_ROWS);
+                    Box::new(self.open(base)?.scan(&options)?)
+                }
+                _ => Box::new(self.reader.read(&slice, &only)?),
+            };
+            for batch in rows {
+                order.sample(&batch?, &mut places)?;
+            }
+            Ok(places)
+        })?;
+        Ok(divide(&group, samples.into_iter().flatten().collect(), parts))
     }
 
     /// The rows of a file that is sorted already. All such files are read at once, so that each may hold less the more
@@ -195,7 +236,7 @@ impl<'a> Unit<'a> {
         &'s self,
         slice: &'s FileSlice,
         group: Option<usize>,
-    ) -> Result<Box<dyn Iterator<Item = Result<arrow::array::RecordBatch>> + 's>> {
+    ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + 's>> {
         let (Some(group), Some(base)) = (group, &slice.base) else {
             return Ok(Box::new(self.reader.read(slice, &self.schema)?));
         };
@@ -272,4 +313,28 @@ impl<'a> Unit<'a> {
         };
         Ok(written.into_iter().map(told).collect())
     }
+}
+
+fn kept(filter: Option<&RangeFilter>, batch: RecordBatch) -> Result<RecordBatch> {
+    match filter {
+        Some(filter) => filter.apply(&batch),
+        None => Ok(batch),
+    }
+}
+
+/// Without an order, any slices make a portion.
+fn by_slices(group: &ClusteringGroup, slices: &[FileSlice], most_bytes: u64) -> Vec<Portion> {
+    let mut portions: Vec<(u64, Vec<SliceInfo>)> = Vec::new();
+    for (info, slice) in group.slices.iter().flatten().zip(slices) {
+        let bytes = slice.base.as_ref().map_or(0, |b| b.size) + slice.logs.iter().map(|l| l.size).sum::<u64>();
+        match portions.last_mut() {
+            Some((so_far, infos)) if *so_far + bytes <= most_bytes => {
+                *so_far += bytes;
+                infos.push(info.clone());
+            }
+            _ => portions.push((bytes, vec![info.clone()])),
+        }
+    }
+    let portion = |(_, infos)| Portion::whole(ClusteringGroup { slices: Some(infos), ..group.clone() });
+    portions.into_iter().map(portion).collect()
 }
