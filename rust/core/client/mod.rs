@@ -165,8 +165,8 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
     let table = ready_to_write(table)?;
     let mut last = None;
-    for instant in planned_clusterings(&table, instant, anew)? {
-        last = clustering::run(&table, &instant, &drop_metadata_table)?.or(last);
+    for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
+        last = run_clustering(&table, &instant, is_new)?.or(last);
     }
     if last.is_some() {
         clean_and_archive(&table)?;
@@ -174,18 +174,35 @@ pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<O
     Ok(last.map(clustered))
 }
 
-fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<String>> {
+/// Requested times of plans to be carried out, and whether they were made for that.
+fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<(String, bool)>> {
     if let Some(instant) = instant {
-        return Ok(vec![instant.to_owned()]);
+        return Ok(vec![(instant.to_owned(), false)]);
     }
-    let mut planned: Vec<String> = match anew {
+    let mut planned: Vec<(String, bool)> = match anew {
         true => Vec::new(),
-        false => clustering::pending(table)?.into_iter().map(|p| p.instant).collect(),
+        false => clustering::pending(table)?.into_iter().map(|p| (p.instant, false)).collect(),
     };
     if planned.is_empty() {
-        planned.extend(clustering::schedule_now(table)?);
+        planned.extend(clustering::schedule_now(table)?.map(|instant| (instant, true)));
     }
     Ok(planned)
+}
+
+/// Carries a plan out. One that was made for that and turns out to be impossible does not stay, to keep writers away.
+fn run_clustering(table: &HudiTable, instant: &str, is_new: bool) -> Result<Option<Clustered>> {
+    clustering::run(table, instant, &drop_metadata_table).map_err(|e| given_up_clustering(table, instant, is_new, e))
+}
+
+fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
+    let impossible = matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported | ErrorKind::Schema);
+    if is_new
+        && impossible
+        && let Err(e) = clustering::roll_back(table, instant)
+    {
+        tracing::warn!(table = table.storage().uri(), instant, "the plan of a clustering is left behind: {e}");
+    }
+    error
 }
 
 /// Begins a clustering whose groups are rewritten by other processes: that with the given requested time, or the oldest
@@ -197,7 +214,9 @@ fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> 
 pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<ClusteringJob>> {
     let table = ready_to_write(table)?;
     match planned_clusterings(&table, instant, anew)?.first() {
-        Some(instant) => ClusteringJob::begin(&table, instant),
+        Some((instant, is_new)) => {
+            ClusteringJob::begin(&table, instant).map_err(|e| given_up_clustering(&table, instant, *is_new, e))
+        }
         None => Ok(None),
     }
 }
@@ -312,7 +331,7 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
             if clustering::is_under_way(table, &plan.instant)? {
                 pending.push(plan);
             } else {
-                run_unless_outdated(table, &plan.instant)?;
+                run_unless_outdated(table, &plan.instant, false)?;
             }
         }
     }
@@ -320,14 +339,14 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
         return Ok(());
     }
     if let (true, Some(instant)) = (options.inline, clustering::schedule(table)?) {
-        run_unless_outdated(table, &instant)?;
+        run_unless_outdated(table, &instant, true)?;
     }
     Ok(())
 }
 
 /// A plan whose file groups others have written to is taken back, which is no concern of the write before it.
-fn run_unless_outdated(table: &HudiTable, instant: &str) -> Result<()> {
-    match clustering::run(table, instant, &drop_metadata_table) {
+fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool) -> Result<()> {
+    match run_clustering(table, instant, is_new) {
         Err(e) if e.kind() == ErrorKind::Conflict => {
             tracing::warn!(table = table.storage().uri(), instant, "a clustering was not carried out: {e}");
             Ok(())

@@ -199,7 +199,8 @@ pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token:
     let instant = find(table, &timeline, requested)?;
     let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
-    Unit::new(table, requested, recipe, 1, true)?.run(portion, token)
+    // Other cores have tasks of their own.
+    Unit::new(table, requested, recipe, table.threads()?, true)?.run(portion, token)
 }
 
 /// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan
@@ -316,7 +317,7 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringG
             .map(|s| s.base.iter().map(|b| b.path.clone()).chain(s.logs.iter().map(|l| l.path.clone())).collect())
             .unwrap_or_default();
         if then != now {
-            return Err(Error::conflict("rows were written to a file group after its clustering was planned")
+            return Err(Error::conflict("a file group has other files now than when its clustering was planned: somebody wrote to it")
                 .with("table", table.storage().uri())
                 .with("partition", partition)
                 .with("file group", id)
