@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from tests.crash.forks import Forks, left_over
+from tests.crash.forks import Forks, age, left_over
 
 _KILLS = 100
 OPTIONS = {
@@ -80,6 +80,7 @@ def test_killed_at_random_moments(tmp_path: Path, writers: Forks) -> None:
         done = read.equals(after)
         assert done or read.equals(before), f"kill {number}: a part of a commit can be seen"
         ends["after" if done else "before, work left behind" if left_over(table) else "before"] += 1
+        age(table)
         hoodoo.write(batch(range(_ROWS, _ROWS + 4), 1, "next"), str(table), operation="upsert", options=OPTIONS)
         assert _rows(table).slice(0, _ROWS).equals(after if done else before), f"kill {number}"
         assert _rows(table).num_rows == _ROWS + 4

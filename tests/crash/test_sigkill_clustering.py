@@ -12,7 +12,7 @@ import pytest
 
 import hoodoo
 from hoodoo import ConflictError
-from tests.crash.forks import Forks, left_over
+from tests.crash.forks import Forks, age, left_over
 
 _KILLS = 50
 _ROWS = 24_000
@@ -108,6 +108,7 @@ def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str)
                         table.cluster(instant=pending[0].instant)
         assert _rows(uri).equals(expected), f"kill {number}"
         assert table.pending_clusterings() == ()
+        age(uri)
         table.insert(batch(range(_ROWS + 100, _ROWS + 104), "next"))
         assert left_over(uri) == [], f"kill {number}"
         assert _rows(uri).num_rows == expected.num_rows + 4

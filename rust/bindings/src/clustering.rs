@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use hoodoo::client;
 use hoodoo::format::avro::metadata::to_json;
 use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, Portion, run_portion};
-use hoodoo::table::HudiTable;
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -86,7 +85,6 @@ pub fn roll_back_clustering(py: Python<'_>, table: &NativeTable, instant: &str) 
 /// The driver's side of a clustering.
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeClustering {
-    table: HudiTable,
     job: Mutex<Option<ClusteringJob>>,
     instant: String,
     portions: Vec<String>,
@@ -102,7 +100,7 @@ impl NativeClustering {
         let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
         let Some(job) = job else { return Ok(None) };
         let portions = py.detach(|| job.portions()?.iter().map(text).collect::<Result<Vec<_>>>()).map_err(to_py)?;
-        Ok(Some(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
+        Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
     }
 
     /// Requested time.
@@ -123,7 +121,7 @@ impl NativeClustering {
             let gone = || Error::invalid_option("this clustering is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
             let files = files.iter().map(|f| parse::<Vec<ClusteredFile>>(f)).collect::<Result<Vec<_>>>()?;
-            client::commit_clustering(&self.table, job, files.into_iter().flatten().collect())
+            client::commit_clustering(job, files.into_iter().flatten().collect())
         });
         to_python::commit(py, &outcome.map_err(to_py)?)
     }

@@ -8,6 +8,7 @@ mod merge_rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
@@ -27,6 +28,9 @@ use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, 
 
 pub use checks::check_writable;
 pub use merge_rows::{MergeRequest, RowStream, merge_rows};
+
+/// Nobody takes so long to write a file of the timeline.
+const UNFINISHED: Duration = Duration::from_secs(10);
 
 /// Creates a table.
 pub fn create_table(
@@ -78,17 +82,21 @@ fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
 
 /// The table as it is now, free of what crashed writers left.
 fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
+    let table = ready_to_serve(table)?;
+    rollback_failed_writes(&table, &drop_metadata_table)?;
+    Ok(table)
+}
+
+/// The table as it is now. Another process may be writing to it: its pending write is left alone.
+fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
     let table = table.reload()?;
     check_writable(&table)?;
-    {
-        let writer = table.timeline_writer()?;
-        let _held = writer.lock().acquire()?;
-        TableConfig::finish_update(table.storage())?;
-        for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
-            table.storage().remove_unfinished(folder)?;
-        }
+    let writer = table.timeline_writer()?;
+    let _held = writer.lock().acquire()?;
+    TableConfig::finish_update(table.storage())?;
+    for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
+        table.storage().remove_unfinished(folder, UNFINISHED)?;
     }
-    rollback_failed_writes(&table, &drop_metadata_table)?;
     Ok(table)
 }
 
@@ -154,7 +162,7 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
-    clustering::schedule(&ready_to_write(table)?)
+    clustering::schedule(&ready_to_serve(table)?)
 }
 
 /// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
@@ -163,13 +171,10 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
-    let table = ready_to_write(table)?;
+    let table = ready_to_serve(table)?;
     let mut last = None;
     for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
         last = run_clustering(&table, &instant, is_new)?.or(last);
-    }
-    if last.is_some() {
-        clean_and_archive(&table)?;
     }
     Ok(last.map(clustered))
 }
@@ -212,7 +217,7 @@ fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Er
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<ClusteringJob>> {
-    let table = ready_to_write(table)?;
+    let table = ready_to_serve(table)?;
     match planned_clusterings(&table, instant, anew)?.first() {
         Some((instant, is_new)) => {
             ClusteringJob::begin(&table, instant).map_err(|e| given_up_clustering(&table, instant, *is_new, e))
@@ -221,14 +226,12 @@ pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) ->
     }
 }
 
-/// Publishes what other processes rewrote, and runs the services that go with it.
+/// Publishes what other processes rewrote.
 ///
 /// # Errors
 /// Those of [`ClusteringJob::complete`].
-pub fn commit_clustering(table: &HudiTable, job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
-    let done = job.complete(files, &drop_metadata_table)?;
-    clean_and_archive(&table.reload()?)?;
-    Ok(clustered(done))
+pub fn commit_clustering(job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
+    job.complete(files, &drop_metadata_table).map(clustered)
 }
 
 fn clustered(done: Clustered) -> CommitOutcome {

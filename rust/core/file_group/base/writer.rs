@@ -18,7 +18,8 @@ use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
 use super::{
-    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN, SORTED_BY_KEY,
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
+    SORTED_BY_KEY,
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;

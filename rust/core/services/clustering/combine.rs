@@ -83,7 +83,11 @@ impl Combine<'_> {
         Ok(())
     }
 
-    fn decode(&self, schema: SchemaRef, group: usize) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
+    fn decode(
+        &self,
+        schema: SchemaRef,
+        group: usize,
+    ) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
         self.reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]))
     }
 }

@@ -13,9 +13,7 @@ use super::unit::{ClusteredFile, Unit};
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, marked_files, remove_unreported_files};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
-use crate::format::avro::metadata::{
-    ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode,
-};
+use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
@@ -239,9 +237,8 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
     let timeline = table.timeline()?;
     for instant in timeline.pending().filter(|i| i.action.completed_as() == Action::ReplaceCommit) {
         let groups = plan_of(table, &timeline, instant)?.and_then(|p| p.input_groups).unwrap_or_default();
-        let mut groups_of_plan = slices_of(&groups).filter_map(|s| {
-            Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?))
-        });
+        let mut groups_of_plan = slices_of(&groups)
+            .filter_map(|s| Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?)));
         if groups_of_plan.any(|group| changed.contains(&group)) && !is_under_way(table, &instant.requested)? {
             roll_back(table, &instant.requested)?;
             done.push(instant.requested.clone());
@@ -311,17 +308,20 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringG
         let id = planned.file_id.clone().unwrap_or_default();
         let base = planned.data_file_path.as_deref().filter(|path| !path.is_empty());
         let logs = planned.delta_file_paths.iter().flatten().map(String::as_str);
-        let then = base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
+        let then =
+            base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
         let now = slices.get(&(partition.clone(), id.clone()));
         let now: HashSet<String> = now
             .map(|s| s.base.iter().map(|b| b.path.clone()).chain(s.logs.iter().map(|l| l.path.clone())).collect())
             .unwrap_or_default();
         if then != now {
-            return Err(Error::conflict("a file group has other files now than when its clustering was planned: somebody wrote to it")
-                .with("table", table.storage().uri())
-                .with("partition", partition)
-                .with("file group", id)
-                .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
+            return Err(Error::conflict(
+                "a file group has other files now than when its clustering was planned: somebody wrote to it",
+            )
+            .with("table", table.storage().uri())
+            .with("partition", partition)
+            .with("file group", id)
+            .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
         }
     }
     Ok(())
@@ -331,9 +331,10 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringG
 fn told(files: &[ClusteredFile]) -> String {
     let mut all = serde_json::Map::new();
     for file in files {
-        let columns = file.ranges.iter().map(|(name, (least, greatest))| {
-            (name.clone(), serde_json::json!({ "min": least, "max": greatest }))
-        });
+        let columns = file
+            .ranges
+            .iter()
+            .map(|(name, (least, greatest))| (name.clone(), serde_json::json!({ "min": least, "max": greatest })));
         let columns: serde_json::Map<String, serde_json::Value> = columns.collect();
         let entry = serde_json::json!({ "milliseconds": file.milliseconds, "columns": columns });
         all.insert(file.stat.path.clone().unwrap_or_default(), entry);

@@ -94,8 +94,7 @@ impl RangeFilter {
 /// Divides a group at these sampled places into so many portions of about equal rows.
 pub(super) fn divide(group: &ClusteringGroup, mut places: Vec<Vec<u8>>, parts: usize) -> Vec<Portion> {
     places.sort_unstable();
-    let mut cuts: Vec<&Vec<u8>> =
-        (1..parts).filter_map(|part| places.get(part * places.len() / parts)).collect();
+    let mut cuts: Vec<&Vec<u8>> = (1..parts).filter_map(|part| places.get(part * places.len() / parts)).collect();
     cuts.dedup();
     // Before the least value there is nothing.
     cuts.retain(|cut| places.first() != Some(*cut));

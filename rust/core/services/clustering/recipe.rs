@@ -35,9 +35,13 @@ impl Recipe {
         let class = strategy.and_then(|s| s.strategy_class_name.as_deref()).unwrap_or_default();
         let class = class.rsplit('.').next().unwrap_or(class);
         let one_file_each = match class {
-            "" | "SparkSortAndSizeExecutionStrategy" | "JavaSortAndSizeExecutionStrategy"
-            | "SparkSingleSparkJobExecutionStrategy" | "SingleSparkJobExecutionStrategy"
-            | "SparkStreamCopyClusteringExecutionStrategy" | "SparkBinaryCopyClusteringExecutionStrategy" => false,
+            ""
+            | "SparkSortAndSizeExecutionStrategy"
+            | "JavaSortAndSizeExecutionStrategy"
+            | "SparkSingleSparkJobExecutionStrategy"
+            | "SingleSparkJobExecutionStrategy"
+            | "SparkStreamCopyClusteringExecutionStrategy"
+            | "SparkBinaryCopyClusteringExecutionStrategy" => false,
             "SparkSingleFileSortExecutionStrategy" => true,
             _ => {
                 return Err(Error::unsupported(format!("the clustering execution strategy {class}"))
@@ -57,7 +61,11 @@ impl Recipe {
             Some(name) => Layout::parse(name)?,
             None => options.layout,
         };
-        Ok(Self { sort_columns: columns(param(SORT_COLUMNS)), layout, target_bytes: (!one_file_each).then_some(target) })
+        Ok(Self {
+            sort_columns: columns(param(SORT_COLUMNS)),
+            layout,
+            target_bytes: (!one_file_each).then_some(target),
+        })
     }
 
     /// Whether rows are put into an order.

@@ -8,9 +8,7 @@ use super::group::PartitionSlices;
 use super::options::{ClusteringOptions, Layout};
 use super::overlap::Ranges;
 use super::partitions::{Chosen, choose};
-use super::plan::{
-    Clustering, LAYOUT, PlanInput, Planned, SORT_COLUMNS, plan_clustering, range_columns,
-};
+use super::plan::{Clustering, LAYOUT, PlanInput, Planned, SORT_COLUMNS, plan_clustering, range_columns};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, group_files};

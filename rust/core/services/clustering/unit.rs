@@ -265,9 +265,7 @@ impl<'a> Unit<'a> {
             self.table.storage().head(&path)?.ok_or_else(|| self.missing(&path))
         };
         let base = info.data_file_path.as_deref().filter(|path| !path.is_empty());
-        let base = base
-            .map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path)))
-            .transpose()?;
+        let base = base.map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path))).transpose()?;
         if info.bootstrap_file_path.as_deref().is_some_and(|path| !path.is_empty()) {
             return Err(Error::unsupported("clustering file groups of a bootstrapped table"));
         }
