@@ -11,7 +11,7 @@ import pytest
 
 _MIB = 1 << 20
 _BUDGET = 32 * _MIB
-_ROWS = 70_000
+_ROWS = 72_000
 _FILES = 10
 
 _FILL = """

@@ -1,12 +1,14 @@
 //! Data files that a table service writes, perhaps in tasks of several processes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 
 use crate::error::{Error, Result};
-use crate::file_group::markers::{MarkerType, create_marker, has_marker};
-use crate::storage::FileWriter;
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marked_files};
+use crate::file_group::{BaseFile, LogFile};
+use crate::storage::{FileWriter, Storage};
 use crate::table::{HudiTable, META_COLUMNS};
 
 /// Place of the file name among the meta columns.
@@ -70,4 +72,28 @@ impl<'a> TaskFiles<'a> {
             .with("instant", self.instant)
             .with("file", path)
     }
+}
+
+/// Removes all that a try of a service wrote which died: its files in these partitions, and whatever it marked, finished
+/// or not.
+pub(super) fn remove_files_of<'p>(
+    storage: &Storage,
+    instant: &str,
+    partitions: impl Iterator<Item = &'p str>,
+) -> Result<()> {
+    let marked = marked_files(storage, instant)?.unwrap_or_default();
+    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
+    delete_markers(storage, instant)?;
+    marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
+    let mut folders: HashSet<&str> = partitions.collect();
+    folders.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder)));
+    for folder in folders {
+        for file in storage.list(folder)?.files {
+            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant);
+            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant) || is_log() {
+                storage.delete(&file.path)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::heartbeat::{self, Heartbeat};
 use super::super::planned_files::data_file;
+use super::super::task_files::remove_files_of;
 use super::super::{BeforeComplete, schema_of, settle_metadata_table};
 use super::options::ClusteringOptions;
 use super::portion::Portion;
@@ -11,8 +12,8 @@ use super::recipe::Recipe;
 use super::schedule::plan_of;
 use super::unit::{ClusteredFile, Unit};
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, marked_files, remove_unreported_files};
-use crate::file_group::{BaseFile, FileSlice, LogFile};
+use crate::file_group::FileSlice;
+use crate::file_group::markers::{delete_markers, remove_unreported_files};
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
@@ -273,22 +274,8 @@ fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
 
 /// Removes what a try that died had written.
 fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
-    let storage = table.storage();
-    let marked = marked_files(storage, &instant.requested)?.unwrap_or_default();
-    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
-    delete_markers(storage, &instant.requested)?;
-    let mut partitions: HashSet<&str> =
-        slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
-    partitions.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(partition, _)| partition)));
-    for partition in partitions {
-        for file in storage.list(partition)?.files {
-            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant.requested);
-            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant.requested) || is_log() {
-                storage.delete(&file.path)?;
-            }
-        }
-    }
-    Ok(())
+    let partitions = slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default());
+    remove_files_of(table.storage(), &instant.requested, partitions)
 }
 
 /// Fails when a file group of the plan has other files now than when it was planned: what was written to it would be

@@ -20,7 +20,7 @@ use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
 use crate::parallel::{BatchStream, Part, run_parallel};
-use crate::sort::{Rows, Sorter};
+use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
 use crate::table::HudiTable;
 use crate::table::slice_reader::SliceReader;
@@ -213,10 +213,8 @@ impl<'a> Unit<'a> {
     /// The rows of a file that is sorted already. All such files are read at once, so that each may hold less the more
     /// there are.
     fn sorted_input(&self, base: &BaseFile, reader: &BaseFileReader<FileReader>, inputs: usize) -> Result<Rows> {
-        let bytes: i64 = reader.metadata().row_groups().iter().map(|g| g.total_byte_size()).sum();
-        let per_row = (bytes.max(0).cast_unsigned() / reader.rows().max(1)).max(1) as usize;
-        // A batch in the merge, one that is made, and two that wait.
-        let rows = (self.spill.budget / inputs.max(1) / 4 / per_row).clamp(256, BATCH_ROWS);
+        // A batch of each is in the merge, one is made, and two wait.
+        let rows = self.batch_rows(reader, self.spill.budget / inputs.max(1) * 4);
         let named = {
             let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
             move |e: Error| e.with("table", &uri).with("file", &path)
@@ -240,8 +238,17 @@ impl<'a> Unit<'a> {
         let (Some(group), Some(base)) = (group, &slice.base) else {
             return Ok(Box::new(self.reader.read(slice, &self.schema)?));
         };
-        let options = ScanOptions::new(self.schema.clone()).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]);
-        Ok(Box::new(self.open(base)?.scan(&options)?))
+        let reader = self.open(base)?;
+        let rows = self.batch_rows(&reader, self.spill.budget / self.threads);
+        let options = ScanOptions::new(self.schema.clone()).with_batch_size(rows).with_row_groups(vec![group]);
+        Ok(Box::new(reader.scan(&options)?))
+    }
+
+    /// Rows of a file that may be read at once.
+    fn batch_rows(&self, reader: &BaseFileReader<FileReader>, budget: usize) -> usize {
+        let bytes: i64 = reader.metadata().row_groups().iter().map(|g| g.total_byte_size()).sum();
+        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        batch_rows(budget, count(bytes.max(0).cast_unsigned()), count(reader.rows()))
     }
 
     fn open(&self, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
