@@ -3,8 +3,11 @@
 use std::sync::Mutex;
 
 use hoodoo::client;
+use hoodoo::file_group::FileSlice;
 use hoodoo::format::avro::metadata::to_json;
-use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, Portion, run_portion};
+use hoodoo::services::clustering::{
+    self, ClusteredFile, ClusteringJob, Depth, FileRanges, PlannedGroup, Portion, run_portion,
+};
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,6 +20,7 @@ type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String
 type RangeRow = (String, Option<String>, Option<String>);
 type DepthRow = (usize, f64);
 type GroupRow = (Vec<SliceRow>, u64, u32, Vec<RangeRow>, Option<DepthRow>, Option<DepthRow>);
+type FileRow = (SliceRow, Option<u64>, Option<(Option<String>, Option<String>)>);
 type PlanRow = (Vec<GroupRow>, Option<DepthRow>, Option<DepthRow>, String);
 type PendingRow = (String, bool, usize, usize, u64, u64, Vec<String>);
 
@@ -63,6 +67,22 @@ pub fn pending_clusterings(py: Python<'_>, table: &NativeTable) -> PyResult<Vec<
     Ok(pending.into_iter().map(row).collect())
 }
 
+/// What the files hold of a column, and their depth in it: a slice with rows, least and greatest value where the footer
+/// tells them.
+#[pyfunction]
+pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyResult<(Vec<FileRow>, DepthRow)> {
+    let found = py.detach(|| clustering::column_ranges(&table.table, column)).map_err(to_py)?;
+    let ends = |ranges: FileRanges| {
+        let range = ranges.columns.into_iter().next().flatten();
+        (Some(ranges.rows), range.map(|range| (range.least_text, range.greatest_text)))
+    };
+    let row = |(slice, ranges): (FileSlice, Option<FileRanges>)| {
+        let (rows, range) = ranges.map_or((None, None), ends);
+        (to_python::file_slice(&slice), rows, range)
+    };
+    Ok((found.files.into_iter().map(row).collect(), depth(found.depth)))
+}
+
 /// Carries out planned clusterings; nothing when there is nothing to cluster.
 #[pyfunction]
 #[pyo3(signature = (table, instant=None, anew=false))]
@@ -98,8 +118,8 @@ impl NativeClustering {
     fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
         let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
-        let Some(job) = job else { return Ok(None) };
-        let portions = py.detach(|| job.portions()?.iter().map(text).collect::<Result<Vec<_>>>()).map_err(to_py)?;
+        let Some((job, portions)) = job else { return Ok(None) };
+        let portions = portions.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
         Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
     }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
-use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned};
+use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -211,19 +211,25 @@ fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Er
 }
 
 /// Begins a clustering whose groups are rewritten by other processes: that with the given requested time, or the oldest
-/// that is planned, or, when there is none or `anew` says so, one that is planned now. `None` when there is nothing to
-/// cluster.
+/// that is planned, or, when there is none or `anew` says so, one that is planned now; with what their tasks are to
+/// rewrite. `None` when there is nothing to cluster.
 ///
 /// # Errors
 /// Those of [`clustering::run`].
-pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<ClusteringJob>> {
+pub fn begin_clustering(
+    table: &HudiTable,
+    instant: Option<&str>,
+    anew: bool,
+) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
     let table = ready_to_serve(table)?;
-    match planned_clusterings(&table, instant, anew)?.first() {
-        Some((instant, is_new)) => {
-            ClusteringJob::begin(&table, instant).map_err(|e| given_up_clustering(&table, instant, *is_new, e))
-        }
-        None => Ok(None),
-    }
+    let planned = planned_clusterings(&table, instant, anew)?;
+    let Some((instant, is_new)) = planned.first() else { return Ok(None) };
+    let begin = || {
+        let Some(job) = ClusteringJob::begin(&table, instant)? else { return Ok(None) };
+        let portions = job.portions()?;
+        Ok(Some((job, portions)))
+    };
+    begin().map_err(|e| given_up_clustering(&table, instant, *is_new, e))
 }
 
 /// Publishes what other processes rewrote.

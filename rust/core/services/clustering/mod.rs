@@ -2,12 +2,13 @@
 //!
 //! What one takes is decided without storage: which partitions (`partitions`), which slices together (`group` as Hudi
 //! does it, `overlap` by the ranges of columns), and the record of it (`plan`). `ranges` reads the footers for the
-//! strategies that go by them, `schedule` puts a plan on the timeline.
+//! strategies that go by them, `schedule` puts a plan on the timeline, and `column_ranges` tells how files lie now.
 //!
 //! A plan of hoodoo or of Hudi is carried out (`job`) group by group (`unit`): what is done with the rows says the
 //! `recipe`; they are sorted by columns or along a `curve`, or taken over as they are (`combine`), and cut into files
 //! (`outputs`).
 
+mod column_ranges;
 mod combine;
 mod curve;
 mod figures;
@@ -27,6 +28,7 @@ mod unit;
 #[cfg(test)]
 mod tests;
 
+pub use column_ranges::{ColumnRanges, column_ranges};
 pub use group::{Group, PartitionSlices};
 pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_portion};
 pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};

@@ -222,14 +222,17 @@ impl Footers {
 }
 
 fn check_columns(table: &HudiTable, schema: &TableSchema, options: &ClusteringOptions) -> Result<()> {
-    for column in &options.sort_columns {
-        let top = column.split('.').next().unwrap_or(column);
-        if schema.data.field_with_name(top).is_err() && !META_COLUMNS.contains(&top) {
-            let names: Vec<&str> = schema.data.fields().iter().map(|f| f.name().as_str()).collect();
-            return Err(Error::invalid_option(format!("the table has no column '{column}' to sort by"))
-                .with("table", table.storage().uri())
-                .remedy(format!("Sort by some of {}", names.join(", "))));
-        }
+    options.sort_columns.iter().try_for_each(|column| check_column(table, schema, column))
+}
+
+/// Fails for a column that the table lacks.
+pub(super) fn check_column(table: &HudiTable, schema: &TableSchema, column: &str) -> Result<()> {
+    let top = column.split('.').next().unwrap_or(column);
+    if schema.data.field_with_name(top).is_err() && !META_COLUMNS.contains(&top) {
+        let names: Vec<&str> = schema.data.fields().iter().map(|f| f.name().as_str()).collect();
+        return Err(Error::invalid_option(format!("the table has no column '{column}' to sort by"))
+            .with("table", table.storage().uri())
+            .remedy(format!("Sort by some of {}", names.join(", "))));
     }
     Ok(())
 }
