@@ -1,11 +1,10 @@
 //! Data files that a table service writes, perhaps in tasks of several processes.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use std::io::Write;
 
 use crate::error::{Error, Result};
+use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marked_files};
 use crate::file_group::{BaseFile, LogFile};
 use crate::storage::{FileWriter, Storage};
@@ -55,15 +54,11 @@ impl<'a> TaskFiles<'a> {
         Ok(bytes)
     }
 
-    /// Records keep their meta columns, but for the name of the file they are in.
-    pub(super) fn with_file_name(&self, batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
-        if !self.table.config().populates_meta_fields() {
-            return Ok(batch.clone());
+    /// Records keep their meta columns, but for the name of the file they are in: it is said once for all rows.
+    pub(super) fn set_file_name<W: Write + Send>(&self, writer: &mut BaseFileWriter<W>, name: &str) {
+        if self.table.config().populates_meta_fields() {
+            writer.set_constant(FILE_NAME, name.to_owned());
         }
-        let names: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, batch.num_rows())));
-        let columns = batch.columns().iter().enumerate();
-        let columns = columns.map(|(i, column)| if i == FILE_NAME { names.clone() } else { column.clone() });
-        Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
     }
 
     fn over(&self, path: &str) -> Error {

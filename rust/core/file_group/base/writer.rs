@@ -1,5 +1,6 @@
 //! Writes one base file.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::constant_column::constant_chunk;
 use super::file_keys::FileKeys;
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
@@ -71,6 +73,8 @@ pub struct BaseFileWriter<W: Write + Send> {
     pub(super) groups: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    /// Columns with one text in all rows, by place.
+    constants: BTreeMap<usize, String>,
     keys: KeyCollector,
     given_keys: Option<FileKeys>,
     /// Whether there are rows whose keys were not collected.
@@ -100,11 +104,18 @@ impl<W: Write + Send> BaseFileWriter<W> {
             groups: 0,
             pending: Vec::new(),
             pending_rows: 0,
+            constants: BTreeMap::new(),
             keys,
             given_keys: None,
             spliced: false,
             rows: 0,
         })
+    }
+
+    /// Says that a text column holds this value in all rows that are written from now on, whatever the batches say. It
+    /// costs nothing for each row then. To be said before the first row.
+    pub fn set_constant(&mut self, column: usize, value: String) {
+        self.constants.insert(column, value);
     }
 
     /// Adds rows. String columns may come dictionary-encoded.
@@ -264,7 +275,10 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         let group = match (&mut self.group, &self.factory) {
             (Some(group), _) => group,
-            (empty @ None, Some(factory)) => empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups)?),
+            (empty @ None, Some(factory)) => {
+                let is_constant = |column| self.constants.contains_key(&column);
+                empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &is_constant)?)
+            }
             (None, None) => return Err(Error::schema("a base file has no column writers")),
         };
         group.encode(&pending, self.options.threads)?;
@@ -282,9 +296,20 @@ impl<W: Write + Send> BaseFileWriter<W> {
 
     fn end_row_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
+        let rows = group.rows();
+        let mut encoded = group.close(self.options.threads)?.into_iter().peekable();
         let mut out = self.file.next_row_group().map_err(encode_error)?;
-        for chunk in group.close(self.options.threads)? {
-            chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+        let mut leaf = 0;
+        for (i, field) in self.schema.fields().iter().enumerate() {
+            if let Some((_, chunks)) = encoded.next_if(|(column, _)| *column == i) {
+                for chunk in chunks {
+                    chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+                }
+            } else if let Some(value) = self.constants.get(&i) {
+                let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows)?;
+                out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
+            }
+            leaf += leaf_count(field.data_type());
         }
         out.close().map_err(encode_error)?;
         self.groups += 1;
@@ -298,6 +323,9 @@ impl<W: Write + Send> BaseFileWriter<W> {
             return Ok(builder.build());
         }
         for (i, field) in self.schema.fields().iter().enumerate() {
+            if self.constants.contains_key(&i) {
+                continue;
+            }
             let nested = leaf_count(field.data_type()) != 1 || field.data_type().is_nested();
             let values: Vec<ArrayRef> = first.iter().filter_map(|b| b.columns().get(i).cloned()).collect();
             if !nested && !repeats(&values)? {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::planned_files::data_file;
 use super::super::schema_of;
-use super::super::task_files::TaskFiles;
+use super::super::task_files::{FILE_NAME, TaskFiles};
 use super::combine::Combine;
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
 use super::portion::{Places, Portion, RangeFilter, divide};
@@ -50,6 +50,8 @@ pub(super) struct Unit<'a> {
     reader: Arc<SliceReader>,
     /// Columns of data files.
     schema: SchemaRef,
+    /// Those that are read: names of files are made anew.
+    read: SchemaRef,
     data: SchemaRef,
     options: BaseFileOptions,
     files: TaskFiles<'a>,
@@ -70,6 +72,9 @@ impl<'a> Unit<'a> {
         let view = table.view(None)?;
         let data = schema_of(table, &view)?.data;
         let (schema, mut options) = table.file_settings(&data)?;
+        let kept = |i: &usize| !table.config().populates_meta_fields() || *i != FILE_NAME;
+        let kept: Vec<usize> = (0..schema.fields().len()).filter(kept).collect();
+        let read = Arc::new(schema.project(&kept)?);
         let at_once = at_once.max(1);
         let threads = (table.threads()? / at_once).max(1);
         options.threads = threads;
@@ -77,7 +82,7 @@ impl<'a> Unit<'a> {
         let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
-        Ok(Self { table, instant, recipe, reader, schema, data, options, files, threads, spill })
+        Ok(Self { table, instant, recipe, reader, schema, read, data, options, files, threads, spill })
     }
 
     /// Rewrites a group or a part of it; `token` tells this attempt from others.
@@ -101,7 +106,7 @@ impl<'a> Unit<'a> {
         };
         let mut outputs = Outputs::new(settings);
         if self.recipe.sorts() {
-            let filter = portion.filter(self.recipe.order(&self.schema)?, &self.schema)?.map(Arc::new);
+            let filter = portion.filter(self.recipe.order(&self.read)?, &self.read)?.map(Arc::new);
             for batch in self.sorted(&slices, filter)? {
                 outputs.write(&batch?)?;
             }
@@ -119,11 +124,17 @@ impl<'a> Unit<'a> {
                 Some(base) if slice.logs.is_empty() => {
                     let reader = self.open(base).map_err(named)?;
                     let populated = self.table.config().populates_meta_fields();
-                    let combine = Combine { reader: &reader, schema: &self.schema, options: &self.options, populated };
+                    let combine = Combine {
+                        reader: &reader,
+                        schema: &self.schema,
+                        read: &self.read,
+                        options: &self.options,
+                        populated,
+                    };
                     combine.run(outputs).map_err(|e| e.with("file", &base.path)).map_err(named)?;
                 }
                 _ => {
-                    for batch in self.reader.read(slice, &self.schema).map_err(named)? {
+                    for batch in self.reader.read(slice, &self.read).map_err(named)? {
                         outputs.write(&batch.map_err(named)?)?;
                     }
                 }
@@ -134,8 +145,8 @@ impl<'a> Unit<'a> {
 
     /// All rows in the order of the recipe.
     fn sorted(&self, slices: &[FileSlice], filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
-        let order = self.recipe.order(&self.schema)?;
-        let sorter = Sorter::new(self.schema.clone(), order, self.spill.clone(), self.threads)?;
+        let order = self.recipe.order(&self.read)?;
+        let sorter = Sorter::new(self.read.clone(), order, self.spill.clone(), self.threads)?;
         let keyer = sorter.keyer();
         let mut work = Vec::new();
         let mut sorted = Vec::new();
@@ -219,13 +230,13 @@ impl<'a> Unit<'a> {
             let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
             move |e: Error| e.with("table", &uri).with("file", &path)
         };
-        let scan = reader.scan(&ScanOptions::new(self.schema.clone()).with_batch_size(rows)).map_err(&named)?;
+        let scan = reader.scan(&ScanOptions::new(self.read.clone()).with_batch_size(rows)).map_err(&named)?;
         let scan = scan.map(move |batch| batch.map_err(&named));
         if inputs > READ_AHEAD {
             return Ok(Box::new(scan));
         }
         let part: Part = Box::new(move || Ok(Box::new(scan)));
-        let stream = BatchStream::new(self.schema.clone(), vec![part], 1);
+        let stream = BatchStream::new(self.read.clone(), vec![part], 1);
         Ok(Box::new(stream.map(|batch| batch.map_err(Error::from))))
     }
 
@@ -236,11 +247,11 @@ impl<'a> Unit<'a> {
         group: Option<usize>,
     ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + 's>> {
         let (Some(group), Some(base)) = (group, &slice.base) else {
-            return Ok(Box::new(self.reader.read(slice, &self.schema)?));
+            return Ok(Box::new(self.reader.read(slice, &self.read)?));
         };
         let reader = self.open(base)?;
         let rows = self.batch_rows(&reader, self.spill.budget / self.threads);
-        let options = ScanOptions::new(self.schema.clone()).with_batch_size(rows).with_row_groups(vec![group]);
+        let options = ScanOptions::new(self.read.clone()).with_batch_size(rows).with_row_groups(vec![group]);
         Ok(Box::new(reader.scan(&options)?))
     }
 

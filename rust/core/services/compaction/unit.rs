@@ -57,10 +57,11 @@ impl<'a> Unit<'a> {
         let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
         let sink = self.files.create(&path, kind)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
+        self.files.set_file_name(&mut writer, &name);
         let mut rows = self.reader.read(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         for batch in &mut rows {
-            writer.write(&self.files.with_file_name(&batch.map_err(named)?, &name)?)?;
+            writer.write(&batch.map_err(named)?)?;
         }
         let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
         let bytes = self.files.publish(&path, kind, sink)?;
