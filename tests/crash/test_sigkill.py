@@ -28,6 +28,7 @@ OPTIONS = {
 }
 _ROWS = 40_000
 
+
 def batch(numbers: range, ts: int, text: str) -> pa.Table:
     """Makes rows in four partitions."""
     return pa.table(

@@ -78,7 +78,15 @@ def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str)
         table = hoodoo.Table(uri)
         pending = table.pending_clusterings()
         completed = any(i.action == "replacecommit" for i in table.timeline.instants())
-        ends["completed" if completed else "nothing planned" if not pending else "inflight" if pending[0].inflight else "planned"] += 1
+        ends[
+            "completed"
+            if completed
+            else "nothing planned"
+            if not pending
+            else "inflight"
+            if pending[0].inflight
+            else "planned"
+        ] += 1
         expected = before
         match number % 4:
             case 0:  # resumed

@@ -516,7 +516,10 @@ def test_inline_plans_of_others_are_finished(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hoodie.clustering.execution.strategy.class": "x.SparkConsistentBucketClusteringExecutionStrategy"}, "Consistent"),
+        (
+            {"hoodie.clustering.execution.strategy.class": "x.SparkConsistentBucketClusteringExecutionStrategy"},
+            "Consistent",
+        ),
         ({"hoodie.layout.optimize.strategy": "ROUND"}, "ROUND"),
         ({TARGET: "0"}, "target.file.max.bytes"),
     ],
@@ -589,7 +592,9 @@ def test_random_tables(tmp_path: Path, seed: int):
     layout = rng.choice(["LINEAR", "LINEAR", "ZORDER", "HILBERT"])
     if sort_by and len(sort_by) > 1 and "more.x" in sort_by:
         layout = "LINEAR"
-    strategy = rng.choice(["SIZE", "SIZE", "COMMIT_TIME", "RANDOM", "SINGLE_FILE", "OVERLAP" if sort_by else "KEY_RANGE"])
+    strategy = rng.choice(
+        ["SIZE", "SIZE", "COMMIT_TIME", "RANDOM", "SINGLE_FILE", "OVERLAP" if sort_by else "KEY_RANGE"]
+    )
     target = rng.choice([30_000, 100_000, 1 << 30])
     more = {
         TARGET: target,

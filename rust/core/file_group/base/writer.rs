@@ -19,6 +19,7 @@ use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
+use super::sink::Sink;
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
@@ -91,8 +92,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
         let sorting = sorting_columns(&descriptor, &options.sorted_by);
         let properties = Arc::new(properties(&options).set_sorting_columns(sorting).build());
-        let file = SerializedFileWriter::new(Sink(Some(sink)), descriptor.root_schema_ptr(), properties)
-            .map_err(encode_error)?;
+        let sink = Sink::new(sink, descriptor.num_columns());
+        let file = SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), properties).map_err(encode_error)?;
         let keys = KeyCollector::new(options.bloom.is_some());
         Ok(Self {
             file,
@@ -199,7 +200,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         self.file.finish().map_err(encode_error)?;
         let bytes = self.file.bytes_written() as u64;
-        let sink = self.file.inner_mut().0.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
+        let sink = self.file.inner_mut().finish()?;
         let (min_key, max_key) = keys.range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
         Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }))
     }
@@ -397,21 +398,4 @@ pub(super) fn repeats(values: &[ArrayRef]) -> Result<bool> {
     }
     // Below that a dictionary saves less room than its hashing costs time.
     Ok(rows < 1024 || seen.len() * 2 <= rows)
-}
-
-/// The sink, so that it can be handed back at the end.
-pub(super) struct Sink<W>(Option<W>);
-
-impl<W: Write> Write for Sink<W> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write(buf)
-    }
-
-    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.as_mut().map_or(Ok(()), Write::flush)
-    }
 }
