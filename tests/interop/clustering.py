@@ -126,7 +126,7 @@ def same_changes(hudi: Hudi, uri: str, since: str, until: str | None = None) -> 
 
 
 def goes_on(
-    hudi: Hudi, uri: str, options: dict[str, str], done: hoodoo.Commit, *, meta: bool = True, turns: int = 5
+    hudi: Hudi, uri: str, options: dict[str, str], done: hoodoo.Commit, *, meta: bool = True, turns: int = 4
 ) -> None:
     """Hudi writes on top of a clustering, until the replaced files are cleaned and the clustering is in the history."""
     assert files_of_groups(uri, done.replaced)
