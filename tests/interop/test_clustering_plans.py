@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 
 import hoodoo
-from tests.interop.hudi import QUICK, Hudi
+from tests.interop.clustering import (
+    FLAT,
+    LOGS_ONLY,
+    NO_META,
+    TARGET,
+    cluster_by_hudi,
+    clustering_options,
+    fill,
+    goes_on,
+    without_names,
+    writes,
+)
+from tests.interop.hudi import Hudi
 from tests.interop.layouts import SIMPLE, Layout, batch, row
-from tests.interop.merge_on_read import NO_SMALL_FILES, mor_options, same_rows
-from tests.rows import Row
+from tests.interop.merge_on_read import same_rows
 
 _PLAN = "hoodie.clustering.plan.strategy."
-_FLAT = Layout("nonpartitioned", partitions="")
-_TARGET = "hoodie.clustering.plan.strategy.target.file.max.bytes"
-
-
-def _options(kind: str, version: int, layout: Layout = SIMPLE) -> dict[str, str]:
-    options = layout.options(version) if kind == "cow" else mor_options(layout, version)
-    return {**options, **NO_SMALL_FILES}
 
 
 def _fill(uri: str, options: dict[str, str], kind: str) -> None:
@@ -32,23 +36,6 @@ def _fill(uri: str, options: dict[str, str], kind: str) -> None:
     if kind == "mor":
         hoodoo.write(batch([row(n, 5, "again") for n in range(0, 21, 2)]), uri, operation="upsert", options=options)
         hoodoo.write(batch([row(1, 5, ""), row(7, 5, "")]), uri, operation="delete", options=options)
-
-
-def _run(hudi: Hudi, uri: str, step: str, options: dict[str, str] | None = None) -> None:
-    """Runs a step of a clustering with options that a `call` would cut at commas."""
-    given = {**QUICK, **(options or {})}
-    for key, value in given.items():
-        hudi.spark.conf.set(key, value)
-    try:
-        hudi.call("run_clustering", uri, op=step)
-    finally:
-        for key in given:
-            hudi.spark.conf.unset(key)
-
-
-def _without_names(rows: list[Row]) -> list[Row]:
-    """Clustering changes the file that a row is in, and nothing else."""
-    return sorted(({k: v for k, v in r.items() if k != "_hoodie_file_name"} for r in rows), key=str)
 
 
 def _plan(uri: Path, instant: str) -> dict[str, Any]:
@@ -69,9 +56,9 @@ def _executed_by_hudi(hudi: Hudi, uri: str, options: dict[str, str], **how: Any)
     assert waiting.bytes == explained.bytes
     assert same_rows(hudi, uri) == before
     assert table.schedule_clustering(**how) is None
-    _run(hudi, uri, "execute")
+    cluster_by_hudi(hudi, uri, "execute")
     after = same_rows(hudi, uri)
-    assert _without_names(after) == _without_names(before)
+    assert without_names(after) == without_names(before)
     assert [i.action for i in table.timeline.instants() if i.requested == planned] == ["replacecommit"]
     taken = {file_id for group in explained.groups for file_id in group.file_ids}
     assert not taken & {s.file_id for s in table.file_slices()}
@@ -80,11 +67,11 @@ def _executed_by_hudi(hudi: Hudi, uri: str, options: dict[str, str], **how: Any)
 
 CASES = [
     pytest.param("cow", 9, SIMPLE),
-    pytest.param("mor", 8, _FLAT),
+    pytest.param("mor", 8, FLAT),
     pytest.param("mor", 9, SIMPLE, marks=pytest.mark.slow),
-    pytest.param("cow", 8, _FLAT, marks=pytest.mark.slow),
-    pytest.param("cow", 9, _FLAT, marks=pytest.mark.slow),
-    pytest.param("mor", 9, _FLAT, marks=pytest.mark.slow),
+    pytest.param("cow", 8, FLAT, marks=pytest.mark.slow),
+    pytest.param("cow", 9, FLAT, marks=pytest.mark.slow),
+    pytest.param("mor", 9, FLAT, marks=pytest.mark.slow),
     pytest.param("cow", 8, SIMPLE, marks=pytest.mark.slow),
     pytest.param("mor", 8, SIMPLE, marks=pytest.mark.slow),
 ]
@@ -95,10 +82,10 @@ def test_plans_by_size_are_executed_by_hudi(
     hudi: Hudi, tmp_path: Path, kind: str, version: int, layout: Layout
 ) -> None:
     uri = str(tmp_path / "table")
-    options = _options(kind, version, layout)
+    options = clustering_options(kind, version, layout)
     _fill(uri, options, kind)
     made = _executed_by_hudi(hudi, uri, options, sort_by=["ts", "id"])
-    assert len(made) == (1 if layout is _FLAT else 3)
+    assert len(made) == (1 if layout is FLAT else 3)
     # What that clustering left is not planned again, and Hudi and hoodoo go on writing.
     assert hoodoo.Table(uri, options=options).schedule_clustering(sort_by=["ts", "id"]) is None
     again = {"hoodie.table.services.incremental.enabled": "false"}
@@ -124,7 +111,7 @@ STRATEGIES = [
 def test_plans_that_hudi_does_not_make_are_executed_by_it(hudi: Hudi, tmp_path: Path, kind: str, strategy: str) -> None:
     """Its reader takes the additional figures, ranges and parameters as they are."""
     uri = str(tmp_path / "table")
-    options = _options(kind, 9)
+    options = clustering_options(kind, 9)
     _fill(uri, options, kind)
     # Over all that is there.
     hoodoo.write(batch([row(n, 4, "over") for n in range(2, 20)]), uri, operation="insert", options=options)
@@ -148,7 +135,7 @@ TRIES: dict[str, dict[str, str]] = {
 def test_the_plan_is_that_of_hudi(hudi: Hudi, tmp_path: Path, kind: str) -> None:
     """The same table, planned by both: but for the target of the outputs, the records on the timeline are equal."""
     uri, copy = tmp_path / "table", tmp_path / "copy"
-    options = _options(kind, 9)
+    options = clustering_options(kind, 9)
     _fill(str(uri), options, kind)
     for name, tried in TRIES.items():
         shutil.rmtree(copy, ignore_errors=True)
@@ -156,9 +143,9 @@ def test_the_plan_is_that_of_hudi(hudi: Hudi, tmp_path: Path, kind: str) -> None
         planned = hoodoo.Table(str(uri), options=options).schedule_clustering(options=tried)
         assert planned is not None
         ours = _plan(uri, planned)
-        assert ours["clusteringPlan"]["strategy"]["strategyParams"].pop(_TARGET) == tried.get(_TARGET, "1073741824")
+        assert ours["clusteringPlan"]["strategy"]["strategyParams"].pop(TARGET) == tried.get(TARGET, "1073741824")
         (uri / ".hoodie" / "timeline" / f"{planned}.clustering.requested").unlink()
-        _run(hudi, str(copy), "schedule", tried)
+        cluster_by_hudi(hudi, str(copy), "schedule", tried)
         (by_hudi,) = [i for i in hoodoo.Table(str(copy)).timeline.instants() if i.action == "clustering"]
         assert ours == _plan(copy, by_hudi.requested), name
 
@@ -168,7 +155,7 @@ def test_what_was_clustered_long_ago_stays_as_it_is(hudi: Hudi, tmp_path: Path) 
     """Its plan is in the history by then."""
     uri = str(tmp_path / "table")
     options = {
-        **_options("cow", 9),
+        **clustering_options("cow", 9),
         "hoodie.clean.commits.retained": "1",
         "hoodie.keep.min.commits": "2",
         "hoodie.keep.max.commits": "3",
@@ -178,7 +165,7 @@ def test_what_was_clustered_long_ago_stays_as_it_is(hudi: Hudi, tmp_path: Path) 
     table = hoodoo.Table(uri, options=options)
     planned = table.schedule_clustering(sort_by="ts")
     assert planned is not None
-    _run(hudi, uri, "execute")
+    cluster_by_hudi(hudi, uri, "execute")
     for turn in range(6):
         hoodoo.write(batch([row(1, 10 + turn, "meanwhile")]), uri, operation="upsert", options=options)
     assert planned not in {i.requested for i in table.timeline.instants()}
@@ -189,3 +176,76 @@ def test_what_was_clustered_long_ago_stays_as_it_is(hudi: Hudi, tmp_path: Path) 
     assert {group.partition for group in explained.groups} == {"p 1"}
     by_other = table.schedule_clustering(sort_by="id", explain=True)
     assert {group.partition for group in by_other.groups} == {"p 0", "p 1", "p 2"}
+
+
+def _selected(partition: str) -> dict[str, str]:
+    return {_PLAN + "partition.selected": partition}
+
+
+def test_one_of_several_plans(hudi: Hudi, tmp_path: Path) -> None:
+    """Hudi carries out the plan that it is told to, and hoodoo the other."""
+    uri = str(tmp_path / "table")
+    options = clustering_options("mor")
+    fill(writes(None, uri, options), "mor")
+    before = same_rows(hudi, uri)
+    table = hoodoo.Table(uri, options=options)
+    first, second = (table.schedule_clustering(sort_by="ts", options=_selected(f"p {n}")) for n in (0, 1))
+    assert first is not None
+    assert second is not None
+    cluster_by_hudi(hudi, uri, "execute", instants=second)
+    (left,) = table.pending_clusterings()
+    assert left.instant == first
+    assert {s.partition for s in table.file_slices() if s.base_instant == second} == {"p 1"}
+    assert without_names(same_rows(hudi, uri)) == without_names(before)
+    done = table.cluster(instant=first)
+    assert done is not None
+    assert set(done.replaced) == {"p 0"}
+    assert without_names(same_rows(hudi, uri)) == without_names(before)
+    goes_on(hudi, uri, options, done)
+
+
+ODD = {
+    "no meta columns": ("cow", NO_META, {}),
+    "no meta columns, logs": ("mor", NO_META, {}),
+    "log files only": ("mor", {}, LOGS_ONLY),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tables(hudi: Hudi, tmp_path: Path, name: str) -> None:
+    uri = str(tmp_path / "table")
+    kind, extra, of_hudi = ODD[name]
+    # Hudi cannot cluster partitions without meta columns: all rows end in the root of the table.
+    options = {**clustering_options(kind, 9, FLAT if extra else SIMPLE), **extra}
+    fill(writes(hudi, uri, {**options, **of_hudi}), kind)
+    meta = not extra
+    before = same_rows(hudi, uri, meta=meta)
+    table = hoodoo.Table(uri, options=options)
+    planned = table.schedule_clustering(sort_by=["val", "id"])
+    assert planned is not None
+    cluster_by_hudi(hudi, uri, "execute")
+    assert table.pending_clusterings() == ()
+    assert without_names(same_rows(hudi, uri, meta=meta)) == without_names(before)
+    hoodoo.write(batch([row(n, 30, "after") for n in range(4)]), uri, operation="upsert", options=options)
+    now = {r["id"]: r["val"] for r in same_rows(hudi, uri, meta=meta)}
+    assert {now[f"key-{n:03d}"] for n in range(4)} == {"after"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_carried_out_inline(hudi: Hudi, tmp_path: Path, kind: str) -> None:
+    """A write of Hudi with inline clustering finishes what hoodoo planned."""
+    uri = str(tmp_path / "table")
+    options = clustering_options(kind)
+    _fill(uri, options, kind)
+    table = hoodoo.Table(uri, options=options)
+    planned = table.schedule_clustering(sort_by="ts")
+    rows = [row(n, 4, "new") for n in range(40, 43)]
+    inline = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "100"}
+    before = same_rows(hudi, uri)
+    hudi.write(batch(rows), uri, "insert", **options, **inline)
+    assert table.pending_clusterings() == ()
+    assert [i.action for i in table.timeline.instants() if i.requested == planned] == ["replacecommit"]
+    after = [r for r in same_rows(hudi, uri) if r["val"] != "new"]
+    assert without_names(after) == without_names(before)

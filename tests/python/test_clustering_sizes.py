@@ -1,0 +1,47 @@
+"""Outputs of a clustering have the size that they are to have, however small that is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+
+_TARGET = "hoodie.clustering.plan.strategy.target.file.max.bytes"
+_OPTIONS = {
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "100",
+}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(
+            10_000,
+            marks=pytest.mark.xfail(
+                strict=True,
+                raises=AssertionError,
+                reason="rows weigh nothing after a file below what one is thought to weigh without rows",
+            ),
+        ),
+        20_000,
+        100_000,
+    ],
+)
+def test_no_file_is_much_too_large(tmp_path: Path, target: int) -> None:
+    rng = random.Random("HILBERT grid")
+    rows = 40_000
+    places = {name: pa.array([rng.randrange(200) for _ in range(rows)], pa.int32()) for name in "xy"}
+    data = pa.table({"id": [f"{n:06d}" for n in range(rows)], **places})
+    table = hoodoo.Table.create(tmp_path / "t", data.schema, name="t", record_key="id", options=_OPTIONS)
+    for part in range(4):
+        table.insert(data.slice(part * rows // 4, rows // 4))
+    done = table.cluster(sort_by=["x", "y"], options={"hoodie.layout.optimize.strategy": "HILBERT", _TARGET: target})
+    assert done is not None
+    sizes = [(tmp_path / "t" / f).stat().st_size for f in done.files]
+    assert max(sizes) < 1.5 * target, sizes
