@@ -531,8 +531,8 @@ class Table:
                 first before the others, `ZORDER` or `HILBERT`.
             strategy: How slices are grouped; see `schedule_clustering`.
             instant: The plan with this requested time.
-            options: More of Hudi's options, such as `hoodie.clustering.plan.strategy.target.file.max.bytes` (bytes of an
-                output, 1 GiB).
+            options: More of Hudi's options, such as `hoodie.clustering.plan.strategy.target.file.max.bytes` (bytes of
+                an output, 1 GiB).
 
         Returns:
             The newest clustering that was carried out; None when there was nothing to cluster. Its extra metadata has

@@ -58,6 +58,61 @@ def _make(uri: Path, kind: str) -> None:
     table.upsert(batch(range(0, _ROWS, 50), "changed"))
 
 
+def _end(table: hoodoo.Table) -> str:
+    """How far a killed clustering had come."""
+    if any(i.action == "replacecommit" for i in table.timeline.instants()):
+        return "completed"
+    pending = table.pending_clusterings()
+    if not pending:
+        return "nothing planned"
+    return "inflight" if pending[0].inflight else "planned"
+
+
+Pending = tuple[hoodoo.PendingClustering, ...]
+
+
+def _resume(table: hoodoo.Table, _uri: Path, pending: Pending, before: pa.Table) -> pa.Table:
+    table.cluster(sort_by=None if pending else "n")
+    return before
+
+
+def _roll_back(table: hoodoo.Table, _uri: Path, pending: Pending, before: pa.Table) -> pa.Table:
+    for plan in pending:
+        table.rollback_clustering(plan.instant)
+    return before
+
+
+def _write_what_may_be_written(table: hoodoo.Table, uri: Path, pending: Pending, before: pa.Table) -> pa.Table:
+    """A writer that has to wait with updates."""
+    expected = before
+    if pending:
+        with pytest.raises(ConflictError):
+            table.upsert(batch(range(40), "later"))
+        table.insert(batch(range(_ROWS, _ROWS + 10), "new"))
+        expected = _rows(uri)
+        assert expected.slice(0, _ROWS).equals(before)
+        assert expected.num_rows == _ROWS + 10
+    table.cluster()
+    return expected
+
+
+def _write_all_the_same(table: hoodoo.Table, uri: Path, pending: Pending, before: pa.Table) -> pa.Table:
+    """A writer that may go on."""
+    strategy = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
+    done = hoodoo.Table(uri, options=strategy).upsert(batch(range(40), "later"))
+    assert (done.updated, done.inserted) == (40, 0)
+    expected = _rows(uri)
+    assert expected.num_rows == _ROWS
+    assert expected.slice(40).equals(before.slice(40))
+    if pending:
+        with pytest.raises(ConflictError):
+            table.cluster(instant=pending[0].instant)
+    return expected
+
+
+_GO_ON = (_resume, _roll_back, _write_what_may_be_written, _write_all_the_same)
+
+
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str) -> None:
     made = tmp_path / "made"
@@ -77,43 +132,8 @@ def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str)
         assert _rows(uri).equals(before), f"kill {number}: readers see something of it"
         table = hoodoo.Table(uri)
         pending = table.pending_clusterings()
-        completed = any(i.action == "replacecommit" for i in table.timeline.instants())
-        ends[
-            "completed"
-            if completed
-            else "nothing planned"
-            if not pending
-            else "inflight"
-            if pending[0].inflight
-            else "planned"
-        ] += 1
-        expected = before
-        match number % 4:
-            case 0:  # resumed
-                table.cluster(sort_by=None if pending else "n")
-            case 1:  # rolled back
-                for plan in pending:
-                    table.rollback_clustering(plan.instant)
-            case 2:  # a writer that has to wait
-                changed = batch(range(0, 40), "later")
-                if pending:
-                    with pytest.raises(ConflictError):
-                        table.upsert(changed)
-                    table.insert(batch(range(_ROWS, _ROWS + 10), "new"))
-                    expected = _rows(uri)
-                    assert expected.slice(0, _ROWS).equals(before)
-                    assert expected.num_rows == _ROWS + 10
-                table.cluster()
-            case _:  # a writer that goes on
-                strategy = {"hoodie.clustering.updates.strategy": "SparkAllowUpdateStrategy"}
-                done = hoodoo.Table(uri, options=strategy).upsert(batch(range(0, 40), "later"))
-                assert (done.updated, done.inserted) == (40, 0)
-                expected = _rows(uri)
-                assert expected.num_rows == _ROWS
-                assert expected.slice(40).equals(before.slice(40))
-                if pending:
-                    with pytest.raises(ConflictError):
-                        table.cluster(instant=pending[0].instant)
+        ends[_end(table)] += 1
+        expected = _GO_ON[number % 4](table, uri, pending, before)
         assert _rows(uri).equals(expected), f"kill {number}"
         assert table.pending_clusterings() == ()
         age(uri)
