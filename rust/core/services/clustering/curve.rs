@@ -32,7 +32,7 @@ pub(super) enum Curve {
 /// # Errors
 /// `InvalidOption` for a column of a type that has no such values.
 pub(super) fn curve_values(curve: Curve, columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let coordinates = columns.iter().map(|c| coordinates(c)).collect::<Result<Vec<_>>>()?;
+    let coordinates = columns.iter().map(coordinates).collect::<Result<Vec<_>>>()?;
     let (rows, dimensions) = (columns.first().map_or(0, |c| c.len()), columns.len());
     let mut bytes = Vec::with_capacity(rows * dimensions * WIDTH);
     let mut point = vec![0u64; dimensions];

@@ -289,7 +289,7 @@ fn a_type_may_be_named_where_it_does_not_stand() {
         let read = |columns: &[&str]| {
             let decoder = RecordDecoder::new(&schema, columns, 10).unwrap();
             assert_eq!(decoder.is_flat(), kind.contains("enum"));
-            both(&decoder, &[record.clone()]).unwrap().remove(0)
+            both(&decoder, std::slice::from_ref(&record)).unwrap().remove(0)
         };
         let whole = read(&["a", "b"]);
         assert_eq!(read(&["b"]), whole.project(&[1]).unwrap());
