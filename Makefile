@@ -43,6 +43,7 @@ bench: ## the core's hot loops (criterion), then the same work by other systems 
 	@scripts/run python -m benches.peers
 	@scripts/run python -m benches.peers.timeline
 	@scripts/run python -m benches.peers.merge_on_read
+	@scripts/run python -m benches.peers.clustering
 
 docs: ## the documentation site, into site/
 	@scripts/setup docs

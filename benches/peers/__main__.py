@@ -29,7 +29,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benches.peers", description="One upsert by many, side by side.")
     parser.add_argument("--data", choices=["lineitem", "flights"], default="lineitem")
     parser.add_argument("--rows", type=int, help="rows of the table (2,000,000 of lineitem, all 336,776 flights)")
-    parser.add_argument("--update-share", type=float, default=0.1, help="rows that change; 1 %% new ones come on top")
+    parser.add_argument(
+        "--update-share", type=float, default=dataset.SHARE, help="rows that change; 1 %% new ones come on top"
+    )
     parser.add_argument(
         "--change-all", action="store_true", help="a change alters all columns that can change, not a few"
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FILES = 2
 """Files in each partition of the table."""
+SHARE = 0.1
+"""Rows that change, unless it is said otherwise."""
 
 _DECIMAL = "DECIMAL(15,2)"
 _LINEITEM = {

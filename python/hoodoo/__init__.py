@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 
 from hoodoo import _native, mergers
-from hoodoo.clustering import ClusteringGroup, ClusteringPlan, OverlapDepth, PendingClustering
+from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overlap, OverlapDepth, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.exceptions import (
     ConflictError,
@@ -40,6 +40,7 @@ __all__ = [
     "ConflictError",
     "CorruptFileError",
     "Figures",
+    "FileRange",
     "FileSlice",
     "HeldBack",
     "History",
@@ -50,6 +51,7 @@ __all__ = [
     "InvalidOptionError",
     "LockError",
     "MergeContext",
+    "Overlap",
     "OverlapDepth",
     "PendingClustering",
     "Problem",

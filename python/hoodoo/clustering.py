@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from hoodoo import _native
 
-__all__ = ["ClusteringGroup", "ClusteringPlan", "OverlapDepth", "PendingClustering"]
+__all__ = ["ClusteringGroup", "ClusteringPlan", "FileRange", "Overlap", "OverlapDepth", "PendingClustering"]
 
 _KIBI = 1024
 _SCHEMA = pa.schema(
@@ -45,6 +46,49 @@ class OverlapDepth:
 
     greatest: int
     mean: float
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """What a file slice holds of a column.
+
+    Attributes:
+        partition: Partition path; empty for an unpartitioned table.
+        file_id: The file group.
+        base_file: Path of its base file relative to the table; None where it has only log files.
+        size: Size of the base file in bytes; 0 where there is none.
+        rows: Rows of the base file; None where there is none.
+        range: Least and greatest value as text (None: null); None where the footer does not tell them.
+    """
+
+    partition: str
+    file_id: str
+    base_file: str | None
+    size: int
+    rows: int | None
+    range: tuple[str | None, str | None] | None
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How the files of a table lie over each other in one column.
+
+    Attributes:
+        column: The column.
+        depth: Files of one partition that a query for a single value opens: the worst partition, and the mean.
+        files: The file slices.
+    """
+
+    column: str
+    depth: OverlapDepth
+    files: tuple[FileRange, ...]
+
+    @classmethod
+    def from_native(cls, column: str, found: tuple[list[_native.FileRow], _native.DepthRow]) -> Overlap:
+        """Makes it of what the core gives."""
+        rows, depth = found
+        files = (FileRange(row[0], row[1], row[3], row[4] or 0, count, ends) for row, count, ends in rows)
+        return cls(column, OverlapDepth(*depth), tuple(files))
 
 
 @dataclass(frozen=True)
@@ -132,6 +176,20 @@ class ClusteringPlan:
     def outputs(self) -> int:
         """File groups that are written."""
         return sum(group.outputs for group in self.groups)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the plan says of how rows are sorted and files are cut, by Hudi's option keys."""
+        if not self.record:
+            return {}
+        strategy = json.loads(self.record)["clusteringPlan"]["strategy"]
+        return dict(strategy["strategyParams"] or {})
+
+    @property
+    def sort_by(self) -> tuple[str, ...]:
+        """Columns that rows are sorted by."""
+        columns = self.parameters.get("hoodie.clustering.plan.strategy.sort.columns", "")
+        return tuple(name.strip() for name in columns.split(",") if name.strip())
 
     def to_arrow(self) -> pa.Table:
         """Gives a row for each file slice.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.arrow_input import Rows, record_batch_reader
-from hoodoo.clustering import ClusteringPlan, PendingClustering
+from hoodoo.clustering import ClusteringPlan, Overlap, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.filters import Filters, native_filter
@@ -531,8 +531,8 @@ class Table:
                 first before the others, `ZORDER` or `HILBERT`.
             strategy: How slices are grouped; see `schedule_clustering`.
             instant: The plan with this requested time.
-            options: More of Hudi's options, such as `hoodie.clustering.plan.strategy.target.file.max.bytes` (bytes of an
-                output, 1 GiB).
+            options: More of Hudi's options, such as `hoodie.clustering.plan.strategy.target.file.max.bytes` (bytes of
+                an output, 1 GiB).
 
         Returns:
             The newest clustering that was carried out; None when there was nothing to cluster. Its extra metadata has
@@ -597,6 +597,35 @@ class Table:
         """
         rows = _native.pending_clusterings(self._native)
         return tuple(PendingClustering(*row[:-1], sort_by=tuple(row[-1])) for row in rows)
+
+    def overlap(self, column: str) -> Overlap:
+        """Tells how the files lie over each other in one column, by their footers: what sorting by it would win.
+
+        Changes in log files are not looked at.
+
+        Args:
+            column: The column.
+
+        Returns:
+            How many files a query for a single value has to open, and the least and greatest value of each file.
+
+        Raises:
+            InvalidOptionError: The table has no such column.
+            CorruptFileError: A file whose footer cannot be read.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-overlap/t", pa.schema({"id": pa.int64(), "n": pa.int64()}),
+            ...                         name="t", record_key="id", options={"hoodie.parquet.small.file.limit": 0})
+            >>> commits = [t.insert({"id": [k, k + 1], "n": [k, k + 50]}) for k in (0, 10)]
+            >>> found = t.overlap("n")
+            >>> found.depth.greatest, sorted(file.range for file in found.files)
+            (2, [('0', '50'), ('10', '60')])
+            >>> done = t.cluster(sort_by="n")
+            >>> t.overlap("n").depth.greatest
+            1
+        """
+        return Overlap.from_native(column, _native.column_ranges(self._native, column))
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Moves old completed actions from the active timeline to the history, as Hudi's archiver does.

@@ -128,11 +128,6 @@ def test_hudi_looks_behind_it(hudi: Hudi, tmp_path: Path, kind: str, version: in
     assert same_changes(hudi, uri, first, clustered)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="changes() leaves out what a clustering wrote: rows of the range that it moved to files nobody wrote since",
-)
 @pytest.mark.parametrize("clusterer", ["hoodoo", _slow("hudi")])
 def test_changes_across_it(hudi: Hudi, tmp_path: Path, clusterer: str) -> None:
     """Rows that were written in the range, moved by a clustering, and left alone by a later write of the range."""

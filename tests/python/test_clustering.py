@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import random
 import subprocess
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
-from hoodoo import ConflictError, CorruptFileError, InvalidOptionError
+from hoodoo import ConflictError, CorruptFileError, HudiError, InvalidOptionError, _native
 
 SMALL = {"hoodie.parquet.small.file.limit": "0"}
 TARGET = "hoodie.clustering.plan.strategy.target.file.max.bytes"
@@ -54,7 +56,7 @@ def rows(first: int, count: int, seed: int = 0, parts: int = 1) -> pa.Table:
 
 def make(uri: Path | str, files: int, size: int = 300, parts: int = 1, **more: Any) -> hoodoo.Table:
     options = {**SMALL, **more.pop("options", {})}
-    partition = {"partition_by": "part"} if parts > 1 else {}
+    partition: dict[str, Any] = {"partition_by": "part"} if parts > 1 else {}
     table = hoodoo.Table.create(uri, SCHEMA, name="t", record_key="id", options=options, **partition, **more)
     for number in range(files):
         table.insert(rows(number * size, size, parts=parts))
@@ -176,7 +178,7 @@ def test_files_end_at_the_target(tmp_path: Path, sort_by: str | None):
         table.insert(rows(number * 8000, 8000))
     before = content(table)
     target = 200_000
-    more = {"sort_by": sort_by} if sort_by else {}
+    more: dict[str, Any] = {"sort_by": sort_by} if sort_by else {}
     done = table.cluster(options={TARGET: target}, **more)
     assert done is not None
     sizes = [(tmp_path / "t" / f).stat().st_size for f in done.files]
@@ -213,7 +215,8 @@ def test_curves_make_compact_files(tmp_path: Path, layout: str):
         areas.append(width[0] * width[1])
         assert pq.read_metadata(file).row_group(0).sorting_columns == (), "no column is sorted by itself"
     # All points fill 200 x 200; a file of a fifteenth of them need not be much larger than that part of it.
-    assert sum(areas) / len(areas) < 2.5 * 200 * 200 / len(areas)
+    limit = 2.2 if layout == "HILBERT" else 3.5
+    assert sum(areas) < limit * 200 * 200, areas
     assert sorted(zip(*table.to_arrow(columns=["x", "y"]).to_pydict().values(), strict=True)) == sorted(points)
 
 
@@ -221,7 +224,7 @@ def test_curves_make_compact_files(tmp_path: Path, layout: str):
 def test_planning_again_finds_nothing(tmp_path: Path, strategy: str):
     table = make(tmp_path / "t", 4, parts=2)
     before = content(table)
-    more = {"sort_by": "a"} if strategy == "OVERLAP" else {}
+    more: dict[str, Any] = {"sort_by": "a"} if strategy == "OVERLAP" else {}
     assert table.cluster(strategy=strategy, **more) is not None or strategy == "KEY_RANGE"
     assert table.cluster(strategy=strategy, **more) is None
     assert content(table) == before
@@ -267,7 +270,7 @@ def test_logs_are_merged(tmp_path: Path, fmt: str, sort_by: str | None):
     table = mor(tmp_path / "t", options={"hoodie.logfile.data.block.format": fmt})
     before = content(table)
     assert len(before) == 850
-    more = {"sort_by": sort_by} if sort_by else {}
+    more: dict[str, Any] = {"sort_by": sort_by} if sort_by else {}
     done = table.cluster(**more)
     assert done is not None
     assert done.inserted == 850
@@ -283,7 +286,7 @@ def test_a_group_of_deleted_rows_becomes_nothing(tmp_path: Path):
     done = table.cluster()
     assert done is not None
     assert done.files == ()
-    assert table.file_slices() == ()
+    assert table.file_slices() == []
     assert table.to_arrow().num_rows == 0
     table.insert(rows(0, 10))
     assert table.to_arrow().num_rows == 10
@@ -292,8 +295,8 @@ def test_a_group_of_deleted_rows_becomes_nothing(tmp_path: Path):
 def test_without_meta_columns(tmp_path: Path):
     table = make(tmp_path / "t", 3, options={"hoodie.populate.meta.fields": "false"})
     before = sorted(table.to_arrow(columns=SCHEMA.names).to_pylist(), key=repr)
-    for more in ({}, {"sort_by": "a"}):
-        assert table.cluster(**more) is not None
+    for sort_by in (None, "a"):
+        assert table.cluster(sort_by=sort_by) is not None
         assert sorted(table.to_arrow(columns=SCHEMA.names).to_pylist(), key=repr) == before
         table.insert(rows(7000, 5))
         before = sorted(table.to_arrow(columns=SCHEMA.names).to_pylist(), key=repr)
@@ -307,8 +310,8 @@ def test_evolved_columns(tmp_path: Path):
     table.insert(pa.table({"id": [1, 2], "n": pa.array([5, 3], pa.int32())}))
     wider = pa.table({"id": [3], "n": pa.array([4], pa.int64()), "new": ["x"]})
     table.insert(wider)
-    for more in ({}, {"sort_by": "n"}):
-        assert table.cluster(**more) is not None
+    for sort_by in (None, "n"):
+        assert table.cluster(sort_by=sort_by) is not None
         found = table.to_arrow(columns=["id", "n", "new"]).to_pylist()
         assert sorted(found, key=lambda r: r["id"]) == [
             {"id": 1, "n": 5, "new": None},
@@ -333,6 +336,7 @@ def test_time_travel_and_changes(tmp_path: Path):
     assert table.to_arrow(as_of=commits[0]).num_rows == rows_then == 300
     assert table.changes(done.completed).read_all().num_rows == 0
     last = table.timeline.instants()[1].completed
+    assert last is not None
     assert table.changes(last).read_all().num_rows == 0, "a clustering changes nothing"
     table.upsert(rows(0, 7, seed=9))
     assert table.changes(done.completed).read_all().num_rows == 7
@@ -389,7 +393,7 @@ def test_writers_may_win(tmp_path: Path, kind: str, roll_back: bool):
     if roll_back:
         assert table.pending_clusterings() == ()
     else:
-        with pytest.raises(ConflictError, match="after its clustering was planned"):
+        with pytest.raises(ConflictError, match="when its clustering was planned"):
             table.cluster(instant=planned)
         assert table.pending_clusterings() == (), "it could never be carried out"
     assert content(table) == before
@@ -414,11 +418,9 @@ assert hoodoo.Table(sys.argv[1]).cluster(sort_by=sys.argv[2]) is not None
         other = subprocess.Popen([sys.executable, "-c", script, str(uri), "ac"[turn % 2]])
         done = 0
         while other.poll() is None:
-            try:
+            with contextlib.suppress(ConflictError):
                 original.upsert(rows(0, 5, seed=100 * turn + done))
                 done += 1
-            except ConflictError:
-                continue
         found = original.to_arrow(columns=["id"])["id"].to_pylist()
         assert len(found) == len(set(found)) == len(before)
         for plan in original.pending_clusterings():
@@ -515,15 +517,19 @@ def test_inline_plans_of_others_are_finished(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hoodie.clustering.execution.strategy.class": "x.SparkConsistentBucketClusteringExecutionStrategy"}, "Consistent"),
+        (
+            {"hoodie.clustering.execution.strategy.class": "x.SparkConsistentBucketClusteringExecutionStrategy"},
+            "Consistent",
+        ),
         ({"hoodie.layout.optimize.strategy": "ROUND"}, "ROUND"),
         ({TARGET: "0"}, "target.file.max.bytes"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, options: dict[str, str], message: str):
     table = make(tmp_path / "t", 2)
-    with pytest.raises(hoodoo.HoodooError, match=message):
+    with pytest.raises(HudiError, match=message):
         table.cluster(sort_by=["a", "c"], options=options)
+    assert table.pending_clusterings() == ()
     assert len(content(table)) == 600
 
 
@@ -531,6 +537,7 @@ def test_a_curve_through_a_nested_column_is_refused(tmp_path: Path):
     table = make(tmp_path / "t", 2)
     with pytest.raises(InvalidOptionError, match="curve"):
         table.cluster(sort_by=["a", "more"], options={"hoodie.layout.optimize.strategy": "ZORDER"})
+    assert table.pending_clusterings() == ()
     assert len(content(table)) == 600
 
 
@@ -541,10 +548,8 @@ def test_on_s3_and_in_memory():
     assert content(table) == before
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_random_tables(tmp_path: Path, seed: int):
-    """Any table, any options: the same rows, sorted, in files of the wanted size; and then there is nothing to do."""
-    rng = random.Random(seed)
+def _random_table(root: Path, rng: random.Random) -> tuple[hoodoo.Table, list[str]]:
+    """A table after some writes, and the columns by which its rows can be compared."""
     kind = rng.choice(["COPY_ON_WRITE", "MERGE_ON_READ"])
     parts = rng.choice([1, 1, 3])
     options = {
@@ -555,7 +560,6 @@ def test_random_tables(tmp_path: Path, seed: int):
         "hoodie.compact.inline": "false",
         "hoodie.parquet.compression.codec": rng.choice(["zstd", "gzip", "snappy"]),
     }
-    root = tmp_path / "t"
     table = make(root, 0, parts=parts, table_type=kind, options=options)
     at = 0
     for _ in range(rng.randrange(1, 7)):
@@ -567,26 +571,35 @@ def test_random_tables(tmp_path: Path, seed: int):
         elif what == "upsert":
             # Rows that stay in their partition.
             some = table.to_arrow(columns=SCHEMA.names)
-            some = some.take(rng.sample(range(some.num_rows), min(some.num_rows, count)))
-            fresh = rows(0, some.num_rows, seed=seed)
+            some = some.take(pa.array(rng.sample(range(some.num_rows), min(some.num_rows, count)), pa.int64()))
+            fresh = rows(0, some.num_rows, seed=at)
             for name in ("a", "b", "c", "at", "more"):
                 some = some.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), fresh[name])
             if some.num_rows:
                 table.upsert(some)
         else:
             some = table.to_arrow(columns=SCHEMA.names)
-            some = some.take(rng.sample(range(some.num_rows), min(some.num_rows // 2, count)))
+            some = some.take(pa.array(rng.sample(range(some.num_rows), min(some.num_rows // 2, count)), pa.int64()))
             if some.num_rows:
                 table.delete(some)
     populated = options["hoodie.populate.meta.fields"] == "true"
-    columns = [*(META if populated else []), *SCHEMA.names]
+    return table, [*(META if populated else []), *SCHEMA.names]
+
+
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] if n >= 40 else []) for n in range(200)])
+def test_random_tables(tmp_path: Path, seed: int):
+    """Any table, any options: the same rows, sorted, in files of the wanted size; and then there is nothing to do."""
+    rng, root = random.Random(seed), tmp_path / "t"
+    table, columns = _random_table(root, rng)
     multiset = lambda: sorted(table.to_arrow(columns=columns).to_pylist(), key=repr)  # noqa: E731
     before = multiset()
     sort_by = rng.choice([None, ["a"], ["b", "a"], ["c"], ["at", "c", "id"], ["more.x", "a"]])
     layout = rng.choice(["LINEAR", "LINEAR", "ZORDER", "HILBERT"])
     if sort_by and len(sort_by) > 1 and "more.x" in sort_by:
         layout = "LINEAR"
-    strategy = rng.choice(["SIZE", "SIZE", "COMMIT_TIME", "RANDOM", "SINGLE_FILE", "OVERLAP" if sort_by else "KEY_RANGE"])
+    strategy = rng.choice(
+        ["SIZE", "SIZE", "COMMIT_TIME", "RANDOM", "SINGLE_FILE", "OVERLAP" if sort_by else "KEY_RANGE"]
+    )
     target = rng.choice([30_000, 100_000, 1 << 30])
     more = {
         TARGET: target,
@@ -615,3 +628,38 @@ def test_random_tables(tmp_path: Path, seed: int):
         else:
             pytest.fail("there is always something to do")
     assert multiset() == before
+
+
+@pytest.mark.parametrize("sort_by", ["a", "", "b,c"])
+def test_large_groups_are_divided_among_tasks(tmp_path: Path, sort_by: str):
+    root = tmp_path / "t"
+    table = make(root, 5, size=3000)
+    table.cluster(sort_by="a", strategy="SINGLE_FILE")
+    table.insert(rows(20_000, 3000))
+    before = content(table)
+    options = {
+        TARGET: "60000",
+        "hoodoo.clustering.task.bytes": "1",
+        "hoodie.clustering.plan.strategy.sort.columns": sort_by,
+    }
+    native = hoodoo.Table(root, options=options)._native
+    job = _native.NativeClustering.begin(native, None, True)
+    assert job is not None
+    portions = job.groups
+    assert len(portions) > 4
+    done = [_native.cluster_group(native, job.instant, text, f"{n}-0-0") for n, text in enumerate(portions)]
+    # A task that was run twice leaves nothing behind.
+    _native.cluster_group(native, job.instant, portions[0], "0-0-1")
+    job.commit(done)
+    assert content(table) == before
+    assert table.verify().ok
+    if sort_by:
+        ranges = []
+        for file in data_files(table, root):
+            read = pq.read_table(file).to_pylist()
+            assert is_sorted(read, sort_by.split(","))
+            ranges.append([sort_key(read[at], sort_by.split(",")) for at in (0, -1)])
+        ranges.sort()
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges)), "files do not overlap"
+    with pytest.raises(HudiError):
+        _native.cluster_group(native, job.instant, portions[0], "0-0-2")

@@ -144,8 +144,6 @@ def test_options_and_their_refusal(tmp_path: Path):
         table.schedule_clustering(sort_by="nope")
     with pytest.raises(hoodoo.InvalidOptionError, match="OVERLAP"):
         table.schedule_clustering(strategy="OVERLAP")
-    with pytest.raises(hoodoo.UnsupportedError, match=r"hoodie\.clustering\.inline"):
-        hoodoo.Table(tmp_path / "t", options={"hoodie.clustering.inline": True}).insert(rows(range(3)))
     assert instants(table) == ["commit"] * 2
 
 

@@ -3,92 +3,48 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-import hoodoo
-from benches.peers.case import PROJECT
 from benches.peers.merge_on_read import plan, report
-from benches.peers.merge_on_read.job import Job, Outcome
+from benches.peers.merge_on_read.bench import CACHE, Bench, failed, some
 from benches.peers.merge_on_read.rows import SMALL, Rows, digest_of
 
-CACHE = PROJECT / ".cache" / "bench"
-NOT_INSTALLED = "not installed"
+if TYPE_CHECKING:
+    from benches.peers.merge_on_read.job import Job, Outcome
+
+_ROWS = "6 columns in 4 partitions"
+_FLOORS = "Floors merge nothing; of their rows only the number is compared."
 
 
-class Bench:
-    """Starts the workers one after the other, and judges what they did.
+class Merging(Bench):
+    """Judges by what DuckDB makes of the rows.
 
     Args:
         given: The command line.
         rows: The rows.
-        scratch: A folder for all of them.
+        scratch: A folder for all systems.
         console: Where to tell of failures.
     """
 
     def __init__(self, given: argparse.Namespace, rows: Rows, scratch: Path, console: Console) -> None:
-        self._given = given
+        super().__init__(given, scratch, console)
         self._rows = rows
-        self._scratch = scratch
-        self._console = console
 
-    def run(self, group: plan.Group, entry: plan.Entry) -> Outcome:
-        """Runs one system in a process of its own.
+    def python(self, entry: plan.Entry) -> str:
+        """Takes the one that has `hudi` for hudi-rs."""
+        return str(self._given.hudi_rs) if entry.system == "hudi-rs" else super().python(entry)
 
-        Args:
-            group: What is done.
-            entry: The system.
-        """
-        if entry.system in plan.JAVA and self._given.no_hudi:
-            return Outcome(problem="left out")
-        given, table = self._given, entry.table or group.table
-        try:
-            place = table() if table else ""
-        except (hoodoo.HudiError, RuntimeError) as error:
-            return Outcome(problem=f"failed: its table: {error}")
-        folder = Path(tempfile.mkdtemp(prefix=f"{entry.system}-", dir=self._scratch))
-        job = Job(
-            system=entry.system,
-            task=group.task,
-            format=group.format,
-            table=str(place),
-            older=group.older,
-            newer=group.newer,
-            more=dict(entry.more),
-            scratch=str(folder),
-            runs=given.runs,
-            warm_seconds=entry.warm_seconds,
-            cores=given.cores,
-            java_memory=given.java_memory,
-        )
-        described = folder / "job.json"
-        described.write_text(job.to_json())
-        python = given.hudi_rs if entry.system == "hudi-rs" else sys.executable
-        log = folder / "output.log"
-        with log.open("w") as output:
-            command = [python, "-m", "benches.peers.merge_on_read.worker", str(described)]
-            done = subprocess.run(command, cwd=PROJECT, stdout=output, stderr=output, check=False)
-        if done.returncode or not Path(job.answer).exists():
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            kept = CACHE / f"{entry.system}-{group.task}.log"
-            log.replace(kept)
-            self._console.print(f"[red]{entry.label}[/red] failed; its output is in {kept}")
-            return Outcome(problem=f"failed: {' '.join(last)[:120]}")
-        outcome = Outcome(**json.loads(Path(job.answer).read_text()))
-        if outcome.problem is None:
-            outcome.problem = self._judge(group, entry, Path(job.result))
-        shutil.rmtree(folder, ignore_errors=True)
-        return outcome
-
-    def _judge(self, group: plan.Group, entry: plan.Entry, result: Path) -> str | None:
+    def judge(self, group: plan.Group, entry: plan.Entry, job: Job, outcome: Outcome) -> str | None:
         """Compares the rows before any time counts."""
+        del outcome
+        result = Path(job.result)
         expected = self._rows.expected(group.older, group.newer, fill=entry.fill)
         found = digest_of(f"{result}/*.parquet" if result.is_dir() else str(result))
         if found.rows == expected.rows and (entry.only_count or found == expected):
@@ -96,20 +52,12 @@ class Bench:
         return f"WRONG ROWS: {found.rows:,} of {expected.rows:,}, hashes {found.hashes} and not {expected.hashes}"
 
 
-def _some(of: tuple[str, ...], what: str, text: str) -> list[str]:
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    for name in chosen:
-        if name not in of:
-            raise argparse.ArgumentTypeError(f"no {what} is called {name!r}; there are {', '.join(of)}")
-    return chosen
-
-
 def _tasks(text: str) -> list[str]:
-    return _some(plan.TASKS, "task", text)
+    return some(plan.TASKS, "task", text)
 
 
 def _formats(text: str) -> list[str]:
-    return _some(plan.FORMATS, "log format", text)
+    return some(plan.FORMATS, "log format", text)
 
 
 def _python(text: str) -> str:
@@ -157,7 +105,6 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=160)
     load = os.getloadavg()[0]
     CACHE.mkdir(parents=True, exist_ok=True)
-    results: report.Results = []
     # Tables are made anew each time: a table of an older build must not be what is measured.
     with (
         console.status("rows") as status,
@@ -165,27 +112,13 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         rows = Rows(Path(scratch), given.rows)
         rows.make()
-        bench = Bench(given, rows, Path(scratch), console)
-        for group in plan.Plan(rows, Path(scratch), given.cores).groups(given.only, given.formats):
-            outcomes = []
-            for entry in group.entries:
-                status.update(f"{group.title}: {entry.label}")
-                outcomes.append((entry, bench.run(group, entry)))
-                if not console.is_terminal:
-                    # Nobody sees the status there, and a long run that dies would have told nothing.
-                    console.print(report.line(group, *outcomes[-1]), highlight=False, markup=False)
-            results.append((group, outcomes))
-    report.show(console, results)
-    about = report.about(given, load, results)
-    console.print(about, highlight=False)
+        groups = plan.Plan(rows, Path(scratch), given.cores).groups(given.only, given.formats)
+        results = Merging(given, rows, Path(scratch), console).run_all(groups, status)
+    report.show(console, "Merge-on-read and the record merger", results)
+    console.print(report.about(given, load, results, _ROWS, _FLOORS), highlight=False)
     if given.json:
         report.save(given, load, results)
-    bad = [o for _, outcomes in results for _, o in outcomes if o.problem and not _harmless(o.problem)]
-    return 1 if bad else 0
-
-
-def _harmless(problem: str) -> bool:
-    return problem == "left out" or problem.startswith(NOT_INSTALLED)
+    return 1 if failed(results) else 0
 
 
 if __name__ == "__main__":

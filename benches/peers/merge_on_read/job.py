@@ -47,7 +47,7 @@ class Job:
     @property
     def changes_table(self) -> bool:
         """Whether each run needs a table of its own."""
-        return self.task in {"append", "fixed", "compact"}
+        return self.task not in {"read", "merge", "custom", "spark", "query"}
 
     @property
     def result(self) -> str:
@@ -86,6 +86,7 @@ class Outcome:
         wall: Seconds of each timed run.
         cpu: CPU seconds of each.
         peak: Most resident memory of the process and its children in any timed run, in bytes.
+        notes: What else is known of the result, by its name in the report.
     """
 
     problem: str | None = None
@@ -93,6 +94,7 @@ class Outcome:
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     peak: int = 0
+    notes: dict[str, float] = field(default_factory=dict)
 
     @property
     def median_wall(self) -> float:

@@ -20,7 +20,7 @@ FORMATS = ("avro", "parquet")
 JAVA = frozenset({"hudi", "hudi-arrow", "hoodoo-spark", "spark-window"})
 """Systems that need Java."""
 
-_JVM = 20.0
+JVM = 20.0
 """Seconds after which a JVM is warm, however little each run does."""
 
 
@@ -36,6 +36,7 @@ class Entry:
         fill: The rows that are expected have nulls filled.
         only_count: It merges nothing: of its rows only the number can be compared.
         warm_seconds: How long it warms up, once at least.
+        runs: Timed runs, where they are not as many as the command line says.
     """
 
     system: str
@@ -45,6 +46,7 @@ class Entry:
     fill: bool = False
     only_count: bool = False
     warm_seconds: float = 0.0
+    runs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Plan:
         self, name: str, base: str, deltas: Sequence[str], log_format: str, more: Mapping[str, str] | None = None
     ) -> Callable[[], Path]:
         options = {**table_options(log_format, self._cores), **(more or {}), "hoodoo.threads": str(self._cores)}
-        return lambda: tables.make(self._folder / name, base, deltas, options)
+        return lambda: tables.make(self._folder / name, (base,), deltas, options)
 
     def _with_deltas(self, log_format: str) -> Callable[[], Path]:
         return self._table(f"deltas-{log_format}", self._rows.file("base"), self._rows.deltas, log_format)
@@ -114,7 +116,7 @@ class Plan:
     def _append(self, log_format: str) -> list[Group]:
         base, delta = self._rows.file("base"), self._rows.deltas[0]
         title = f"delta commit of 10 %, {log_format} logs"
-        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=_JVM))
+        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=JVM))
         count = self._rows.count // 10
         return [
             Group("append", title, count, base, (delta,), entries, log_format, self._table("base", base, (), "avro"))
@@ -122,7 +124,7 @@ class Plan:
 
     def _fixed(self, log_format: str) -> list[Group]:
         rows = self._rows
-        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=_JVM))
+        entries = (HOODOO, Entry("hudi", "Hudi on Spark", warm_seconds=JVM))
         groups = []
         sizes = [("small", "small-base", SMALL_TABLE)] if rows.count > SMALL_TABLE else []
         for name, base, size in (*sizes, ("base", "base", rows.count)):
@@ -137,8 +139,8 @@ class Plan:
         entries = (
             HOODOO,
             Entry("hudi-rs", "hudi-rs"),
-            Entry("hudi", "Hudi on Spark, decode only", warm_seconds=_JVM),
-            Entry("hudi-arrow", "Hudi on Spark, into Arrow", warm_seconds=_JVM),
+            Entry("hudi", "Hudi on Spark, decode only", warm_seconds=JVM),
+            Entry("hudi-arrow", "Hudi on Spark, into Arrow", warm_seconds=JVM),
             Entry("floor", "floor: base files by pyarrow, bytes of the logs", only_count=True),
         )
         title = f"snapshot read into Arrow, {log_format} logs"
@@ -149,7 +151,7 @@ class Plan:
         rows = self._rows
         entries = (
             HOODOO,
-            Entry("hudi", "Hudi on Spark", warm_seconds=_JVM),
+            Entry("hudi", "Hudi on Spark", warm_seconds=JVM),
             Entry("floor", "floor: pyarrow, bytes of the logs", only_count=True),
             Entry("floor-decoded", "floor: pyarrow, rows of the logs from Parquet", only_count=True),
         )
@@ -206,7 +208,7 @@ class Plan:
 
     def _spark(self) -> list[Group]:
         entries = (
-            Entry("hoodoo-spark", "hoodoo.spark.merge", warm_seconds=_JVM),
-            Entry("spark-window", "Spark SQL: union, window, row_number", warm_seconds=_JVM),
+            Entry("hoodoo-spark", "hoodoo.spark.merge", warm_seconds=JVM),
+            Entry("spark-window", "Spark SQL: union, window, row_number", warm_seconds=JVM),
         )
         return [self._merging("spark", "merge of DataFrames, noop sink", "string", entries)]

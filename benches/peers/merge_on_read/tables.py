@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from benches.peers.merge_on_read.job import MERGER_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hoodoo import RecordMerger
+    from hoodoo import RecordMerger, Table
 
 MERGERS = {
     "KeepNonNull": "hoodoo.mergers",
@@ -37,14 +37,21 @@ def merger_options(name: str) -> dict[str, str]:
     }
 
 
-def make(place: Path, base: str, deltas: Sequence[str], options: Mapping[str, str]) -> Path:
+def make(
+    place: Path,
+    bases: Sequence[str],
+    deltas: Sequence[str],
+    options: Mapping[str, str],
+    then: Callable[[Table], object] | None = None,
+) -> Path:
     """Writes a table unless it is there.
 
     Args:
         place: Its folder.
-        base: A file of rows, for `bulk_insert`.
+        bases: Files of rows, for a `bulk_insert` each.
         deltas: Files of changes, for a delta commit each.
         options: Hudi's options, and hoodoo's.
+        then: What is done to the table in the end.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -54,9 +61,12 @@ def make(place: Path, base: str, deltas: Sequence[str], options: Mapping[str, st
         return place
     unfinished = place.with_suffix(".part")
     shutil.rmtree(unfinished, ignore_errors=True)
-    hoodoo.write(pq.read_table(base), unfinished, operation="bulk_insert", options=options)
+    for base in bases:
+        hoodoo.write(pq.read_table(base), unfinished, operation="bulk_insert", options=options)
     for delta in deltas:
         hoodoo.write(pq.read_table(delta), unfinished, operation="upsert", options=options)
+    if then is not None:
+        then(hoodoo.Table(unfinished, options=options))
     slices = hoodoo.Table(unfinished, options=options).file_slices()
     files = [{"base": piece.base_file, "logs": list(piece.log_files)} for piece in slices]
     _list(place).write_text(json.dumps(files))

@@ -10,10 +10,14 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benches.peers.merge_on_read.job import Job, Outcome
 from benches.peers.merge_on_read.systems import System, system
 from benches.peers.processes import cpu_seconds, family, peaks, reset_peaks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHORT = 1.0
 """Seconds that the timed runs take together at least."""
@@ -50,7 +54,7 @@ def once(chosen: System, job: Job, outcome: Outcome, *, save: bool = False) -> N
     outcome.wall.append(wall)
     outcome.cpu.append(cpu)
     # Workers of Spark may have been started meanwhile: all that are there now.
-    outcome.peak = max(outcome.peak, peaks(family(os.getpid())))
+    outcome.peak = max(outcome.peak, peaks(family(os.getpid())) + chosen.ended_peak)
     if save:
         chosen.save(job, place, result)
     if job.changes_table:
@@ -77,13 +81,17 @@ def run(chosen: System, job: Job) -> Outcome:
     return outcome
 
 
-def main() -> None:
-    """Reads the job, and writes the answer."""
+def main(make: Callable[[str], System] = system) -> None:
+    """Reads the job, and writes the answer.
+
+    Args:
+        make: Gives a system by its name.
+    """
     job = Job.from_json(Path(sys.argv[1]).read_text())
     if hasattr(os, "sched_setaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, allowed[: job.cores])
-    outcome = run(system(job.system), job)
+    outcome = run(make(job.system), job)
     Path(job.answer).write_text(json.dumps(asdict(outcome)))
 
 

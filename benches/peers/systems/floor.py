@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benches.peers.case import PROJECT, Case
 from benches.peers.duck import Digest, digest
 from benches.peers.tables import folder, hudi_files, prepare_hudi
 
 from .peer import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Floor(Peer):
@@ -46,11 +50,21 @@ class Floor(Peer):
         """Takes the Hudi table."""
         return folder(case, "hudi")
 
+    def command(self, cores: int, out: Path, files: Iterable[Path]) -> list[str]:
+        """Spells the command line.
+
+        Args:
+            cores: Its threads.
+            out: The folder that it writes into.
+            files: What it reads.
+        """
+        given = ["--threads", str(cores), "--codec", "zstd", "--out", str(out)]
+        return [str(self._program), *given, *(str(file) for file in files)]
+
     def upsert(self, case: Case, table: Path) -> None:
         """Copies."""
-        files = [str(table / file) for found in hudi_files(case).values() for file in found]
-        out = str(table / "floor")
-        command = [str(self._program), "--threads", str(case.cores), "--codec", "zstd", "--out", out, *files]
+        files = (table / file for found in hudi_files(case).values() for file in found)
+        command = self.command(case.cores, table / "floor", files)
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         rows = json.loads(done.stdout)["rows"]
         if rows != case.data.rows:

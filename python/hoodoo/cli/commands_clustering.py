@@ -2,40 +2,99 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
+from hoodoo import Commit, FileSlice, Overlap, Table
 from hoodoo.cli import render, render_clustering
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.instant_time import now_in, zone_of
 
 cluster_app = typer.Typer(help="Rewriting files of a table into fewer, larger or sorted ones.", no_args_is_help=True)
 
+SortBy = Annotated[str | None, typer.Option(help="Sort rows by these columns: a,b.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(help="How files are grouped: SIZE, OVERLAP, KEY_RANGE, COMMIT_TIME, RANDOM, SINGLE_FILE, …"),
+]
+
+
+def _columns(sort_by: str | None) -> list[str] | None:
+    return None if sort_by is None else [name.strip() for name in sort_by.split(",")]
+
 
 @cluster_app.command("plan")
 def plan(  # noqa: PLR0917 - the options of a command
     uri: Uri,
     explain: Annotated[bool, typer.Option("--explain", help="Only show what would be planned.")] = False,
-    sort_by: Annotated[str | None, typer.Option(help="Sort rows by these columns: a,b.")] = None,
-    strategy: Annotated[
-        str | None,
-        typer.Option(help="How files are grouped: SIZE, OVERLAP, KEY_RANGE, COMMIT_TIME, RANDOM, SINGLE_FILE, …"),
-    ] = None,
+    sort_by: SortBy = None,
+    strategy: Strategy = None,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Plans a clustering, for Hudi or hoodoo to carry out."""
     table = open_table(uri, storage_option, option)
-    columns = None if sort_by is None else [name.strip() for name in sort_by.split(",")]
+    columns = _columns(sort_by)
     if explain:
         with render.working("planning"):
             planned = table.schedule_clustering(sort_by=columns, strategy=strategy, explain=True)
-        render_clustering.show_plan(planned)
+            overlap = table.overlap(planned.sort_by[0]) if planned.sort_by else None
+        render_clustering.show_plan(planned, overlap, table.schema)
         return
     with render.working("planning"):
         instant = table.schedule_clustering(sort_by=columns, strategy=strategy)
     render_clustering.show_planned(uri, instant)
+
+
+@cluster_app.command("run")
+def run(  # noqa: PLR0917 - the options of a command
+    uri: Uri,
+    instant: Annotated[str | None, typer.Argument(metavar="INSTANT", help="The plan with this requested time.")] = None,
+    sort_by: SortBy = None,
+    strategy: Strategy = None,
+    option: Options = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Rewrites files by the plans that wait; by a new one when there is none, or with --sort-by or --strategy."""
+    anew = sort_by is not None or strategy is not None
+    if instant is not None and anew:
+        raise typer.BadParameter("a plan says itself how it groups and sorts: give INSTANT alone")
+    table = open_table(uri, storage_option, option)
+    waiting = {} if anew else {plan.instant: plan.sort_by for plan in table.pending_clusterings()}
+    plans = list(waiting) if instant is None else [instant]
+    sorted_by = [name for plan in plans for name in waiting.get(plan, ())]
+    columns = _columns(sort_by)
+    if not plans:
+        with render.working("planning"):
+            planned = table.schedule_clustering(sort_by=columns, strategy=strategy, explain=True)
+        sorted_by = list(planned.sort_by)
+    before, overlap = table.file_slices(), _overlap(table, sorted_by)
+    began, commits = time.monotonic(), []
+    for number, plan in enumerate(plans, 1):
+        with render.working(f"clustering, plan {number} of {len(plans)}"):
+            commits.append(table.cluster(instant=plan))
+    if not plans:
+        with render.working(f"clustering {len(planned.groups):,} groups of {planned.files:,} files"):
+            commits.append(table.cluster(sort_by=columns, strategy=strategy))
+    done = _clustered(table, [commit for commit in commits if commit is not None], before, time.monotonic() - began)
+    after = _overlap(table, sorted_by) if done.commits else None
+    render_clustering.show_clustered(done, overlap, after, table.schema)
+
+
+def _overlap(table: Table, sorted_by: list[str]) -> Overlap | None:
+    return table.overlap(sorted_by[0]) if sorted_by else None
+
+
+def _clustered(
+    table: Table, commits: list[Commit], before: list[FileSlice], seconds: float
+) -> render_clustering.Clustered:
+    replaced = {(part, file_id) for commit in commits for part, ids in commit.replaced.items() for file_id in ids}
+    files = {file for commit in commits for file in commit.files}
+    taken = [piece for piece in before if (piece.partition, piece.file_id) in replaced]
+    written = [piece for piece in table.file_slices() if piece.base_file in files]
+    return render_clustering.Clustered(commits, taken, written, seconds)
 
 
 @cluster_app.command("status")
@@ -43,3 +102,17 @@ def status(uri: Uri, storage_option: StorageOptions = None) -> None:
     """The clusterings that are planned and not completed."""
     table = open_table(uri, storage_option)
     render_clustering.show_pending(table.pending_clusterings(), now_in(zone_of(table.options)))
+
+
+@cluster_app.command("rollback")
+def rollback(
+    uri: Uri,
+    instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Requested time of the plan.")],
+    option: Options = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Takes a planned clustering off the timeline, with all that a try of it wrote. No row is lost."""
+    table = open_table(uri, storage_option, option)
+    with render.working("rolling back"):
+        table.rollback_clustering(instant)
+    render_clustering.show_rolled_back(instant)

@@ -6,10 +6,11 @@ classic and Connect: nothing here touches the JVM of the driver.
 
 from __future__ import annotations
 
+from hoodoo.spark.clusterer import cluster
 from hoodoo.spark.compactor import compact
 from hoodoo.spark.dataframe_reader import read
 from hoodoo.spark.dataframe_writer import write
 from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.timeline_reader import timeline
 
-__all__ = ["compact", "merge", "merge_batches", "read", "timeline", "write"]
+__all__ = ["cluster", "compact", "merge", "merge_batches", "read", "timeline", "write"]

@@ -3,9 +3,11 @@
 use std::sync::Mutex;
 
 use hoodoo::client;
-use hoodoo::format::avro::metadata::{ClusteringGroup, to_json};
-use hoodoo::services::clustering::{self, ClusteredFile, ClusteringJob, Depth, PlannedGroup, run_group};
-use hoodoo::table::HudiTable;
+use hoodoo::file_group::FileSlice;
+use hoodoo::format::avro::metadata::to_json;
+use hoodoo::services::clustering::{
+    self, ClusteredFile, ClusteringJob, Depth, FileRanges, PlannedGroup, Portion, run_portion,
+};
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,6 +20,7 @@ type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String
 type RangeRow = (String, Option<String>, Option<String>);
 type DepthRow = (usize, f64);
 type GroupRow = (Vec<SliceRow>, u64, u32, Vec<RangeRow>, Option<DepthRow>, Option<DepthRow>);
+type FileRow = (SliceRow, Option<u64>, Option<(Option<String>, Option<String>)>);
 type PlanRow = (Vec<GroupRow>, Option<DepthRow>, Option<DepthRow>, String);
 type PendingRow = (String, bool, usize, usize, u64, u64, Vec<String>);
 
@@ -64,6 +67,22 @@ pub fn pending_clusterings(py: Python<'_>, table: &NativeTable) -> PyResult<Vec<
     Ok(pending.into_iter().map(row).collect())
 }
 
+/// What the files hold of a column, and their depth in it: a slice with rows, least and greatest value where the footer
+/// tells them.
+#[pyfunction]
+pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyResult<(Vec<FileRow>, DepthRow)> {
+    let found = py.detach(|| clustering::column_ranges(&table.table, column)).map_err(to_py)?;
+    let ends = |ranges: FileRanges| {
+        let range = ranges.columns.into_iter().next().flatten();
+        (Some(ranges.rows), range.map(|range| (range.least_text, range.greatest_text)))
+    };
+    let row = |(slice, ranges): (FileSlice, Option<FileRanges>)| {
+        let (rows, range) = ranges.map_or((None, None), ends);
+        (to_python::file_slice(&slice), rows, range)
+    };
+    Ok((found.files.into_iter().map(row).collect(), depth(found.depth)))
+}
+
 /// Carries out planned clusterings; nothing when there is nothing to cluster.
 #[pyfunction]
 #[pyo3(signature = (table, instant=None, anew=false))]
@@ -86,10 +105,9 @@ pub fn roll_back_clustering(py: Python<'_>, table: &NativeTable, instant: &str) 
 /// The driver's side of a clustering.
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeClustering {
-    table: HudiTable,
     job: Mutex<Option<ClusteringJob>>,
     instant: String,
-    groups: Vec<String>,
+    portions: Vec<String>,
 }
 
 #[pymethods]
@@ -100,11 +118,9 @@ impl NativeClustering {
     fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
         let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
-        job.map(|job| {
-            let groups = job.groups.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
-            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), groups })
-        })
-        .transpose()
+        let Some((job, portions)) = job else { return Ok(None) };
+        let portions = portions.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+        Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
     }
 
     /// Requested time.
@@ -116,7 +132,7 @@ impl NativeClustering {
     /// What is to be rewritten, each by itself, as text.
     #[getter]
     fn groups(&self) -> Vec<String> {
-        self.groups.clone()
+        self.portions.clone()
     }
 
     /// Publishes what the tasks wrote; `files` is what they gave back.
@@ -125,16 +141,16 @@ impl NativeClustering {
             let gone = || Error::invalid_option("this clustering is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
             let files = files.iter().map(|f| parse::<Vec<ClusteredFile>>(f)).collect::<Result<Vec<_>>>()?;
-            client::commit_clustering(&self.table, job, files.into_iter().flatten().collect())
+            client::commit_clustering(job, files.into_iter().flatten().collect())
         });
         to_python::commit(py, &outcome.map_err(to_py)?)
     }
 }
 
-/// Rewrites one group; gives back what the driver has to know, as text.
+/// Rewrites one group, or a part of it; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
-    let run = || text(&run_group(&table.table, instant, &parse::<ClusteringGroup>(group)?, token)?);
+    let run = || text(&run_portion(&table.table, instant, &parse::<Portion>(group)?, token)?);
     py.detach(run).map_err(to_py)
 }
 

@@ -29,6 +29,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(clustering::schedule_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::explain_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::pending_clusterings, m)?)?;
+    m.add_function(wrap_pyfunction!(clustering::column_ranges, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::cluster, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::roll_back_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::cluster_group, m)?)?;

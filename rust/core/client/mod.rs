@@ -8,6 +8,7 @@ mod merge_rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
@@ -16,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
-use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned};
+use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
@@ -27,6 +28,9 @@ use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, 
 
 pub use checks::check_writable;
 pub use merge_rows::{MergeRequest, RowStream, merge_rows};
+
+/// Nobody takes so long to write a file of the timeline.
+const UNFINISHED: Duration = Duration::from_secs(10);
 
 /// Creates a table.
 pub fn create_table(
@@ -78,17 +82,21 @@ fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
 
 /// The table as it is now, free of what crashed writers left.
 fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
+    let table = ready_to_serve(table)?;
+    rollback_failed_writes(&table, &drop_metadata_table)?;
+    Ok(table)
+}
+
+/// The table as it is now. Another process may be writing to it: its pending write is left alone.
+fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
     let table = table.reload()?;
     check_writable(&table)?;
-    {
-        let writer = table.timeline_writer()?;
-        let _held = writer.lock().acquire()?;
-        TableConfig::finish_update(table.storage())?;
-        for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
-            table.storage().remove_unfinished(folder)?;
-        }
+    let writer = table.timeline_writer()?;
+    let _held = writer.lock().acquire()?;
+    TableConfig::finish_update(table.storage())?;
+    for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
+        table.storage().remove_unfinished(folder, UNFINISHED)?;
     }
-    rollback_failed_writes(&table, &drop_metadata_table)?;
     Ok(table)
 }
 
@@ -154,7 +162,7 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
-    clustering::schedule(&ready_to_write(table)?)
+    clustering::schedule(&ready_to_serve(table)?)
 }
 
 /// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
@@ -163,53 +171,73 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
-    let table = ready_to_write(table)?;
+    let table = ready_to_serve(table)?;
     let mut last = None;
-    for instant in planned_clusterings(&table, instant, anew)? {
-        last = clustering::run(&table, &instant, &drop_metadata_table)?.or(last);
-    }
-    if last.is_some() {
-        clean_and_archive(&table)?;
+    for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
+        last = run_clustering(&table, &instant, is_new)?.or(last);
     }
     Ok(last.map(clustered))
 }
 
-fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<String>> {
+/// Requested times of plans to be carried out, and whether they were made for that.
+fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<(String, bool)>> {
     if let Some(instant) = instant {
-        return Ok(vec![instant.to_owned()]);
+        return Ok(vec![(instant.to_owned(), false)]);
     }
-    let mut planned: Vec<String> = match anew {
+    let mut planned: Vec<(String, bool)> = match anew {
         true => Vec::new(),
-        false => clustering::pending(table)?.into_iter().map(|p| p.instant).collect(),
+        false => clustering::pending(table)?.into_iter().map(|p| (p.instant, false)).collect(),
     };
     if planned.is_empty() {
-        planned.extend(clustering::schedule_now(table)?);
+        planned.extend(clustering::schedule_now(table)?.map(|instant| (instant, true)));
     }
     Ok(planned)
 }
 
+/// Carries a plan out. One that was made for that and turns out to be impossible does not stay, to keep writers away.
+fn run_clustering(table: &HudiTable, instant: &str, is_new: bool) -> Result<Option<Clustered>> {
+    clustering::run(table, instant, &drop_metadata_table).map_err(|e| given_up_clustering(table, instant, is_new, e))
+}
+
+fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
+    let impossible = matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported | ErrorKind::Schema);
+    if is_new
+        && impossible
+        && let Err(e) = clustering::roll_back(table, instant)
+    {
+        tracing::warn!(table = table.storage().uri(), instant, "the plan of a clustering is left behind: {e}");
+    }
+    error
+}
+
 /// Begins a clustering whose groups are rewritten by other processes: that with the given requested time, or the oldest
-/// that is planned, or, when there is none or `anew` says so, one that is planned now. `None` when there is nothing to
-/// cluster.
+/// that is planned, or, when there is none or `anew` says so, one that is planned now; with what their tasks are to
+/// rewrite. `None` when there is nothing to cluster.
 ///
 /// # Errors
 /// Those of [`clustering::run`].
-pub fn begin_clustering(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<ClusteringJob>> {
-    let table = ready_to_write(table)?;
-    match planned_clusterings(&table, instant, anew)?.first() {
-        Some(instant) => ClusteringJob::begin(&table, instant),
-        None => Ok(None),
-    }
+pub fn begin_clustering(
+    table: &HudiTable,
+    instant: Option<&str>,
+    anew: bool,
+) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
+    let table = ready_to_serve(table)?;
+    let planned = planned_clusterings(&table, instant, anew)?;
+    let Some((instant, is_new)) = planned.first() else { return Ok(None) };
+    let begin = || {
+        let Some(job) = ClusteringJob::begin(&table, instant)? else { return Ok(None) };
+        let portions = job.portions()?;
+        Ok(Some((job, portions)))
+    };
+    begin().map_err(|e| given_up_clustering(&table, instant, *is_new, e))
 }
 
-/// Publishes what other processes rewrote, and runs the services that go with it.
+/// Publishes what other processes rewrote.
 ///
 /// # Errors
 /// Those of [`ClusteringJob::complete`].
-pub fn commit_clustering(table: &HudiTable, job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
-    let done = job.complete(files, &drop_metadata_table)?;
-    clean_and_archive(&table.reload()?)?;
-    Ok(clustered(done))
+pub fn commit_clustering(job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
+    job.complete(files, &drop_metadata_table).map(clustered)
 }
 
 fn clustered(done: Clustered) -> CommitOutcome {
@@ -312,7 +340,7 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
             if clustering::is_under_way(table, &plan.instant)? {
                 pending.push(plan);
             } else {
-                run_unless_outdated(table, &plan.instant)?;
+                run_unless_outdated(table, &plan.instant, false)?;
             }
         }
     }
@@ -320,14 +348,14 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
         return Ok(());
     }
     if let (true, Some(instant)) = (options.inline, clustering::schedule(table)?) {
-        run_unless_outdated(table, &instant)?;
+        run_unless_outdated(table, &instant, true)?;
     }
     Ok(())
 }
 
 /// A plan whose file groups others have written to is taken back, which is no concern of the write before it.
-fn run_unless_outdated(table: &HudiTable, instant: &str) -> Result<()> {
-    match clustering::run(table, instant, &drop_metadata_table) {
+fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool) -> Result<()> {
+    match run_clustering(table, instant, is_new) {
         Err(e) if e.kind() == ErrorKind::Conflict => {
             tracing::warn!(table = table.storage().uri(), instant, "a clustering was not carried out: {e}");
             Ok(())

@@ -116,6 +116,20 @@ pub(crate) fn is_alive(table: &HudiTable, instant: &str) -> Result<bool> {
     Ok(age_if_alive(table, instant)?.is_some())
 }
 
+/// Removes what the dead left of heartbeats of instants that are over.
+///
+/// # Errors
+/// `Storage`.
+pub(crate) fn remove_stale(table: &HudiTable, is_pending: &dyn Fn(&str) -> bool) -> Result<()> {
+    for file in table.storage().list(HEARTBEATS)?.files {
+        let instant = file.name();
+        if !is_pending(instant) && !is_alive(table, instant)? {
+            remove(table.storage(), instant)?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes what is left of a heartbeat.
 ///
 /// # Errors

@@ -1,12 +1,13 @@
 //! Data files that a table service writes, perhaps in tasks of several processes.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use std::collections::HashSet;
+use std::io::Write;
 
 use crate::error::{Error, Result};
-use crate::file_group::markers::{MarkerType, create_marker, has_marker};
-use crate::storage::FileWriter;
+use crate::file_group::base::BaseFileWriter;
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marked_files};
+use crate::file_group::{BaseFile, LogFile};
+use crate::storage::{FileWriter, Storage};
 use crate::table::{HudiTable, META_COLUMNS};
 
 /// Place of the file name among the meta columns.
@@ -53,15 +54,11 @@ impl<'a> TaskFiles<'a> {
         Ok(bytes)
     }
 
-    /// Records keep their meta columns, but for the name of the file they are in.
-    pub(super) fn with_file_name(&self, batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
-        if !self.table.config().populates_meta_fields() {
-            return Ok(batch.clone());
+    /// Records keep their meta columns, but for the name of the file they are in: it is said once for all rows.
+    pub(super) fn set_file_name<W: Write + Send>(&self, writer: &mut BaseFileWriter<W>, name: &str) {
+        if self.table.config().populates_meta_fields() {
+            writer.set_constant(FILE_NAME, name.to_owned());
         }
-        let names: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, batch.num_rows())));
-        let columns = batch.columns().iter().enumerate();
-        let columns = columns.map(|(i, column)| if i == FILE_NAME { names.clone() } else { column.clone() });
-        Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
     }
 
     fn over(&self, path: &str) -> Error {
@@ -70,4 +67,28 @@ impl<'a> TaskFiles<'a> {
             .with("instant", self.instant)
             .with("file", path)
     }
+}
+
+/// Removes all that a try of a service wrote which died: its files in these partitions, and whatever it marked, finished
+/// or not.
+pub(super) fn remove_files_of<'p>(
+    storage: &Storage,
+    instant: &str,
+    partitions: impl Iterator<Item = &'p str>,
+) -> Result<()> {
+    let marked = marked_files(storage, instant)?.unwrap_or_default();
+    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
+    delete_markers(storage, instant)?;
+    marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
+    let mut folders: HashSet<&str> = partitions.collect();
+    folders.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder)));
+    for folder in folders {
+        for file in storage.list(folder)?.files {
+            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant);
+            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant) || is_log() {
+                storage.delete(&file.path)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::keys::{KeyEncoder, Keys};
 use super::run::gather;
-use super::{BATCH_ROWS, Rows};
+use super::{BATCH_ROWS, Rows, batch_rows, bytes_of};
 use crate::error::{Error, Result};
 
 /// A place in a sorted stream.
@@ -75,17 +75,23 @@ pub(super) struct Merge {
     cursors: Vec<Cursor>,
     /// A heap of the streams that have rows, that with the smallest on top; of equal ones the earlier stream.
     heap: Vec<usize>,
+    /// Rows of a batch that is given out.
+    batch_rows: usize,
     failed: bool,
 }
 
 impl Merge {
-    pub(super) fn new(schema: SchemaRef, cursors: Vec<Cursor>) -> Self {
+    pub(super) fn new(schema: SchemaRef, cursors: Vec<Cursor>, budget: usize) -> Result<Self> {
+        let mut rows_at_once = BATCH_ROWS;
+        for batch in cursors.iter().filter_map(|c| c.current.as_ref()) {
+            rows_at_once = rows_at_once.min(batch_rows(budget, bytes_of(&batch.data)?, batch.data.num_rows()));
+        }
         let heap = (0..cursors.len()).filter(|c| cursors.get(*c).is_some_and(|c| c.current.is_some())).collect();
-        let mut merge = Self { schema, cursors, heap, failed: false };
+        let mut merge = Self { schema, cursors, heap, batch_rows: rows_at_once, failed: false };
         for place in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(place);
         }
-        merge
+        Ok(merge)
     }
 
     fn is_before(&self, a: usize, b: usize) -> bool {
@@ -115,8 +121,8 @@ impl Merge {
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         let mut used: Vec<RecordBatch> = Vec::new();
-        let mut rows: Vec<(usize, usize)> = Vec::with_capacity(BATCH_ROWS);
-        while let Some(top) = self.heap.first().copied().filter(|_| rows.len() < BATCH_ROWS) {
+        let mut rows: Vec<(usize, usize)> = Vec::with_capacity(self.batch_rows);
+        while let Some(top) = self.heap.first().copied().filter(|_| rows.len() < self.batch_rows) {
             let Some(cursor) = self.cursors.get_mut(top) else { break };
             let Some(batch) = &mut cursor.current else { break };
             let number = *batch.number.get_or_insert_with(|| {

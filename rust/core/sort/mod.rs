@@ -19,8 +19,12 @@ use self::run::{InMemory, SortedRun};
 use crate::error::Result;
 use crate::storage::{SpillOptions, SpillWriter};
 
-/// Rows of a batch that is given out.
+/// Most rows of a batch that is given out.
 const BATCH_ROWS: usize = 32_768;
+/// The part of the budget that such a batch may take.
+const BATCH_SHARE: usize = 16;
+/// Fewer rows are not worth a batch.
+const LEAST_ROWS: usize = 256;
 
 /// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
 pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
@@ -122,7 +126,7 @@ impl Sorter {
     fn put_away(&mut self) -> Result<()> {
         let run = std::mem::replace(&mut self.run, SortedRun::new(self.schema.clone(), self.threads));
         let mut file = SpillWriter::create(&self.spill.folder, &self.schema)?;
-        for batch in run.sorted()? {
+        for batch in run.sorted(self.spill.budget)? {
             file.write(&batch?)?;
         }
         let batches: VecDeque<RecordBatch> = file.finish()?.into();
@@ -135,7 +139,7 @@ impl Sorter {
     /// # Errors
     /// Those of the first batch of each input.
     pub fn finish(mut self) -> Result<Rows> {
-        let rest: InMemory = self.run.sorted()?;
+        let rest: InMemory = self.run.sorted(self.spill.budget)?;
         if self.sorted.is_empty() {
             return Ok(Box::new(rest));
         }
@@ -143,8 +147,13 @@ impl Sorter {
             self.sorted.push(Box::new(rest));
         }
         let cursors = self.sorted.into_iter().map(|rows| Cursor::open(rows, self.keys.clone()));
-        Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?)))
+        Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?, self.spill.budget)?))
     }
+}
+
+/// Rows of a batch that takes no more than its part of the budget, when so many rows take so many bytes.
+pub fn batch_rows(budget: usize, bytes: usize, rows: usize) -> usize {
+    (budget / BATCH_SHARE / (bytes / rows.max(1)).max(1)).clamp(LEAST_ROWS, BATCH_ROWS)
 }
 
 /// Bytes that the values of a batch take.

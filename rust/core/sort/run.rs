@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use rayon::slice::ParallelSliceMut;
 
 use super::keys::Keys;
-use super::{BATCH_ROWS, bytes_of};
+use super::{BATCH_ROWS, batch_rows, bytes_of};
 use crate::error::{Error, Result};
 use crate::parallel::run_parallel;
 
@@ -49,7 +49,7 @@ impl SortedRun {
     }
 
     /// The rows in their order; equal ones as they came.
-    pub(super) fn sorted(mut self) -> Result<InMemory> {
+    pub(super) fn sorted(mut self, budget: usize) -> Result<InMemory> {
         self.batches.sort_by_key(|(number, _, _)| *number);
         let (batches, all_keys): (Vec<RecordBatch>, Vec<Keys>) =
             self.batches.into_iter().map(|(_, batch, keys)| (batch, keys)).unzip();
@@ -71,8 +71,9 @@ impl SortedRun {
         } else {
             order.sort_unstable_by(compare);
         }
+        let batch_rows = batch_rows(budget, self.bytes, self.rows);
         let order = order.into_iter().map(|(_, batch, row)| (batch, row)).collect();
-        Ok(InMemory { schema: self.schema, threads: self.threads, batches, order, next: 0 })
+        Ok(InMemory { schema: self.schema, threads: self.threads, batches, order, next: 0, batch_rows })
     }
 }
 
@@ -83,6 +84,8 @@ pub(super) struct InMemory {
     batches: Vec<RecordBatch>,
     order: Vec<(u32, u32)>,
     next: usize,
+    /// Rows of a batch that is given out.
+    batch_rows: usize,
 }
 
 impl InMemory {
@@ -95,7 +98,7 @@ impl Iterator for InMemory {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = self.order.len().min(self.next + BATCH_ROWS);
+        let end = self.order.len().min(self.next + self.batch_rows);
         let rows = self.order.get(self.next..end).filter(|rows| !rows.is_empty())?;
         let rows: Vec<(usize, usize)> = rows.iter().map(|(batch, row)| (*batch as usize, *row as usize)).collect();
         self.next = end;

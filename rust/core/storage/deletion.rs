@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -139,9 +140,9 @@ impl Storage {
         Ok(())
     }
 
-    /// Removes what killed processes left of files that they were writing into a folder of a local disk. Nobody may be
-    /// writing there.
-    pub fn remove_unfinished(&self, folder: &str) -> Result<()> {
+    /// Removes what killed processes left of files that they were writing into a folder of a local disk: what has that age,
+    /// for others may be writing there.
+    pub fn remove_unfinished(&self, folder: &str, age: Duration) -> Result<()> {
         let Some(local) = self.local_path(folder) else { return Ok(()) };
         let failed = |e: std::io::Error| {
             Error::storage("removing unfinished files failed").caused_by(e).with("folder", local.display())
@@ -152,7 +153,11 @@ impl Storage {
         };
         for entry in entries {
             let entry = entry.map_err(failed)?;
-            if entry.file_name().to_str().is_some_and(local::is_unfinished) {
+            let is_old = || {
+                let modified = entry.metadata().and_then(|m| m.modified());
+                modified.is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
+            };
+            if entry.file_name().to_str().is_some_and(local::is_unfinished) && is_old() {
                 match std::fs::remove_file(entry.path()) {
                     Err(e) if !is_absence(&e) => return Err(failed(e)),
                     _ => {}

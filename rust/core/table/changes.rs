@@ -51,11 +51,11 @@ impl HudiTable {
         }
         let view = self.view(None)?;
         let range = self.instants_completed_in(&view, since, until)?;
-        let instants: Vec<String> = range.iter().map(|(t, _)| t.clone()).collect();
+        let instants: Vec<String> = range.iter().filter(|w| w.changes).map(|w| w.requested.clone()).collect();
         let mut slices = Vec::new();
         if let Some(last) = instants.iter().max() {
             let then = self.view_in_the_past(view.timeline(), last)?;
-            let written: HashSet<(String, String)> = range.into_iter().flat_map(|(_, groups)| groups).collect();
+            let written: HashSet<(String, String)> = range.into_iter().flat_map(|w| w.groups).collect();
             let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
             for partition in partitions {
                 let latest = then.latest_slices(partition)?;
@@ -74,7 +74,8 @@ impl HudiTable {
         self.run_scan(&plan)
     }
 
-    /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote.
+    /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote; and all later
+    /// clusterings, into whose files rows of the others may have gone.
     fn instants_completed_in(&self, view: &TableView, since: &str, until: Option<&str>) -> Result<Vec<Written>> {
         let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
         let Order { by_requested, before } = self.order_of_changes(view.timeline())?;
@@ -82,14 +83,16 @@ impl HudiTable {
         let mut out = Vec::new();
         for instant in view.timeline().completed_writes() {
             let time = if by_requested { Some(&instant.requested) } else { instant.completed.as_ref() };
-            if time.is_some_and(|c| inside(c)) && seen(&instant.requested) {
+            let Some(time) = time else { continue };
+            let is_inside = inside(time) && seen(&instant.requested);
+            if is_inside || (instant.action == Action::ReplaceCommit && time.as_str() > since) {
                 let metadata = read_write_metadata(self.storage(), view.timeline(), instant)?;
-                out.extend(written_by(&instant.requested, metadata));
+                out.extend(written_by(&instant.requested, metadata, is_inside));
             }
         }
         let first = view.timeline().first_active();
         if first.is_none_or(|first| since < first) {
-            let active: HashSet<String> = out.iter().map(|(t, _)| t.clone()).collect();
+            let active: HashSet<String> = out.iter().map(|w| w.requested.clone()).collect();
             let zone = self.config().timeline().zone;
             let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
             let range = TimeRange::closed(from.as_deref(), first);
@@ -97,9 +100,13 @@ impl HudiTable {
             for batch in history.scan(range, LoadMode::Metadata)? {
                 for entry in entries(&batch?)? {
                     let time = if by_requested { &entry.requested } else { &entry.completed };
-                    if entry.action.is_write() && inside(time) && !active.contains(&entry.requested) {
+                    let may_move = entry.action == Action::ReplaceCommit && time.as_str() > since;
+                    let is_wanted = inside(time) || may_move;
+                    if entry.action.is_write() && is_wanted && !active.contains(&entry.requested) {
+                        let is_inside = inside(time);
                         let body = entry.metadata.unwrap_or_default();
-                        out.extend(written_by(&entry.requested, decode_write_metadata(&body, entry.action)?));
+                        let metadata = decode_write_metadata(&body, entry.action)?;
+                        out.extend(written_by(&entry.requested, metadata, is_inside));
                     }
                 }
             }
@@ -171,17 +178,27 @@ fn longest_before(completed: &str, zone: TimeZone) -> Option<String> {
     Some(format_instant(parse_instant_ms(&whole, zone)?.checked_sub(DAY_MS)?, zone))
 }
 
-/// Requested time of a write, and the file groups (partition, id) that it wrote.
-type Written = (String, Vec<(String, String)>);
+/// A write, and what it wrote to.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Written {
+    requested: String,
+    /// Whether it changed rows; else it moved them.
+    changes: bool,
+    /// File groups (partition, id).
+    groups: Vec<(String, String)>,
+}
 
-/// The file groups of a write; a rewrite that changed no row (compaction, clustering) is no change.
-fn written_by(requested: &str, metadata: ReplaceCommitMetadata) -> Option<Written> {
-    if matches!(metadata.operation_type.as_deref(), Some("CLUSTER" | "COMPACT" | "LOG_COMPACT")) {
-        // Its files hold rows of earlier commits under their own commit times.
-        return None;
-    }
+/// The file groups of a write. A compaction leaves rows in their file group and is no change; a clustering is none
+/// either, but its files hold rows of earlier commits under their own commit times.
+fn written_by(requested: &str, metadata: ReplaceCommitMetadata, is_inside: bool) -> Option<Written> {
+    let changes = match metadata.operation_type.as_deref() {
+        Some("COMPACT" | "LOG_COMPACT") => return None,
+        Some("CLUSTER") => false,
+        _ if is_inside => true,
+        _ => return None,
+    };
     let groups = metadata.partition_to_write_stats.into_iter().flat_map(|(partition, stats)| {
         stats.into_iter().filter_map(move |s| Some((partition.clone(), s.file_id.filter(|id| !id.is_empty())?)))
     });
-    Some((requested.to_owned(), groups.collect()))
+    Some(Written { requested: requested.to_owned(), changes, groups: groups.collect() })
 }

@@ -165,6 +165,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.clustering.plan.strategy.file.slices.sort.by", &[]),
     yes("hoodie.clustering.plan.strategy.sort.columns", &[]),
     yes("hoodie.clustering.plan.strategy.earliest.commit.to.cluster", &[]),
+    yes("hoodie.clustering.updates.strategy", &[]),
+    yes("hoodie.clustering.rollback.pending.replacecommit.on.conflict", &[]),
     yes("hoodie.layout.optimize.strategy", &[]),
     yes("hoodie.table.services.incremental.enabled", &[]),
     yes("hoodoo.clustering.plan.strategy", &[]),
@@ -173,6 +175,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodoo.clustering.plan.seed", &[]),
     yes("hoodoo.clustering.include.log.files", &[]),
     yes("hoodoo.clustering.rewrite.clustered", &[]),
+    yes("hoodoo.clustering.task.bytes", &[]),
     yes("hoodie.metadata.enable", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
@@ -238,7 +241,7 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.client.heartbeat.interval_in_ms"),
     harmless("hoodie.write.auto.upgrade"),
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
-    harmless("hoodie.write.lock.conflict.resolution.strategy"),
+    yes("hoodie.write.lock.conflict.resolution.strategy", &[]),
     harmless("hoodie.auto.adjust.lock.configs"),
 ];
 

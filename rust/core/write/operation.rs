@@ -176,13 +176,7 @@ impl Write<'_> {
         Ok((preparer.finish(), anywhere))
     }
 
-    fn plan(
-        &self,
-        incoming: &Incoming,
-        context: &WriteContext,
-        anywhere: bool,
-        busy: &BusyGroups,
-    ) -> Result<Units> {
+    fn plan(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool, busy: &BusyGroups) -> Result<Units> {
         let tagged = match self.operation {
             Operation::Upsert if !self.keys.generates_keys() => self.tag(incoming, context, anywhere)?,
             Operation::Delete => self.tag(incoming, context, anywhere)?,

@@ -22,6 +22,8 @@ class System(abc.ABC):
 
     packages: tuple[str, ...] = ()
     """What it is made of: it runs where they are there, and their versions are told."""
+    ended_peak = 0
+    """Most memory of a process that the last run started, and that is gone when it is over; in bytes."""
 
     def missing(self, job: Job) -> str | None:
         """Says why it cannot run here; None when it can."""

@@ -21,6 +21,7 @@ mod evolution;
 pub use evolution::evolve;
 mod pruning;
 mod row_group;
+mod sink;
 
 pub use bounds::ColumnBounds;
 pub use file_keys::FileKeys;

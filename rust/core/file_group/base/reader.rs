@@ -20,7 +20,8 @@ use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
 use super::{
-    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN, SORTED_BY_KEY,
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN,
+    SORTED_BY_KEY,
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::{BloomFilter, BloomFilterType};

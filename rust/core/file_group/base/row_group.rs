@@ -57,22 +57,25 @@ pub(super) fn leaf_count(data_type: &DataType) -> usize {
 
 /// A row group in the making.
 pub(super) struct RowGroupEncoder {
-    columns: Vec<TopColumn>,
+    /// The columns that are encoded, with their places.
+    columns: Vec<(usize, TopColumn)>,
     rows: usize,
 }
 
 impl RowGroupEncoder {
-    pub(super) fn new(schema: &Schema, factory: &ArrowRowGroupWriterFactory, index: usize) -> Result<Self> {
+    /// `left_out` tells of columns, by place, that somebody else makes.
+    pub(super) fn new(
+        schema: &Schema,
+        factory: &ArrowRowGroupWriterFactory,
+        index: usize,
+        left_out: &dyn Fn(usize) -> bool,
+    ) -> Result<Self> {
         let mut writers = factory.create_column_writers(index).map_err(encode_error)?.into_iter();
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| {
-                let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-                TopColumn { field: field.clone(), leaves }
-            })
-            .collect();
-        Ok(Self { columns, rows: 0 })
+        let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+            let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
+            (i, TopColumn { field: field.clone(), leaves })
+        });
+        Ok(Self { columns: columns.filter(|(i, _)| !left_out(*i)).collect(), rows: 0 })
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -81,31 +84,30 @@ impl RowGroupEncoder {
 
     /// Bytes that the rows so far will take, nearly.
     pub(super) fn encoded_bytes(&self) -> usize {
-        self.columns.iter().flat_map(|c| &c.leaves).map(ArrowColumnWriter::get_estimated_total_bytes).sum()
+        self.columns.iter().flat_map(|(_, c)| &c.leaves).map(ArrowColumnWriter::get_estimated_total_bytes).sum()
     }
 
     pub(super) fn encode(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
-        let work = self.columns.iter_mut().enumerate().collect();
-        in_parallel(work, threads, |(i, column): (usize, &mut TopColumn)| {
-            batches.iter().filter_map(|batch| batch.columns().get(i)).try_for_each(|array| column.write(array))
+        let work = self.columns.iter_mut().collect();
+        in_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
+            batches.iter().filter_map(|batch| batch.columns().get(*i)).try_for_each(|array| column.write(array))
         })?;
         Ok(())
     }
 
     /// Encodes pieces of the one column that there is.
     pub(super) fn encode_arrays(&mut self, pieces: &[ArrayRef]) -> Result<()> {
-        let [column] = self.columns.as_mut_slice() else {
+        let [(_, column)] = self.columns.as_mut_slice() else {
             return Err(Error::schema("pieces of one column for a row group of several"));
         };
         self.rows += pieces.iter().map(|piece| piece.len()).sum::<usize>();
         pieces.iter().try_for_each(|piece| column.write(piece))
     }
 
-    /// Ends all columns: their chunks in the order of the file.
-    pub(super) fn close(self, threads: usize) -> Result<Vec<ArrowColumnChunk>> {
-        let chunks = in_parallel(self.columns, threads, TopColumn::close)?;
-        Ok(chunks.into_iter().flatten().collect())
+    /// Ends all columns: their chunks in the order of the file, with the place of the column.
+    pub(super) fn close(self, threads: usize) -> Result<Vec<(usize, Vec<ArrowColumnChunk>)>> {
+        in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))
     }
 }
 

@@ -238,9 +238,9 @@ fn encode_column(
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let factory = column_factory(&descriptor, &schema, column_properties(options, field, dictionary, values)?)?;
-    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0)?;
+    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &|_| false)?;
     encoder.encode_arrays(values)?;
-    encoder.close(1)
+    Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())
 }
 
 /// A column that went without a dictionary before does so again: sampling it anew would cost more than it tells.

@@ -1,5 +1,6 @@
 //! Writes one base file.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -12,13 +13,16 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::constant_column::constant_chunk;
 use super::file_keys::FileKeys;
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
+use super::sink::Sink;
 use super::{
-    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN, SORTED_BY_KEY,
+    AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
+    SORTED_BY_KEY,
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
@@ -70,6 +74,8 @@ pub struct BaseFileWriter<W: Write + Send> {
     pub(super) groups: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    /// Columns with one text in all rows, by place.
+    constants: BTreeMap<usize, String>,
     keys: KeyCollector,
     given_keys: Option<FileKeys>,
     /// Whether there are rows whose keys were not collected.
@@ -86,8 +92,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
         let sorting = sorting_columns(&descriptor, &options.sorted_by);
         let properties = Arc::new(properties(&options).set_sorting_columns(sorting).build());
-        let file = SerializedFileWriter::new(Sink(Some(sink)), descriptor.root_schema_ptr(), properties)
-            .map_err(encode_error)?;
+        let sink = Sink::new(sink, descriptor.num_columns());
+        let file = SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), properties).map_err(encode_error)?;
         let keys = KeyCollector::new(options.bloom.is_some());
         Ok(Self {
             file,
@@ -99,11 +105,18 @@ impl<W: Write + Send> BaseFileWriter<W> {
             groups: 0,
             pending: Vec::new(),
             pending_rows: 0,
+            constants: BTreeMap::new(),
             keys,
             given_keys: None,
             spliced: false,
             rows: 0,
         })
+    }
+
+    /// Says that a text column holds this value in all rows that are written from now on, whatever the batches say. It
+    /// costs nothing for each row then. To be said before the first row.
+    pub fn set_constant(&mut self, column: usize, value: String) {
+        self.constants.insert(column, value);
     }
 
     /// Adds rows. String columns may come dictionary-encoded.
@@ -187,7 +200,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         self.file.finish().map_err(encode_error)?;
         let bytes = self.file.bytes_written() as u64;
-        let sink = self.file.inner_mut().0.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
+        let sink = self.file.inner_mut().finish()?;
         let (min_key, max_key) = keys.range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
         Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }))
     }
@@ -263,7 +276,10 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         let group = match (&mut self.group, &self.factory) {
             (Some(group), _) => group,
-            (empty @ None, Some(factory)) => empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups)?),
+            (empty @ None, Some(factory)) => {
+                let is_constant = |column| self.constants.contains_key(&column);
+                empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &is_constant)?)
+            }
             (None, None) => return Err(Error::schema("a base file has no column writers")),
         };
         group.encode(&pending, self.options.threads)?;
@@ -281,9 +297,20 @@ impl<W: Write + Send> BaseFileWriter<W> {
 
     fn end_row_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
+        let rows = group.rows();
+        let mut encoded = group.close(self.options.threads)?.into_iter().peekable();
         let mut out = self.file.next_row_group().map_err(encode_error)?;
-        for chunk in group.close(self.options.threads)? {
-            chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+        let mut leaf = 0;
+        for (i, field) in self.schema.fields().iter().enumerate() {
+            if let Some((_, chunks)) = encoded.next_if(|(column, _)| *column == i) {
+                for chunk in chunks {
+                    chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+                }
+            } else if let Some(value) = self.constants.get(&i) {
+                let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows)?;
+                out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
+            }
+            leaf += leaf_count(field.data_type());
         }
         out.close().map_err(encode_error)?;
         self.groups += 1;
@@ -297,6 +324,9 @@ impl<W: Write + Send> BaseFileWriter<W> {
             return Ok(builder.build());
         }
         for (i, field) in self.schema.fields().iter().enumerate() {
+            if self.constants.contains_key(&i) {
+                continue;
+            }
             let nested = leaf_count(field.data_type()) != 1 || field.data_type().is_nested();
             let values: Vec<ArrayRef> = first.iter().filter_map(|b| b.columns().get(i).cloned()).collect();
             if !nested && !repeats(&values)? {
@@ -368,21 +398,4 @@ pub(super) fn repeats(values: &[ArrayRef]) -> Result<bool> {
     }
     // Below that a dictionary saves less room than its hashing costs time.
     Ok(rows < 1024 || seen.len() * 2 <= rows)
-}
-
-/// The sink, so that it can be handed back at the end.
-pub(super) struct Sink<W>(Option<W>);
-
-impl<W: Write> Write for Sink<W> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write(buf)
-    }
-
-    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-        self.0.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.as_mut().map_or(Ok(()), Write::flush)
-    }
 }

@@ -26,6 +26,7 @@ mod block;
 mod blocks;
 mod deletes;
 mod file;
+mod flat_records;
 mod hfile_batches;
 mod kryo;
 mod write;

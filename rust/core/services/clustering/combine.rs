@@ -26,6 +26,8 @@ const SMALLER: usize = 4;
 pub(super) struct Combine<'a> {
     pub(super) reader: &'a BaseFileReader<FileReader>,
     pub(super) schema: &'a SchemaRef,
+    /// Those columns of it that are read.
+    pub(super) read: &'a SchemaRef,
     pub(super) options: &'a BaseFileOptions,
     /// Whether meta columns have values.
     pub(super) populated: bool,
@@ -40,7 +42,7 @@ impl Combine<'_> {
                     self.copy(splice, index, &group, outputs)?;
                 }
                 _ => {
-                    for batch in self.decode(self.schema.clone(), index)? {
+                    for batch in self.decode(self.read.clone(), index)? {
                         outputs.write(&batch?)?;
                     }
                 }
@@ -83,7 +85,11 @@ impl Combine<'_> {
         Ok(())
     }
 
-    fn decode(&self, schema: SchemaRef, group: usize) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
+    fn decode(
+        &self,
+        schema: SchemaRef,
+        group: usize,
+    ) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
         self.reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]))
     }
 }

@@ -7,8 +7,8 @@
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimeUnit,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType,
 };
 
 use crate::error::{Error, Result};
@@ -144,9 +144,7 @@ fn coordinates(column: &ArrayRef) -> Result<Vec<u64>> {
     let long = |value: Option<i64>| of_long(value.unwrap_or(i64::MAX));
     Ok(match column.data_type() {
         DataType::Boolean => column.as_boolean().iter().map(|v| of_int(v.unwrap_or(false).into())).collect(),
-        DataType::Int32 => {
-            column.as_primitive::<Int32Type>().iter().map(|v| of_int(v.unwrap_or(i32::MAX))).collect()
-        }
+        DataType::Int32 => column.as_primitive::<Int32Type>().iter().map(|v| of_int(v.unwrap_or(i32::MAX))).collect(),
         DataType::Int64 => column.as_primitive::<Int64Type>().iter().map(long).collect(),
         DataType::Float32 => {
             let values = column.as_primitive::<Float32Type>();

@@ -35,12 +35,14 @@ pub(super) fn told(group: Group, input: &PlanInput<'_>, options: &ClusteringOpti
     PlannedGroup { group, ranges, before, after }
 }
 
-fn first_column<'a>(files: &[Option<&'a FileRanges>]) -> Vec<Ends<'a>> {
+/// Least and greatest value of each file in the first column.
+pub(super) fn first_column<'a>(files: &[Option<&'a FileRanges>]) -> Vec<Ends<'a>> {
     let first = |f: &Option<&'a FileRanges>| f.and_then(|f| f.columns.first()?.as_ref());
     files.iter().map(first).map(|r| (r.map(|r| r.least.as_slice()), r.map(|r| r.greatest.as_slice()))).collect()
 }
 
-fn points<'a>(ends: &[Ends<'a>]) -> Vec<&'a [u8]> {
+/// The values that depths are counted at.
+pub(super) fn points<'a>(ends: &[Ends<'a>]) -> Vec<&'a [u8]> {
     ends.iter().filter_map(|(a, b)| Some([(*a)?, (*b)?])).flatten().collect()
 }
 
@@ -68,7 +70,7 @@ pub(super) fn depths(
     }
     let taken: HashSet<(&str, &str)> =
         groups.iter().flat_map(|g| &g.group.slices).map(|s| (s.partition.as_str(), s.file_id.as_str())).collect();
-    let (mut total, mut all) = (0usize, (Depth::default(), Depth::default()));
+    let (mut all_before, mut all_after) = (Total::default(), Total::default());
     for (partition, found) in &input.partitions {
         let files = |slices: &mut dyn Iterator<Item = &FileSlice>| {
             first_column(&slices.map(|s| ranges_of(s, input)).collect::<Vec<_>>())
@@ -81,16 +83,32 @@ pub(super) fn depths(
             after.extend(merged(&ends, outputs_over_each_other(&group.group, options)));
         }
         let points = points(&before);
-        // Where nothing is known, any value is a value to ask for.
-        let weight = points.len().max(1);
-        let add = |sum: &mut Depth, one: Depth| {
-            sum.greatest = sum.greatest.max(one.greatest);
-            sum.mean += one.mean * weight as f64;
-        };
-        add(&mut all.0, depth(&before, &points));
-        add(&mut all.1, depth(&after, &points));
-        total += weight;
+        all_before.add(depth(&before, &points), points.len());
+        all_after.add(depth(&after, &points), points.len());
     }
-    let mean = |d: Depth| Depth { mean: if total == 0 { 0.0 } else { d.mean / total as f64 }, ..d };
-    Some((mean(all.0), mean(all.1)))
+    Some((all_before.depth(), all_after.depth()))
+}
+
+/// The depths of several partitions: the worst of them, and the mean over all points.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    greatest: usize,
+    sum: f64,
+    weight: usize,
+}
+
+impl Total {
+    /// Adds a partition whose mean is over so many points.
+    pub(super) fn add(&mut self, one: Depth, points: usize) {
+        // Where nothing is known, any value is a value to ask for.
+        let weight = points.max(1);
+        self.greatest = self.greatest.max(one.greatest);
+        self.sum += one.mean * weight as f64;
+        self.weight += weight;
+    }
+
+    pub(super) fn depth(&self) -> Depth {
+        let mean = if self.weight == 0 { 0.0 } else { self.sum / self.weight as f64 };
+        Depth { greatest: self.greatest, mean }
+    }
 }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::heartbeat::{self, Heartbeat};
 use super::super::planned_files::data_file;
+use super::super::task_files::remove_files_of;
 use super::super::{BeforeComplete, schema_of, settle_metadata_table};
 use super::options::ClusteringOptions;
+use super::portion::Portion;
 use super::recipe::Recipe;
 use super::schedule::plan_of;
 use super::unit::{ClusteredFile, Unit};
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, marked_files, remove_unreported_files};
-use crate::file_group::{BaseFile, FileSlice, LogFile};
-use crate::format::avro::metadata::{
-    ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode,
-};
+use crate::file_group::FileSlice;
+use crate::file_group::markers::{delete_markers, remove_unreported_files};
+use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
@@ -23,6 +23,8 @@ use crate::timeline::{Timeline, TimelineWriter};
 
 /// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
 pub const FILES: &str = "hoodoo.clustering.files";
+/// Bytes of base files that a task of several takes, unless `hoodoo.clustering.task.bytes` says otherwise.
+const TASK_BYTES: u64 = 1 << 30;
 /// The operation in commit metadata.
 const OPERATION: &str = "CLUSTER";
 
@@ -50,8 +52,8 @@ pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'
     let Some(job) = ClusteringJob::begin(table, requested)? else { return Ok(None) };
     let at_once = job.groups.len().min(table.threads()?);
     let unit = Unit::new(table, requested, job.recipe.clone(), at_once, false)?;
-    let numbered: Vec<(usize, &ClusteringGroup)> = job.groups.iter().enumerate().collect();
-    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(group, &format!("{task}-0-0")))?;
+    let numbered: Vec<(usize, Portion)> = job.groups.iter().cloned().map(Portion::whole).enumerate().collect();
+    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(&group, &format!("{task}-0-0")))?;
     job.complete(files.into_iter().flatten().collect(), before_complete).map(Some)
 }
 
@@ -62,8 +64,7 @@ pub struct ClusteringJob {
     instant: Instant,
     heartbeat: Heartbeat,
     recipe: Recipe,
-    /// What is rewritten, each by itself.
-    pub groups: Vec<ClusteringGroup>,
+    groups: Vec<ClusteringGroup>,
 }
 
 impl ClusteringJob {
@@ -103,6 +104,20 @@ impl ClusteringJob {
     /// Requested time.
     pub fn instant(&self) -> &str {
         &self.instant.requested
+    }
+
+    /// What tasks rewrite, each by itself: the groups, in parts where they have more than `hoodoo.clustering.task.bytes`.
+    ///
+    /// # Errors
+    /// `InvalidOption`; `Corrupt` when a file of the plan is gone; `Storage`.
+    pub fn portions(&self) -> Result<Vec<Portion>> {
+        let most_bytes = self.table.options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
+        let unit = Unit::new(&self.table, self.instant(), self.recipe.clone(), 1, false)?;
+        let mut portions = Vec::new();
+        for group in &self.groups {
+            portions.extend(unit.divide(group.clone(), most_bytes)?);
+        }
+        Ok(portions)
     }
 
     /// Publishes the files. Those of attempts that are not among them are removed first.
@@ -174,16 +189,17 @@ impl ClusteringJob {
     }
 }
 
-/// Rewrites one group of a clustering that another process began; `token` tells this attempt from others.
+/// Rewrites a portion of a clustering that another process began; `token` tells this attempt from others.
 ///
 /// # Errors
 /// `Conflict` when the clustering is over; those of [`run`].
-pub fn run_group(table: &HudiTable, requested: &str, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
+pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
     let timeline = table.timeline()?;
     let instant = find(table, &timeline, requested)?;
     let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
-    Unit::new(table, requested, recipe, 1, true)?.run(group, token)
+    // Other cores have tasks of their own.
+    Unit::new(table, requested, recipe, table.threads()?, true)?.run(portion, token)
 }
 
 /// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan
@@ -222,9 +238,8 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
     let timeline = table.timeline()?;
     for instant in timeline.pending().filter(|i| i.action.completed_as() == Action::ReplaceCommit) {
         let groups = plan_of(table, &timeline, instant)?.and_then(|p| p.input_groups).unwrap_or_default();
-        let mut groups_of_plan = slices_of(&groups).filter_map(|s| {
-            Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?))
-        });
+        let mut groups_of_plan = slices_of(&groups)
+            .filter_map(|s| Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?)));
         if groups_of_plan.any(|group| changed.contains(&group)) && !is_under_way(table, &instant.requested)? {
             roll_back(table, &instant.requested)?;
             done.push(instant.requested.clone());
@@ -259,22 +274,8 @@ fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
 
 /// Removes what a try that died had written.
 fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
-    let storage = table.storage();
-    let marked = marked_files(storage, &instant.requested)?.unwrap_or_default();
-    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
-    delete_markers(storage, &instant.requested)?;
-    let mut partitions: HashSet<&str> =
-        slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
-    partitions.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(partition, _)| partition)));
-    for partition in partitions {
-        for file in storage.list(partition)?.files {
-            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant.requested);
-            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant.requested) || is_log() {
-                storage.delete(&file.path)?;
-            }
-        }
-    }
-    Ok(())
+    let partitions = slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default());
+    remove_files_of(table.storage(), &instant.requested, partitions)
 }
 
 /// Fails when a file group of the plan has other files now than when it was planned: what was written to it would be
@@ -294,17 +295,20 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringG
         let id = planned.file_id.clone().unwrap_or_default();
         let base = planned.data_file_path.as_deref().filter(|path| !path.is_empty());
         let logs = planned.delta_file_paths.iter().flatten().map(String::as_str);
-        let then = base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
+        let then =
+            base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
         let now = slices.get(&(partition.clone(), id.clone()));
         let now: HashSet<String> = now
             .map(|s| s.base.iter().map(|b| b.path.clone()).chain(s.logs.iter().map(|l| l.path.clone())).collect())
             .unwrap_or_default();
         if then != now {
-            return Err(Error::conflict("rows were written to a file group after its clustering was planned")
-                .with("table", table.storage().uri())
-                .with("partition", partition)
-                .with("file group", id)
-                .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
+            return Err(Error::conflict(
+                "a file group has other files now than when its clustering was planned: somebody wrote to it",
+            )
+            .with("table", table.storage().uri())
+            .with("partition", partition)
+            .with("file group", id)
+            .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
         }
     }
     Ok(())
@@ -314,9 +318,10 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringG
 fn told(files: &[ClusteredFile]) -> String {
     let mut all = serde_json::Map::new();
     for file in files {
-        let columns = file.ranges.iter().map(|(name, (least, greatest))| {
-            (name.clone(), serde_json::json!({ "min": least, "max": greatest }))
-        });
+        let columns = file
+            .ranges
+            .iter()
+            .map(|(name, (least, greatest))| (name.clone(), serde_json::json!({ "min": least, "max": greatest })));
         let columns: serde_json::Map<String, serde_json::Value> = columns.collect();
         let entry = serde_json::json!({ "milliseconds": file.milliseconds, "columns": columns });
         all.insert(file.stat.path.clone().unwrap_or_default(), entry);

@@ -2,12 +2,13 @@
 //!
 //! What one takes is decided without storage: which partitions (`partitions`), which slices together (`group` as Hudi
 //! does it, `overlap` by the ranges of columns), and the record of it (`plan`). `ranges` reads the footers for the
-//! strategies that go by them, `schedule` puts a plan on the timeline.
+//! strategies that go by them, `schedule` puts a plan on the timeline, and `column_ranges` tells how files lie now.
 //!
 //! A plan of hoodoo or of Hudi is carried out (`job`) group by group (`unit`): what is done with the rows says the
 //! `recipe`; they are sorted by columns or along a `curve`, or taken over as they are (`combine`), and cut into files
 //! (`outputs`).
 
+mod column_ranges;
 mod combine;
 mod curve;
 mod figures;
@@ -18,6 +19,7 @@ mod outputs;
 mod overlap;
 mod partitions;
 mod plan;
+mod portion;
 mod ranges;
 mod recipe;
 mod schedule;
@@ -26,8 +28,9 @@ mod unit;
 #[cfg(test)]
 mod tests;
 
+pub use column_ranges::{ColumnRanges, column_ranges};
 pub use group::{Group, PartitionSlices};
-pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_group};
+pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_portion};
 pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
 pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
 pub use partitions::{Chosen, choose};
@@ -35,6 +38,7 @@ pub use plan::{
     CHECKPOINT, Clustering, LAYOUT, PlanInput, Planned, PlannedGroup, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
     plan_clustering, range_columns,
 };
+pub use portion::Portion;
 pub use ranges::read_ranges;
 pub use recipe::Recipe;
 pub use schedule::{PendingClustering, due, explain, pending, plan, schedule, schedule_now};

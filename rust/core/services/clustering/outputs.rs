@@ -5,11 +5,11 @@
 
 use std::time::Instant as Stopwatch;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::SchemaRef;
 
-use super::super::task_files::TaskFiles;
-use crate::error::Result;
+use super::super::task_files::{FILE_NAME, TaskFiles};
+use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, join, new_file_id};
@@ -82,8 +82,9 @@ impl<'a> Outputs<'a> {
         Self { settings, model: None, open: None, done: Vec::new() }
     }
 
-    /// Adds rows.
+    /// Adds rows, with or without the column of file names.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &self.with_all_columns(batch)?;
         let mut at = 0;
         while at < batch.num_rows() {
             let rest = batch.slice(at, batch.num_rows() - at);
@@ -96,13 +97,21 @@ impl<'a> Outputs<'a> {
                 continue;
             }
             let take = room.min(rest.num_rows()).min(STEP_ROWS);
-            let file = self.file()?;
-            let name = file.name.clone();
-            let rows = self.settings.files.with_file_name(&rest.slice(0, take), &name)?;
-            self.file()?.writer.write(&rows)?;
+            self.file()?.writer.write(&rest.slice(0, take))?;
             at += take;
         }
         Ok(())
+    }
+
+    fn with_all_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let schema = &self.settings.schema;
+        if batch.num_columns() == schema.fields().len() {
+            return Ok(batch.clone());
+        }
+        let mut columns = batch.columns().to_vec();
+        let field = schema.fields().get(FILE_NAME).ok_or_else(|| Error::schema("a file without meta columns"))?;
+        columns.insert(FILE_NAME.min(columns.len()), new_null_array(field.data_type(), batch.num_rows()));
+        Ok(RecordBatch::try_new(schema.clone(), columns)?)
     }
 
     /// The file in the making; a new one when there is none.
@@ -120,7 +129,8 @@ impl<'a> Outputs<'a> {
         let name = BaseFile::file_name(&file_id, settings.token, settings.instant);
         let path = join(settings.partition, &name);
         let sink = settings.files.create(&path, MarkerType::Create)?;
-        let writer = BaseFileWriter::try_new(sink, settings.schema.clone(), settings.options.clone())?;
+        let mut writer = BaseFileWriter::try_new(sink, settings.schema.clone(), settings.options.clone())?;
+        settings.files.set_file_name(&mut writer, &name);
         Ok(OpenFile { file_id, name, path, writer, started: Stopwatch::now() })
     }
 
@@ -161,10 +171,10 @@ impl<'a> Outputs<'a> {
     /// Encodes some rows and half of them: what a row weighs, and what a file weighs without rows.
     fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
         let size = |rows: usize| -> Result<f64> {
-            let rows = self.settings.files.with_file_name(&batch.slice(0, rows), "trial")?;
             let (schema, options) = (self.settings.schema.clone(), self.settings.options.clone());
             let mut writer = BaseFileWriter::try_new(std::io::sink(), schema, options)?;
-            writer.write(&rows)?;
+            self.settings.files.set_file_name(&mut writer, "trial");
+            writer.write(&batch.slice(0, rows))?;
             Ok(writer.finish()?.1.bytes as f64)
         };
         let all = batch.num_rows().min(TRIAL_ROWS);
@@ -186,6 +196,8 @@ impl<'a> Outputs<'a> {
         if let Some(model) = &mut self.model
             && written.rows > 0
         {
+            // What a file weighs without rows was found by trial: no more than half of one that has some.
+            model.fixed = model.fixed.min(bytes as f64 / 2.0);
             model.per_row = ((bytes as f64 - model.fixed) / written.rows as f64).max(0.01);
         }
         let milliseconds = u64::try_from(file.started.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
 
 use super::curve::{Curve, curve_values};
 use super::options::{ClusteringOptions, Layout, columns};
@@ -35,9 +35,13 @@ impl Recipe {
         let class = strategy.and_then(|s| s.strategy_class_name.as_deref()).unwrap_or_default();
         let class = class.rsplit('.').next().unwrap_or(class);
         let one_file_each = match class {
-            "" | "SparkSortAndSizeExecutionStrategy" | "JavaSortAndSizeExecutionStrategy"
-            | "SparkSingleSparkJobExecutionStrategy" | "SingleSparkJobExecutionStrategy"
-            | "SparkStreamCopyClusteringExecutionStrategy" | "SparkBinaryCopyClusteringExecutionStrategy" => false,
+            ""
+            | "SparkSortAndSizeExecutionStrategy"
+            | "JavaSortAndSizeExecutionStrategy"
+            | "SparkSingleSparkJobExecutionStrategy"
+            | "SingleSparkJobExecutionStrategy"
+            | "SparkStreamCopyClusteringExecutionStrategy"
+            | "SparkBinaryCopyClusteringExecutionStrategy" => false,
             "SparkSingleFileSortExecutionStrategy" => true,
             _ => {
                 return Err(Error::unsupported(format!("the clustering execution strategy {class}"))
@@ -57,7 +61,11 @@ impl Recipe {
             Some(name) => Layout::parse(name)?,
             None => options.layout,
         };
-        Ok(Self { sort_columns: columns(param(SORT_COLUMNS)), layout, target_bytes: (!one_file_each).then_some(target) })
+        Ok(Self {
+            sort_columns: columns(param(SORT_COLUMNS)),
+            layout,
+            target_bytes: (!one_file_each).then_some(target),
+        })
     }
 
     /// Whether rows are put into an order.
@@ -84,7 +92,8 @@ impl Recipe {
             Layout::Hilbert => Some(Curve::Hilbert),
         };
         let order = move |batch: &RecordBatch| -> Result<Vec<ArrayRef>> {
-            let columns = names.iter().map(|name| column_at(batch, name)).collect::<Result<Vec<_>>>()?;
+            let column = |name: &String| Ok(one_zero(column_at(batch, name)?));
+            let columns = names.iter().map(column).collect::<Result<Vec<_>>>()?;
             match curve {
                 None => Ok(columns),
                 Some(curve) => Ok(vec![curve_values(curve, &columns)?]),
@@ -92,6 +101,21 @@ impl Recipe {
         };
         order(&empty)?;
         Ok(Arc::new(order))
+    }
+}
+
+/// There is one zero and one NaN to sort by, and NaN is greater than all numbers, as in Spark.
+fn one_zero(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => {
+            let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        DataType::Float64 => {
+            let one = |v: f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
+            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
+        }
+        _ => column,
     }
 }
 
@@ -122,8 +146,8 @@ mod tests {
     use super::*;
     use crate::format::avro::metadata::ClusteringStrategy;
     use crate::table::Options;
-    use arrow::array::{Int64Array, StructArray};
-    use arrow::datatypes::{DataType, Field};
+    use arrow::array::{Float64Array, Int64Array, StructArray};
+    use arrow::datatypes::Field;
 
     fn recipe(class: &str, params: &[(&str, &str)]) -> Result<Recipe> {
         let params = params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -146,6 +170,16 @@ mod tests {
         assert_eq!(recipe("x.SparkSingleFileSortExecutionStrategy", &[]).unwrap().target_bytes, None);
         assert!(recipe("x.SparkConsistentBucketClusteringExecutionStrategy", &[]).is_err());
         assert!(recipe("", &[(TARGET_BYTES, "x")]).is_err());
+    }
+
+    #[test]
+    fn zero_is_one_number() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None]));
+        let same = one_zero(floats);
+        let same = same.as_primitive::<Float64Type>();
+        assert_eq!(same.value(0).to_bits(), 0.0f64.to_bits());
+        assert_eq!(same.value(1).to_bits(), same.value(2).to_bits());
+        assert!(same.value(1).is_sign_positive() && same.is_null(3));
     }
 
     #[test]

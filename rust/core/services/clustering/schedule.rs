@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use arrow::datatypes::SchemaRef;
 
 use super::group::PartitionSlices;
-use super::options::ClusteringOptions;
+use super::options::{ClusteringOptions, Layout};
 use super::overlap::Ranges;
 use super::partitions::{Chosen, choose};
-use super::plan::{Clustering, PlanInput, Planned, plan_clustering, range_columns};
+use super::plan::{Clustering, LAYOUT, PlanInput, Planned, SORT_COLUMNS, plan_clustering, range_columns};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, group_files};
@@ -222,14 +222,17 @@ impl Footers {
 }
 
 fn check_columns(table: &HudiTable, schema: &TableSchema, options: &ClusteringOptions) -> Result<()> {
-    for column in &options.sort_columns {
-        let top = column.split('.').next().unwrap_or(column);
-        if schema.data.field_with_name(top).is_err() && !META_COLUMNS.contains(&top) {
-            let names: Vec<&str> = schema.data.fields().iter().map(|f| f.name().as_str()).collect();
-            return Err(Error::invalid_option(format!("the table has no column '{column}' to sort by"))
-                .with("table", table.storage().uri())
-                .remedy(format!("Sort by some of {}", names.join(", "))));
-        }
+    options.sort_columns.iter().try_for_each(|column| check_column(table, schema, column))
+}
+
+/// Fails for a column that the table lacks.
+pub(super) fn check_column(table: &HudiTable, schema: &TableSchema, column: &str) -> Result<()> {
+    let top = column.split('.').next().unwrap_or(column);
+    if schema.data.field_with_name(top).is_err() && !META_COLUMNS.contains(&top) {
+        let names: Vec<&str> = schema.data.fields().iter().map(|f| f.name().as_str()).collect();
+        return Err(Error::invalid_option(format!("the table has no column '{column}' to sort by"))
+            .with("table", table.storage().uri())
+            .remedy(format!("Sort by some of {}", names.join(", "))));
     }
     Ok(())
 }
@@ -244,7 +247,8 @@ fn partitions(
     time: Option<&str>,
 ) -> Result<(Chosen, Option<Listed>)> {
     let last = match options.incremental {
-        true => last_clustering(table, view.timeline(), true)?,
+        // What is sorted otherwise now is not done, whether or not rows have changed since.
+        true => last_clustering(table, view.timeline(), true)?.filter(|(_, plan)| sorts_alike(plan, options)),
         false => None,
     };
     let mut left = Vec::new();
@@ -268,6 +272,14 @@ fn partitions(
     };
     let hour = hour_of_day(table);
     Ok((choose(changed, left, options, hour)?, listed))
+}
+
+/// Whether a clustering put rows into the order that is wanted now.
+fn sorts_alike(plan: &ClusteringPlan, options: &ClusteringOptions) -> bool {
+    let params = plan.strategy.as_ref().and_then(|s| s.strategy_params.as_ref());
+    let param = |key: &str| params.and_then(|p| p.get(key)).map(String::as_str);
+    let layout = param(LAYOUT).map_or(Ok(Layout::Linear), Layout::parse);
+    super::options::columns(param(SORT_COLUMNS)) == options.sort_columns && layout.is_ok_and(|l| l == options.layout)
 }
 
 /// The hour in the table's time zone.

@@ -1,16 +1,18 @@
 //! One group of a plan: its slices are read, merged with their log files, put into order, and written into new files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::super::planned_files::data_file;
 use super::super::schema_of;
-use super::super::task_files::TaskFiles;
+use super::super::task_files::{FILE_NAME, TaskFiles};
 use super::combine::Combine;
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
+use super::portion::{Places, Portion, RangeFilter, divide};
 use super::ranges::read_ranges;
 use super::recipe::Recipe;
 use crate::error::{Error, Result};
@@ -18,7 +20,7 @@ use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
 use crate::parallel::{BatchStream, Part, run_parallel};
-use crate::sort::{Rows, Sorter};
+use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
 use crate::table::HudiTable;
 use crate::table::slice_reader::SliceReader;
@@ -48,6 +50,8 @@ pub(super) struct Unit<'a> {
     reader: Arc<SliceReader>,
     /// Columns of data files.
     schema: SchemaRef,
+    /// Those that are read: names of files are made anew.
+    read: SchemaRef,
     data: SchemaRef,
     options: BaseFileOptions,
     files: TaskFiles<'a>,
@@ -68,6 +72,9 @@ impl<'a> Unit<'a> {
         let view = table.view(None)?;
         let data = schema_of(table, &view)?.data;
         let (schema, mut options) = table.file_settings(&data)?;
+        let kept = |i: &usize| !table.config().populates_meta_fields() || *i != FILE_NAME;
+        let kept: Vec<usize> = (0..schema.fields().len()).filter(kept).collect();
+        let read = Arc::new(schema.project(&kept)?);
         let at_once = at_once.max(1);
         let threads = (table.threads()? / at_once).max(1);
         options.threads = threads;
@@ -75,12 +82,12 @@ impl<'a> Unit<'a> {
         let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
-        Ok(Self { table, instant, recipe, reader, schema, data, options, files, threads, spill })
+        Ok(Self { table, instant, recipe, reader, schema, read, data, options, files, threads, spill })
     }
 
-    /// Rewrites a group; `token` tells this attempt from others.
-    pub(super) fn run(&self, group: &ClusteringGroup, token: &str) -> Result<Vec<ClusteredFile>> {
-        let infos = group.slices.iter().flatten();
+    /// Rewrites a group or a part of it; `token` tells this attempt from others.
+    pub(super) fn run(&self, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
+        let infos = portion.group.slices.iter().flatten();
         let slices = infos.map(|info| self.slice(info)).collect::<Result<Vec<_>>>()?;
         let partition = slices.first().map_or("", |s| s.partition.as_str());
         if slices.iter().any(|s| s.partition != partition) {
@@ -99,7 +106,8 @@ impl<'a> Unit<'a> {
         };
         let mut outputs = Outputs::new(settings);
         if self.recipe.sorts() {
-            for batch in self.sorted(&slices)? {
+            let filter = portion.filter(self.recipe.order(&self.read)?, &self.read)?.map(Arc::new);
+            for batch in self.sorted(&slices, filter)? {
                 outputs.write(&batch?)?;
             }
         } else {
@@ -116,11 +124,17 @@ impl<'a> Unit<'a> {
                 Some(base) if slice.logs.is_empty() => {
                     let reader = self.open(base).map_err(named)?;
                     let populated = self.table.config().populates_meta_fields();
-                    let combine = Combine { reader: &reader, schema: &self.schema, options: &self.options, populated };
+                    let combine = Combine {
+                        reader: &reader,
+                        schema: &self.schema,
+                        read: &self.read,
+                        options: &self.options,
+                        populated,
+                    };
                     combine.run(outputs).map_err(|e| e.with("file", &base.path)).map_err(named)?;
                 }
                 _ => {
-                    for batch in self.reader.read(slice, &self.schema).map_err(named)? {
+                    for batch in self.reader.read(slice, &self.read).map_err(named)? {
                         outputs.write(&batch.map_err(named)?)?;
                     }
                 }
@@ -130,9 +144,9 @@ impl<'a> Unit<'a> {
     }
 
     /// All rows in the order of the recipe.
-    fn sorted(&self, slices: &[FileSlice]) -> Result<Rows> {
-        let order = self.recipe.order(&self.schema)?;
-        let sorter = Sorter::new(self.schema.clone(), order, self.spill.clone(), self.threads)?;
+    fn sorted(&self, slices: &[FileSlice], filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
+        let order = self.recipe.order(&self.read)?;
+        let sorter = Sorter::new(self.read.clone(), order, self.spill.clone(), self.threads)?;
         let keyer = sorter.keyer();
         let mut work = Vec::new();
         let mut sorted = Vec::new();
@@ -154,7 +168,8 @@ impl<'a> Unit<'a> {
         run_parallel(work, self.threads, |(number, slice, group)| {
             let rows = self.rows(slice, group).map_err(|e| e.with("file group", &slice.file_id))?;
             for (i, batch) in rows.enumerate() {
-                let keyed = keyer.keyed(batch.map_err(|e| e.with("file group", &slice.file_id))?)?;
+                let batch = batch.map_err(|e| e.with("file group", &slice.file_id))?;
+                let keyed = keyer.keyed(kept(filter.as_deref(), batch)?)?;
                 // By slice, row group and batch, whichever thread comes first.
                 let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
                 sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)?;
@@ -164,29 +179,64 @@ impl<'a> Unit<'a> {
         let mut sorter = sorter.into_inner().unwrap_or_else(PoisonError::into_inner);
         let inputs = sorted.len();
         for (base, reader) in sorted {
-            sorter.add_sorted(self.sorted_input(&base, &reader, inputs)?)?;
+            let (rows, filter) = (self.sorted_input(&base, &reader, inputs)?, filter.clone());
+            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), batch?))))?;
         }
         sorter.finish()
+    }
+
+    /// Divides a group into portions of about so many bytes of base files, one for each task.
+    pub(super) fn divide(&self, group: ClusteringGroup, most_bytes: u64) -> Result<Vec<Portion>> {
+        let slices = group.slices.iter().flatten().map(|info| self.slice(info)).collect::<Result<Vec<_>>>()?;
+        let bytes: u64 = slices.iter().flat_map(|s| s.base.iter().map(|b| b.size)).sum::<u64>()
+            + slices.iter().flat_map(|s| s.logs.iter().map(|l| l.size)).sum::<u64>();
+        // Each portion ends with a file that is not full.
+        let least = self.recipe.target_bytes.unwrap_or(u64::MAX).max(most_bytes).max(1);
+        let parts = usize::try_from(bytes.div_ceil(least)).unwrap_or(usize::MAX);
+        if parts < 2 || self.recipe.target_bytes.is_none() {
+            return Ok(vec![Portion::whole(group)]);
+        }
+        if !self.recipe.sorts() {
+            return Ok(by_slices(&group, &slices, least));
+        }
+        let tops: HashSet<&str> =
+            self.recipe.sort_columns.iter().map(|c| c.split('.').next().unwrap_or(c.as_str())).collect();
+        let fields = self.schema.fields().iter().filter(|f| tops.contains(f.name().as_str())).cloned();
+        let only: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let order = Places::new(self.recipe.order(&only)?, &only)?;
+        let samples = run_parallel(slices, self.threads, |slice| {
+            let mut places = Vec::new();
+            let rows: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
+                Some(base) if slice.logs.is_empty() => {
+                    let options = ScanOptions::new(only.clone()).with_batch_size(BATCH_ROWS);
+                    Box::new(self.open(base)?.scan(&options)?)
+                }
+                _ => Box::new(self.reader.read(&slice, &only)?),
+            };
+            for batch in rows {
+                order.sample(&batch?, &mut places)?;
+            }
+            Ok(places)
+        })?;
+        Ok(divide(&group, samples.into_iter().flatten().collect(), parts))
     }
 
     /// The rows of a file that is sorted already. All such files are read at once, so that each may hold less the more
     /// there are.
     fn sorted_input(&self, base: &BaseFile, reader: &BaseFileReader<FileReader>, inputs: usize) -> Result<Rows> {
-        let bytes: i64 = reader.metadata().row_groups().iter().map(|g| g.total_byte_size()).sum();
-        let per_row = (bytes.max(0).cast_unsigned() / reader.rows().max(1)).max(1) as usize;
-        // A batch in the merge, one that is made, and two that wait.
-        let rows = (self.spill.budget / inputs.max(1) / 4 / per_row).clamp(256, BATCH_ROWS);
+        // A batch of each is in the merge, one is made, and two wait.
+        let rows = self.batch_rows(reader, self.spill.budget / inputs.max(1) * 4);
         let named = {
             let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
             move |e: Error| e.with("table", &uri).with("file", &path)
         };
-        let scan = reader.scan(&ScanOptions::new(self.schema.clone()).with_batch_size(rows)).map_err(&named)?;
+        let scan = reader.scan(&ScanOptions::new(self.read.clone()).with_batch_size(rows)).map_err(&named)?;
         let scan = scan.map(move |batch| batch.map_err(&named));
         if inputs > READ_AHEAD {
             return Ok(Box::new(scan));
         }
         let part: Part = Box::new(move || Ok(Box::new(scan)));
-        let stream = BatchStream::new(self.schema.clone(), vec![part], 1);
+        let stream = BatchStream::new(self.read.clone(), vec![part], 1);
         Ok(Box::new(stream.map(|batch| batch.map_err(Error::from))))
     }
 
@@ -195,12 +245,21 @@ impl<'a> Unit<'a> {
         &'s self,
         slice: &'s FileSlice,
         group: Option<usize>,
-    ) -> Result<Box<dyn Iterator<Item = Result<arrow::array::RecordBatch>> + 's>> {
+    ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + 's>> {
         let (Some(group), Some(base)) = (group, &slice.base) else {
-            return Ok(Box::new(self.reader.read(slice, &self.schema)?));
+            return Ok(Box::new(self.reader.read(slice, &self.read)?));
         };
-        let options = ScanOptions::new(self.schema.clone()).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]);
-        Ok(Box::new(self.open(base)?.scan(&options)?))
+        let reader = self.open(base)?;
+        let rows = self.batch_rows(&reader, self.spill.budget / self.threads);
+        let options = ScanOptions::new(self.read.clone()).with_batch_size(rows).with_row_groups(vec![group]);
+        Ok(Box::new(reader.scan(&options)?))
+    }
+
+    /// Rows of a file that may be read at once.
+    fn batch_rows(&self, reader: &BaseFileReader<FileReader>, budget: usize) -> usize {
+        let bytes: i64 = reader.metadata().row_groups().iter().map(|g| g.total_byte_size()).sum();
+        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        batch_rows(budget, count(bytes.max(0).cast_unsigned()), count(reader.rows()))
     }
 
     fn open(&self, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
@@ -224,9 +283,7 @@ impl<'a> Unit<'a> {
             self.table.storage().head(&path)?.ok_or_else(|| self.missing(&path))
         };
         let base = info.data_file_path.as_deref().filter(|path| !path.is_empty());
-        let base = base
-            .map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path)))
-            .transpose()?;
+        let base = base.map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path))).transpose()?;
         if info.bootstrap_file_path.as_deref().is_some_and(|path| !path.is_empty()) {
             return Err(Error::unsupported("clustering file groups of a bootstrapped table"));
         }
@@ -272,4 +329,28 @@ impl<'a> Unit<'a> {
         };
         Ok(written.into_iter().map(told).collect())
     }
+}
+
+fn kept(filter: Option<&RangeFilter>, batch: RecordBatch) -> Result<RecordBatch> {
+    match filter {
+        Some(filter) => filter.apply(&batch),
+        None => Ok(batch),
+    }
+}
+
+/// Without an order, any slices make a portion.
+fn by_slices(group: &ClusteringGroup, slices: &[FileSlice], most_bytes: u64) -> Vec<Portion> {
+    let mut portions: Vec<(u64, Vec<SliceInfo>)> = Vec::new();
+    for (info, slice) in group.slices.iter().flatten().zip(slices) {
+        let bytes = slice.base.as_ref().map_or(0, |b| b.size) + slice.logs.iter().map(|l| l.size).sum::<u64>();
+        match portions.last_mut() {
+            Some((so_far, infos)) if *so_far + bytes <= most_bytes => {
+                *so_far += bytes;
+                infos.push(info.clone());
+            }
+            _ => portions.push((bytes, vec![info.clone()])),
+        }
+    }
+    let portion = |(_, infos)| Portion::whole(ClusteringGroup { slices: Some(infos), ..group.clone() });
+    portions.into_iter().map(portion).collect()
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::super::heartbeat::{self, Heartbeat};
+use super::super::task_files::remove_files_of;
 use super::super::{BeforeComplete, read_plan, schema_of, settle_metadata_table};
 use super::plan::Kind;
 use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, remove_unreported_files};
-use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Instant, State};
@@ -159,16 +159,7 @@ fn take_back(
     instant: &Instant,
     operations: &[CompactionOperation],
 ) -> Result<()> {
-    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
-    delete_markers(table.storage(), &instant.requested)?;
-    let partitions: HashSet<&str> = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or("")).collect();
-    for partition in partitions {
-        for file in table.storage().list(partition)?.files {
-            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant.requested);
-            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant.requested) || is_log() {
-                table.storage().delete(&file.path)?;
-            }
-        }
-    }
+    let partitions = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or(""));
+    remove_files_of(table.storage(), &instant.requested, partitions)?;
     writer.revert(instant).map(|_| ())
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant as Stopwatch};
 
 use arrow::datatypes::SchemaRef;
 
-use super::log_compaction::MergedLog;
 use super::super::schema_of;
 use super::super::task_files::TaskFiles;
+use super::log_compaction::MergedLog;
 use super::plan::Kind;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
@@ -17,8 +17,8 @@ use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
 use crate::storage::FileMeta;
-use crate::table::slice_reader::{LogCounts, SliceReader};
 use crate::table::HudiTable;
+use crate::table::slice_reader::{LogCounts, SliceReader};
 
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
@@ -57,10 +57,11 @@ impl<'a> Unit<'a> {
         let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
         let sink = self.files.create(&path, kind)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
+        self.files.set_file_name(&mut writer, &name);
         let mut rows = self.reader.read(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         for batch in &mut rows {
-            writer.write(&self.files.with_file_name(&batch.map_err(named)?, &name)?)?;
+            writer.write(&batch.map_err(named)?)?;
         }
         let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
         let bytes = self.files.publish(&path, kind, sink)?;
@@ -96,8 +97,7 @@ impl<'a> Unit<'a> {
         };
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
-        let (sink, written, deleted) =
-            merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
+        let (sink, written, deleted) = merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
         let bytes = self.files.publish(&path, MarkerType::Create, sink)?;
         Ok(WriteStat {
             num_writes: count(written),

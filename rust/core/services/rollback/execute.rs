@@ -43,6 +43,7 @@ pub fn rollback_failed_writes(table: &HudiTable, before_complete: BeforeComplete
         done.push(roll_back(table, &writer, &timeline, &failed, before_complete)?);
     }
     delete_stale_markers(storage, &timeline, &markers)?;
+    heartbeat::remove_stale(table, &|instant| timeline.pending().any(|i| i.requested == instant))?;
     Ok(done)
 }
 

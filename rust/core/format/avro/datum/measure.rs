@@ -58,15 +58,15 @@ impl<'s> Measure<'s> {
         match schema.node(node) {
             Node::Null => self.spend(VALUE_WIDTH),
             Node::Boolean => matches!(take(rest, 1)?, [0 | 1]).then_some(()),
-            Node::Int => i32::try_from(long(rest)?).ok().map(drop),
+            Node::Int => int(rest).map(drop),
             Node::Long => long(rest).map(drop),
             Node::Float => take(rest, 4).map(drop),
             Node::Double => take(rest, 8).map(drop),
             Node::Bytes | Node::String => bytes(rest),
             Node::Fixed(size) => take(rest, *size).map(drop),
-            Node::Enum(symbols) => (length(rest)? < symbols.len()).then_some(()),
+            Node::Enum(symbols) => (place(rest)? < symbols.len()).then_some(()),
             Node::Union(branches) => {
-                let branch = *branches.get(length(rest)?)?;
+                let branch = *branches.get(place(rest)?)?;
                 match schema.node(branch) {
                     Node::Null => self.spend(self.width(node)),
                     _ => self.value(branch, rest, depth + 1),
@@ -169,6 +169,19 @@ fn long(rest: &mut &[u8]) -> Option<i64> {
     None
 }
 
+/// As Java reads it, of five bytes at most. Some readers pass over longer ones that they would not read, or the other way
+/// round.
+fn int(rest: &mut &[u8]) -> Option<i32> {
+    let before = rest.len();
+    let value = i32::try_from(long(rest)?).ok()?;
+    (before - rest.len() <= 5).then_some(value)
+}
+
+/// Of a symbol, or of a branch.
+fn place(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(int(rest)?).ok()
+}
+
 fn length(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(long(rest)?).ok()
 }
@@ -205,6 +218,12 @@ mod tests {
         assert_eq!(measure(r#""int""#, &[0xff, 0xff, 0xff, 0xff, 0x0f]), Some(5));
         assert_eq!(measure(r#""int""#, &[0xff, 0xff, 0xff, 0xff, 0x1f]), None);
         assert_eq!(measure(r#""long""#, &[0xff; 12]), None);
+        let padded = [0x80, 0x80, 0x80, 0x80, 0x80, 0x00];
+        assert_eq!(measure(r#""long""#, &padded), Some(6));
+        for places in [r#""int""#, r#"["null"]"#, r#"{"type":"enum","name":"e","symbols":["A"]}"#] {
+            assert_eq!(measure(places, &padded), None, "{places}");
+            assert_eq!(measure(places, &padded[1..]), Some(5), "{places}");
+        }
         assert_eq!(measure(r#"{"type":"enum","name":"e","symbols":["A"]}"#, &[2]), None);
         assert_eq!(measure(r#"{"type":"map","values":"double"}"#, &[2, 2, b'k', 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some(12));
     }

@@ -16,7 +16,7 @@ mod tests;
 
 pub use measure::Measure;
 pub use parse::DatumSchema;
-pub(crate) use parse::full_name;
+pub(crate) use parse::{Node, full_name};
 pub use read::{Cursor, read_datum};
 pub use write::{write_datum, write_long};
 

@@ -1,0 +1,56 @@
+"""Hudi's options, the same for hoodoo and for Hudi, and how a system is told what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Filter = tuple[str, str, int]
+"""Column, `>=` or `<=`, and a value."""
+
+_PLAN = "hoodie.clustering.plan.strategy."
+
+
+def table_options(cores: int) -> dict[str, str]:
+    """Gives the options of the tables; services run only when they are asked to.
+
+    Args:
+        cores: Tasks of a shuffle of Hudi's.
+    """
+    return {
+        "hoodie.table.name": "clustering",
+        "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
+        "hoodie.datasource.write.precombine.field": "event_time",
+        "hoodie.parquet.compression.codec": "zstd",
+        "hoodie.metadata.enable": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.bulkinsert.shuffle.parallelism": str(cores),
+    }
+
+
+def clustering_options(total: int, outputs: int) -> dict[str, str]:
+    """Puts all files into one group, whatever a clustering before left of them.
+
+    Args:
+        total: Bytes of the files.
+        outputs: Files that they are to become.
+    """
+    return {
+        f"{_PLAN}small.file.limit": str(total + 1),
+        f"{_PLAN}max.bytes.per.group": str(2 * total),
+        f"{_PLAN}target.file.max.bytes": str(-(-total // outputs)),
+        "hoodie.table.services.incremental.enabled": "false",
+    }
+
+
+def filters_of(more: Mapping[str, str]) -> list[Filter]:
+    """Gives the filters of a query; none of what is no query."""
+    return [(column, operator, value) for column, operator, value in json.loads(more.get("filters", "[]"))]
+
+
+def sort_columns(more: Mapping[str, str]) -> list[str]:
+    """Gives the columns that rows are sorted by."""
+    return more["sort"].split(",") if "sort" in more else []

@@ -1,0 +1,138 @@
+"""What is compared with what: groups of systems that do the same work on the same rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from benches.peers.clustering.options import clustering_options, table_options
+from benches.peers.clustering.rows import FILES, Rows
+from benches.peers.merge_on_read import tables
+from benches.peers.merge_on_read.plan import JVM, Entry, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import hoodoo
+
+TASKS = ("sorted", "sorted-by-two", "presorted", "unsorted", "queries")
+COPIES = frozenset({"floor", "floor-pyarrow", "copy", "cp"})
+"""Systems that leave rows in the order in which they are."""
+LEAST_ROWS = 1_000
+
+_KEY = "l_partkey"
+_TWO = ("l_shipdate", _KEY)
+_BUDGET = 64
+"""MiB of a small memory budget."""
+_QUERIES = 20
+"""Timed runs of a query."""
+_FLOOR = Entry("floor", "floor: arrow-rs reads and writes the files")
+_PYARROW = Entry("floor-pyarrow", "floor: pyarrow reads and writes the files")
+
+
+class Plan:
+    """Puts the groups together.
+
+    Args:
+        rows: The rows.
+        folder: Where tables are made.
+        cores: Threads that make them, and files that rows become which are not sorted: one for each task of Hudi's.
+        outputs: Files that sorted rows are to become.
+    """
+
+    def __init__(self, rows: Rows, folder: Path, cores: int, outputs: int) -> None:
+        self._rows = rows
+        self._folder = folder
+        self._cores = cores
+        self._outputs = outputs
+
+    def groups(self, tasks: Sequence[str]) -> list[Group]:
+        """Gives the groups of some tasks, in the order of `TASKS`."""
+        made: dict[str, Callable[[], list[Group]]] = {
+            "sorted": lambda: [self._sorted("sorted", (_KEY,))],
+            "sorted-by-two": lambda: [self._sorted("sorted-by-two", _TWO)],
+            "presorted": lambda: [self._presorted()],
+            "unsorted": lambda: [self._unsorted()],
+            "queries": self._queries,
+        }
+        return [group for task in TASKS if task in tasks for group in made[task]()]
+
+    def _group(self, task: str, title: str, entries: Sequence[Entry], table: Callable[[], Path] | None = None) -> Group:
+        return Group(
+            task, title, self._rows.data.rows, "", self._rows.parts, tuple(entries), table=table or self._table("table")
+        )
+
+    def _table(self, name: str, then: Callable[[hoodoo.Table], object] | None = None) -> Callable[[], Path]:
+        options = {**table_options(self._cores), "hoodoo.threads": str(self._cores)}
+
+        def make() -> Path:
+            place = tables.make(self._folder / name, self._rows.parts, (), options, then)
+            found = len(tables.files(place))
+            # After a clustering by size there are about as many.
+            if found != FILES and (then is None or found < self._outputs // 2):
+                raise RuntimeError(f"{name} has {found} base files")
+            return place
+
+        return make
+
+    def _by_hudi(self) -> Path:
+        """Hudi makes it itself, when it is there first."""
+        return self._folder / "by-hudi"
+
+    def _sorted(self, task: str, columns: Sequence[str]) -> Group:
+        how = {"sort": ",".join(columns), "outputs": str(self._outputs)}
+        small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
+        entries = (
+            Entry("hoodoo", "hoodoo", how),
+            Entry("hoodoo", f"hoodoo, memory budget {_BUDGET} MiB", small),
+            _FLOOR,
+            _PYARROW,
+            Entry("duckdb", "DuckDB COPY … ORDER BY, one file", how),
+            Entry("polars", "polars scan, sort, sink, one file", how),
+            Entry("hoodoo-spark", "hoodoo on Spark", how, warm_seconds=JVM),
+            Entry("hudi", "Hudi on Spark", how, table=self._by_hudi, warm_seconds=JVM),
+        )
+        return self._group(task, f"sorted by {', '.join(columns)} into {self._outputs} files", entries)
+
+    def _presorted(self) -> Group:
+        # What is sorted already would be left alone.
+        anew = {"hoodoo.clustering.rewrite.clustered": "true"}
+        how = {"sort": _KEY, "outputs": str(self._outputs), **anew}
+        small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
+        entries = (
+            Entry("hoodoo", "hoodoo, merge only", how),
+            Entry("hoodoo", f"hoodoo, memory budget {_BUDGET} MiB", small),
+            _FLOOR,
+            _PYARROW,
+        )
+        table = self._table("presorted", lambda t: t.cluster(sort_by=_KEY, strategy="SINGLE_FILE"))
+        return self._group("presorted", f"sorted by {_KEY}, inputs are sorted by it each", entries, table)
+
+    def _unsorted(self) -> Group:
+        how = {"outputs": str(self._cores)}
+        entries = (
+            Entry("hoodoo", "hoodoo", how),
+            Entry("copy", "all files into one, by Python"),
+            Entry("cp", "cp of the files"),
+            _FLOOR,
+            _PYARROW,
+            Entry("hudi", "Hudi on Spark", how, table=self._by_hudi, warm_seconds=JVM),
+        )
+        return self._group("unsorted", f"unsorted, into {self._cores} larger files", entries)
+
+    def _queries(self) -> list[Group]:
+        def cluster(table: hoodoo.Table) -> None:
+            total = sum(piece.size for piece in table.file_slices())
+            table.cluster(sort_by=_KEY, options=clustering_options(total, self._outputs))
+
+        before, after = self._table("table"), self._table("clustered", cluster)
+        groups = []
+        for title, share in ((f"point query: {_KEY} = x", 0.0), (f"range query: 1 % of {_KEY}", 0.01)):
+            how = {"filters": json.dumps(self._rows.filters(_KEY, share))}
+            entries = (
+                Entry("hoodoo-query", "before clustering", how, before, runs=_QUERIES),
+                Entry("hoodoo-query", "after clustering", how, after, runs=_QUERIES),
+            )
+            groups.append(self._group("query", title, entries))
+        return groups
