@@ -9,15 +9,14 @@ import pytest
 
 import hoodoo
 
-_UNKNOWN = pytest.mark.xfail(strict=True, raises=UserWarning, reason="honoured, but not in the list of known options")
 _CLASS = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        pytest.param("hoodie.clustering.updates.strategy", _CLASS, marks=_UNKNOWN),
-        pytest.param("hoodie.clustering.rollback.pending.replacecommit.on.conflict", "true", marks=_UNKNOWN),
+        ("hoodie.clustering.updates.strategy", _CLASS),
+        ("hoodie.clustering.rollback.pending.replacecommit.on.conflict", "true"),
         ("hoodie.clustering.inline", "false"),
         ("hoodie.clustering.inline.max.commits", "4"),
         ("hoodie.clustering.schedule.inline", "false"),
