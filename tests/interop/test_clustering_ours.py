@@ -192,9 +192,9 @@ def test_many_files_of_a_group(hudi: Hudi, tmp_path: Path) -> None:
         hudi.write(batch(rows), uri, "insert", **options)
     before = same_rows(hudi, uri)
     table = hoodoo.Table(uri, options=options)
-    size = sum(s.size for s in table.file_slices()) // 6
+    size = sum(s.size for s in table.file_slices()) // 24
     for sort_by in (None, "val"):
-        done = table.cluster(sort_by=sort_by, options={TARGET: str(size)})
+        done = table.cluster(sort_by=sort_by, options={**EVERYWHERE, TARGET: str(size)})
         assert done is not None
         assert len(done.files) >= 4
         assert without_names(same_rows(hudi, uri)) == without_names(before)

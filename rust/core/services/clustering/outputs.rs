@@ -155,7 +155,11 @@ impl<'a> Outputs<'a> {
         };
         let fits = ((target as f64 - bytes) / per_row).floor();
         let fits = if fits >= 1.0 { fits as usize } else { 0 };
-        Ok(if rows == 0 { fits.max(1) } else { fits })
+        // Where a file weighs more without rows than it may have, half of it is rows.
+        let least =
+            if target as f64 > 2.0 * model.fixed { 1 } else { (model.fixed / per_row).ceil().max(1.0) as usize };
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        Ok(if rows < least { fits.max(least - rows) } else { fits })
     }
 
     /// Whether so many more encoded bytes go into a file: one that is all but full is ended before.
