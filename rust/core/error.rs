@@ -201,7 +201,13 @@ impl From<parquet::errors::ParquetError> for Error {
         match e {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<Error>() {
                 Ok(own) => *own,
-                Err(other) => Error::storage("reading or writing a Parquet file failed").caused_by(other),
+                Err(other) => match other.downcast::<std::io::Error>() {
+                    Ok(io) if io.kind() == std::io::ErrorKind::NotFound => {
+                        Error::not_found("a Parquet file is gone").caused_by(io)
+                    }
+                    Ok(io) => Error::storage("reading or writing a Parquet file failed").caused_by(io),
+                    Err(other) => Error::storage("reading or writing a Parquet file failed").caused_by(other),
+                },
             },
             other => Error::corrupt("a Parquet file could not be read or written").caused_by(other),
         }

@@ -31,3 +31,14 @@ def test_no_file_is_much_too_large(tmp_path: Path, target: int) -> None:
     assert done is not None
     sizes = [(tmp_path / "t" / f).stat().st_size for f in done.files]
     assert max(sizes) < 1.5 * target, sizes
+
+
+def test_a_target_below_an_empty_file(tmp_path: Path) -> None:
+    rows = 5000
+    data = pa.table({"id": [f"{n:06d}" for n in range(rows)], "x": [n * 7919 % rows for n in range(rows)]})
+    table = hoodoo.Table.create(tmp_path / "t", data.schema, name="t", record_key="id", options=_OPTIONS)
+    table.insert(data)
+    done = table.cluster(sort_by="x", options={_TARGET: 100})
+    assert done is not None
+    assert len(done.files) < 100, "half of each file is rows"
+    assert table.to_arrow(columns=["x"])["x"].to_pylist() == list(range(rows))

@@ -161,7 +161,11 @@ struct RemoteRead {
 impl Read for RemoteRead {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if self.buffer.is_empty() {
-            self.buffer = self.remote.read(self.position, self.wanted).map_err(std::io::Error::other)?;
+            self.buffer = self.remote.read(self.position, self.wanted).map_err(|e| match e {
+                // Readers begin anew when a file was taken away.
+                object_store::Error::NotFound { .. } => std::io::Error::new(std::io::ErrorKind::NotFound, e),
+                other => std::io::Error::other(other),
+            })?;
             self.position += self.buffer.len() as u64;
             // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.
             self.wanted = (4 * self.buffer.len() as u64).min(PART_SIZE as u64);
