@@ -274,8 +274,11 @@ fn partitions(
     Ok((choose(changed, left, options, hour)?, listed))
 }
 
-/// Whether a clustering put rows into the order that is wanted now.
+/// Whether a clustering put rows into the order that is wanted now. Where none is, any will do.
 fn sorts_alike(plan: &ClusteringPlan, options: &ClusteringOptions) -> bool {
+    if options.sort_columns.is_empty() {
+        return true;
+    }
     let params = plan.strategy.as_ref().and_then(|s| s.strategy_params.as_ref());
     let param = |key: &str| params.and_then(|p| p.get(key)).map(String::as_str);
     let layout = param(LAYOUT).map_or(Ok(Layout::Linear), Layout::parse);
