@@ -53,6 +53,16 @@ def clustering_options(
     return more
 
 
+def clustering_now(
+    sort_by: str | Sequence[str] | None, strategy: str | None, options: Options | None
+) -> dict[str, str]:
+    """The same for one that is carried out at once: what is to be sorted is looked at, whether or not it changed."""
+    more = clustering_options(sort_by, strategy, options)
+    if sort_by is not None:
+        more.setdefault("hoodie.table.services.incremental.enabled", "false")
+    return more
+
+
 def warn_unknown(options: dict[str, str]) -> None:
     """Warns once of options that have no meaning here."""
     unknown = _native.unknown_options(options)
@@ -527,7 +537,8 @@ class Table:
         Columns are sorted ascending, nulls first; the order is declared in the files.
 
         Args:
-            sort_by: Columns to sort rows by; with several, `hoodie.layout.optimize.strategy` says how: `LINEAR`, the
+            sort_by: Columns to sort rows by, in all partitions and not only in those that changed since the last
+                clustering; with several, `hoodie.layout.optimize.strategy` says how: `LINEAR`, the
                 first before the others, `ZORDER` or `HILBERT`.
             strategy: How slices are grouped; see `schedule_clustering`.
             instant: The plan with this requested time.
@@ -556,7 +567,7 @@ class Table:
             >>> t.to_arrow(columns=["n"]).to_pylist()
             [{'n': -2}, {'n': -1}, {'n': 0}]
         """
-        native = self._native.with_options(clustering_options(sort_by, strategy, options))
+        native = self._native.with_options(clustering_now(sort_by, strategy, options))
         if instant is not None and (sort_by is not None or strategy is not None):
             raise InvalidOptionError("a plan says itself how it groups and sorts: pass instant alone")
         done = _native.cluster(native, instant, sort_by is not None or strategy is not None)

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use arrow::datatypes::SchemaRef;
 
 use super::group::PartitionSlices;
-use super::options::{ClusteringOptions, Layout};
+use super::options::ClusteringOptions;
 use super::overlap::Ranges;
 use super::partitions::{Chosen, choose};
-use super::plan::{Clustering, LAYOUT, PlanInput, Planned, SORT_COLUMNS, plan_clustering, range_columns};
+use super::plan::{Clustering, PlanInput, Planned, plan_clustering, range_columns};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, group_files};
@@ -247,8 +247,7 @@ fn partitions(
     time: Option<&str>,
 ) -> Result<(Chosen, Option<Listed>)> {
     let last = match options.incremental {
-        // What is sorted otherwise now is not done, whether or not rows have changed since.
-        true => last_clustering(table, view.timeline(), true)?.filter(|(_, plan)| sorts_alike(plan, options)),
+        true => last_clustering(table, view.timeline(), true)?,
         false => None,
     };
     let mut left = Vec::new();
@@ -272,17 +271,6 @@ fn partitions(
     };
     let hour = hour_of_day(table);
     Ok((choose(changed, left, options, hour)?, listed))
-}
-
-/// Whether a clustering put rows into the order that is wanted now. Where none is, any will do.
-fn sorts_alike(plan: &ClusteringPlan, options: &ClusteringOptions) -> bool {
-    if options.sort_columns.is_empty() {
-        return true;
-    }
-    let params = plan.strategy.as_ref().and_then(|s| s.strategy_params.as_ref());
-    let param = |key: &str| params.and_then(|p| p.get(key)).map(String::as_str);
-    let layout = param(LAYOUT).map_or(Ok(Layout::Linear), Layout::parse);
-    super::options::columns(param(SORT_COLUMNS)) == options.sort_columns && layout.is_ok_and(|l| l == options.layout)
 }
 
 /// The hour in the table's time zone.
