@@ -1,6 +1,6 @@
 # Every target prepares what it needs; what is there already is not done again.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-all fmt lint bench docs wheel lock clean
+.PHONY: help setup build demo test test-all fuzz fmt lint bench docs wheel lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ test: ## all tests but those that need a second Spark line, a cluster or minutes
 test-all: ## those too
 	@scripts/setup python java native hudi spark4
 	@scripts/test all
+
+fuzz: ## damaged log files and blocks, FUZZ_SECONDS=120 for each kind; needs a nightly Rust and cargo-fuzz
+	@scripts/setup python
+	@scripts/fuzz $(or $(FUZZ_SECONDS),120)
 
 fmt: ## formats Rust and Python
 	@scripts/setup python
