@@ -78,12 +78,14 @@ def test_run_carries_plans_out(tmp_path: Path):
     assert output.startswith(f"{instant} clustered 70 rows in")
     assert "2 at most" in output, "the plan says what is sorted by"
 
+    # Each takes the partition written since the plan before it; that another order is wanted is no reason to look
+    # at partitions that did not change.
     table.insert(rows(range(20), "la"))
     first = table.schedule_clustering()
     table.insert(rows(range(20), "ny"))
     second = table.schedule_clustering(sort_by="at")
     output = run("cluster", "run", uri)
-    assert output.startswith(f"{first}, {second} clustered 110 rows in")
+    assert output.startswith(f"{first}, {second} clustered 40 rows in")
     assert "files to open for one at" in output
     assert not table.pending_clusterings()
 
