@@ -75,6 +75,80 @@ impl FileKeys {
     }
 }
 
+/// The keys of whole files that were taken over, as the footers of those files state them.
+#[derive(Debug, Default)]
+pub struct TakenKeys {
+    rows: u64,
+    range: Option<KeyRange>,
+    filters: Vec<BloomFilter>,
+    /// Characters of the filters in their text form.
+    text: usize,
+}
+
+impl TakenKeys {
+    /// The keys of one file; `None` when its footer does not say enough of them, or has a filter of another kind or size
+    /// than is wanted now.
+    ///
+    /// # Errors
+    /// `Corrupt` when the filter cannot be decoded.
+    pub fn of<R: ChunkReader + 'static>(old: &BaseFileReader<R>, options: &BaseFileOptions) -> Result<Option<Self>> {
+        let rows = old.rows();
+        let Some(range) = old.key_range() else { return Ok(None) };
+        let mut taken = Self { rows, range: Some(range), ..Self::default() };
+        if let Some(wanted) = &options.bloom {
+            let keys = usize::try_from(rows).unwrap_or(usize::MAX);
+            let Some(filter) = old.bloom_filter()?.filter(|f| f.is_sized_for(wanted, keys)) else { return Ok(None) };
+            // Sized by options, Hudi's filter of all these keys would be another.
+            if wanted.sizing != BloomSizing::ByRows || wanted.filter_type != BloomFilterType::DynamicV0 {
+                return Ok(None);
+            }
+            taken.text = wanted.text_len(keys);
+            taken.filters.push(filter.clone());
+        }
+        Ok(Some(taken))
+    }
+
+    /// Adds those of another file; `None`, and nothing is added, when one filter cannot stand for so many.
+    #[must_use]
+    pub fn add(&mut self, other: Self) -> Option<()> {
+        if !BloomFilter::can_join(self.filters.iter().chain(&other.filters)) {
+            return None;
+        }
+        self.rows += other.rows;
+        self.range = join_ranges(self.range.take(), other.range);
+        self.filters.extend(other.filters);
+        self.text += other.text;
+        Some(())
+    }
+
+    /// Rows of the files.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Characters that their filters take.
+    pub(super) fn text_len(&self) -> usize {
+        self.text
+    }
+
+    /// Together with the keys of other rows of the file.
+    pub(super) fn with(
+        self,
+        range: Option<KeyRange>,
+        filter: Option<BloomFilter>,
+    ) -> (Option<KeyRange>, Option<BloomFilter>) {
+        let filters: Vec<BloomFilter> = self.filters.into_iter().chain(filter).collect();
+        (join_ranges(self.range, range), BloomFilter::joined(filters))
+    }
+}
+
+fn join_ranges(a: Option<KeyRange>, b: Option<KeyRange>) -> Option<KeyRange> {
+    let (Some(a), Some(b)) = (&a, &b) else { return a.or(b) };
+    let min = if compare_keys(&b.min, &a.min).is_lt() { &b.min } else { &a.min };
+    let max = if compare_keys(&b.max, &a.max).is_gt() { &b.max } else { &a.max };
+    Some(KeyRange { min: min.clone(), max: max.clone() })
+}
+
 fn widen<'k>(range: Option<(&'k str, &'k str)>, key: &'k str) -> Option<(&'k str, &'k str)> {
     match range {
         None => Some((key, key)),

@@ -24,7 +24,7 @@ mod row_group;
 mod sink;
 
 pub use bounds::ColumnBounds;
-pub use file_keys::FileKeys;
+pub use file_keys::{FileKeys, TakenKeys};
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
 pub use predicate::Predicate;

@@ -14,7 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
 use super::constant_column::constant_chunk;
-use super::file_keys::FileKeys;
+use super::file_keys::{FileKeys, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
@@ -78,6 +78,7 @@ pub struct BaseFileWriter<W: Write + Send> {
     constants: BTreeMap<usize, String>,
     keys: KeyCollector,
     given_keys: Option<FileKeys>,
+    taken_keys: TakenKeys,
     /// Whether there are rows whose keys were not collected.
     pub(super) spliced: bool,
     pub(super) rows: u64,
@@ -108,6 +109,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
             constants: BTreeMap::new(),
             keys,
             given_keys: None,
+            taken_keys: TakenKeys::default(),
             spliced: false,
             rows: 0,
         })
@@ -170,7 +172,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
             (0, rows) => group_bytes * (rows + self.pending_rows as u64) / rows,
             (done, rows) => flushed * (rows + self.pending_rows as u64) / done,
         };
-        let bloom = self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()));
+        let bloom =
+            self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()) + self.taken_keys.text_len());
         let schema = self.options.avro_schema.as_ref().map_or(0, String::len);
         let chunks = (self.groups + usize::from(group_rows > 0)) * self.descriptor.num_columns();
         flushed + open + (bloom + schema + chunks * 250) as u64
@@ -219,22 +222,28 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.keys.add(keys)
     }
 
+    /// Tells the record keys of spliced rows that are all those of a file. `false`, and nothing is told, when one filter
+    /// cannot stand for so many files: then the keys have to be read.
+    #[must_use]
+    pub fn take_keys(&mut self, keys: TakenKeys) -> bool {
+        self.taken_keys.add(keys).is_some()
+    }
+
     fn file_keys(&mut self) -> Result<FileKeys> {
         if let Some(given) = self.given_keys.take() {
             return Ok(given);
         }
-        if self.spliced && self.keys.rows() as u64 != self.rows {
+        let taken = std::mem::take(&mut self.taken_keys);
+        if self.spliced && self.keys.rows() as u64 + taken.rows() != self.rows {
             return Err(Error::schema("nobody told the record keys of spliced rows"));
         }
         let (keys, range) = std::mem::take(&mut self.keys).finish();
-        let bloom = match (&range, &self.options.bloom) {
-            (Some(_), Some(bloom)) => {
-                let filter = BloomFilter::build(bloom, &keys, self.options.threads)?;
-                Some((filter.to_base64(), filter.filter_type()))
-            }
+        let filter = match (&range, &self.options.bloom) {
+            (Some(_), Some(bloom)) => Some(BloomFilter::build(bloom, &keys, self.options.threads)?),
             _ => None,
         };
-        Ok(FileKeys { range, bloom })
+        let (range, filter) = if taken.rows() > 0 { taken.with(range, filter) } else { (range, filter) };
+        Ok(FileKeys { range, bloom: filter.map(|f| (f.to_base64(), f.filter_type())) })
     }
 
     fn footer(&mut self, key: &str, value: String) {

@@ -28,6 +28,8 @@ use bit_row::{BitRow, SIMPLE_HEADER, bits_per_key, quick_bits_per_key, read_head
 const DYNAMIC_HEADER: usize = 25;
 /// Keys in one bit vector when a filter is sized by rows: keeps the bit count of the strictest usual rate in an `i32`.
 const MAX_KEYS_PER_ROW: usize = 16 << 20;
+/// Most rows of a filter that is joined from others: each costs every lookup.
+const MAX_JOINED_ROWS: usize = 64;
 
 /// Which of Hudi's layouts a filter has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -205,6 +207,33 @@ impl BloomFilter {
         }
         let row = fill(row.clone(), keys, 0, more, 1);
         Some(Self { rows: vec![row], keys_in_last_row: u32::try_from(count).ok()?, ..*self })
+    }
+
+    /// Whether these make one filter, with one more beside them: all have rows, and there are not too many of them to be
+    /// looked through.
+    pub fn can_join<'f>(filters: impl IntoIterator<Item = &'f Self>) -> bool {
+        let rows = |f: &Self| (f.filter_type == BloomFilterType::DynamicV0).then_some(f.rows.len());
+        filters.into_iter().map(rows).sum::<Option<usize>>().is_some_and(|rows| rows < MAX_JOINED_ROWS)
+    }
+
+    /// One filter over the keys of several, which keeps the rows of all: a key is looked for in each of them. `None` when
+    /// there are none.
+    #[must_use]
+    pub fn joined(filters: Vec<Self>) -> Option<Self> {
+        // Only the last row may get more keys, by whoever goes on with the filter.
+        let last = filters.last()?;
+        let (keys_per_row, keys_in_last_row) = (last.keys_per_row, last.keys_in_last_row);
+        let rows = filters.into_iter().flat_map(|f| f.rows).collect();
+        Some(Self { filter_type: BloomFilterType::DynamicV0, rows, keys_per_row, keys_in_last_row })
+    }
+
+    /// Whether the filter has about the size that the options ask for with so many keys: neither far larger, nor so small
+    /// that it would answer wrong too often.
+    pub fn is_sized_for(&self, options: &BloomOptions, keys: usize) -> bool {
+        let bytes = self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + DYNAMIC_HEADER;
+        // Hudi's filters need fewer bits for the same rate, and ours leave room for more keys.
+        let (wanted, text) = (options.text_len(keys), bytes.div_ceil(3) * 4);
+        self.filter_type == options.filter_type && text * 10 >= wanted * 7 && text * 2 <= wanted * 3
     }
 
     /// Whether the key may be among those that the filter was built over; `false` is certain.

@@ -75,6 +75,39 @@ fn refuses_impossible_rates() {
 }
 
 #[test]
+fn joined_filters_know_the_keys_of_all() {
+    let options = BloomOptions::default();
+    let filter = |texts: &[&str]| {
+        let keys = texts.iter().map(|t| Some(*t)).collect::<StringArray>();
+        BloomFilter::build(&options, &[keys], 1).unwrap()
+    };
+    let (one, two) = (filter(&["a", "b", "c"]), filter(&["d"]));
+    assert!(BloomFilter::can_join([&one, &two]));
+    let joined = BloomFilter::joined(vec![one.clone(), two.clone()]).unwrap();
+    assert!(["a", "b", "c", "d"].iter().all(|key| joined.might_contain(key)));
+    assert!(!joined.might_contain("e"));
+    let read = BloomFilter::from_base64(BloomFilterType::DynamicV0, &joined.to_base64()).unwrap();
+    assert_eq!(read, joined);
+    let simple = BloomOptions { filter_type: BloomFilterType::Simple, ..options.clone() };
+    let simple = BloomFilter::build(&simple, &keys(4), 1).unwrap();
+    assert!(!BloomFilter::can_join([&one, &simple]));
+    assert!(!BloomFilter::can_join(std::iter::repeat_n(&one, MAX_JOINED_ROWS)));
+    assert!(BloomFilter::joined(Vec::new()).is_none());
+}
+
+#[test]
+fn filters_are_sized_for_about_as_many_keys() {
+    let options = BloomOptions::default();
+    let ours = BloomFilter::build(&options, &keys(10_000), 1).unwrap();
+    let theirs = BloomOptions { sizing: BloomSizing::HUDI, ..options.clone() };
+    let theirs = BloomFilter::build(&theirs, &keys(10_000), 1).unwrap();
+    let fits = |filter: &BloomFilter, keys: usize| filter.is_sized_for(&options, keys);
+    assert!(fits(&ours, 10_000) && !fits(&ours, 5_000) && !fits(&ours, 20_000));
+    assert!(fits(&theirs, 55_000) && !fits(&theirs, 10_000) && !fits(&theirs, 100_000));
+    assert!(!ours.is_sized_for(&BloomOptions { filter_type: BloomFilterType::Simple, ..options.clone() }, 10_000));
+}
+
+#[test]
 fn hash_sign_extends_the_tail_and_counts_from_its_end() {
     assert_eq!(tail(&[0xff]), u32::MAX);
     assert_eq!(tail(&[0x01, 0x80]), 0xffff_fe80);

@@ -1,6 +1,9 @@
 //! Rows of a base file that go into another as they are: whole column chunks are copied, and only the column with the
 //! name of the file is made anew.
 //!
+//! The keys of a file that goes whole into another are not looked at either: their range and their bloom filter are in its
+//! footer, and filters can be joined.
+//!
 //! Row groups that are too small to stand for themselves are decoded, and become a part of larger ones; so is one that
 //! goes beyond the end of a file.
 
@@ -14,6 +17,7 @@ use super::outputs::Outputs;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, FileKeys, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice, SplicedColumn,
+    TakenKeys,
 };
 use crate::storage::FileReader;
 
@@ -36,10 +40,16 @@ pub(super) struct Combine<'a> {
 impl Combine<'_> {
     pub(super) fn run(&self, outputs: &mut Outputs<'_>) -> Result<()> {
         let splice = Splice::new(self.reader, self.schema, self.options)?;
+        if let Some(splice) = &splice
+            && self.copy_whole(splice, outputs)?
+        {
+            return Ok(());
+        }
         for (index, group) in self.reader.row_groups().into_iter().enumerate() {
             match &splice {
                 Some(splice) if self.stands_alone(&group) && outputs.has_room(group.compressed_bytes)? => {
                     self.copy(splice, index, &group, outputs)?;
+                    self.tell_keys(index, outputs)?;
                 }
                 _ => {
                     for batch in self.decode(self.read.clone(), index)? {
@@ -49,6 +59,24 @@ impl Combine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Copies all row groups into one file, with what the footer says of the keys: none of them is looked at. Returns
+    /// whether that could be done.
+    fn copy_whole(&self, splice: &Splice, outputs: &mut Outputs<'_>) -> Result<bool> {
+        let groups = self.reader.row_groups();
+        let bytes = groups.iter().map(|g| g.compressed_bytes).sum();
+        if !self.populated || groups.is_empty() || !groups.iter().all(|g| self.stands_alone(g)) {
+            return Ok(false);
+        }
+        let Some(keys) = TakenKeys::of(self.reader, self.options)? else { return Ok(false) };
+        if !outputs.has_room(bytes)? || !outputs.file()?.writer.take_keys(keys) {
+            return Ok(false);
+        }
+        for (index, group) in groups.iter().enumerate() {
+            self.copy(splice, index, group, outputs)?;
+        }
+        Ok(true)
     }
 
     fn stands_alone(&self, group: &RowGroupInfo) -> bool {
@@ -73,7 +101,11 @@ impl Combine<'_> {
             let values = self.decode(one, index)?.map(|batch| Ok(batch?.column(0).clone()));
             Ok(SplicedColumn::Values(values.collect::<Result<Vec<ArrayRef>>>()?))
         };
-        file.writer.splice_row_group(self.reader, splice, index, rows, &column)?;
+        file.writer.splice_row_group(self.reader, splice, index, rows, &column)
+    }
+
+    fn tell_keys(&self, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
+        let file = outputs.file()?;
         if !self.populated {
             file.writer.set_keys(FileKeys::default());
             return Ok(());

@@ -4,6 +4,7 @@ use parquet::basic::Compression;
 
 use super::*;
 use crate::ErrorKind;
+use crate::format::bloom::{BloomOptions, BloomSizing};
 
 fn options() -> BaseFileOptions {
     BaseFileOptions { message_name: "hoodie.t.t_record".into(), row_group_rows: 1000, ..Default::default() }
@@ -154,4 +155,45 @@ fn keys_grow_without_being_read() {
     // More than the filter has room for: it has to be made anew.
     let many = vec![(0..200).map(|i| Some(format!("x{i}"))).collect::<StringArray>()];
     assert_eq!(FileKeys::grown(&source, &many, &options()).unwrap(), None);
+}
+
+#[test]
+fn keys_of_whole_files_are_taken_from_their_footers() {
+    let rows = all_types(3000);
+    let (one, two) = (rows.slice(0, 1000), rows.slice(1000, 2000));
+    let files = [old_file(&two, options()), old_file(&one, options())];
+    let mut writer = BaseFileWriter::try_new(Vec::new(), rows.schema(), options()).unwrap();
+    for (file, groups) in files.iter().zip([2, 1]) {
+        assert!(writer.take_keys(TakenKeys::of(file, &options()).unwrap().unwrap()));
+        let splice = Splice::new(file, &rows.schema(), &options()).unwrap().unwrap();
+        for group in 0..groups {
+            writer.splice_row_group(file, &splice, group, 1000, &|_| Ok(SplicedColumn::Same)).unwrap();
+        }
+    }
+    let fresh = RecordBatch::try_new(rows.schema(), rows.slice(0, 5).columns().to_vec()).unwrap();
+    writer.write(&fresh).unwrap();
+    let (file, stats) = writer.finish().unwrap();
+    assert_eq!(stats.rows, 3005);
+    assert_eq!((stats.min_key.as_deref(), stats.max_key.as_deref()), (Some("key-0000000"), Some("key-0002999")));
+    let reader = BaseFileReader::open(Bytes::from(file)).unwrap();
+    let filter = reader.bloom_filter().unwrap().unwrap();
+    assert!(keys_of(&rows)[0].iter().flatten().all(|key| filter.might_contain(key)));
+    assert!(!(0..1000).any(|i| filter.might_contain(&format!("other-{i}"))));
+}
+
+#[test]
+fn keys_have_to_be_read_where_a_footer_says_too_little() {
+    let rows = all_types(1000);
+    let no_filter = old_file(&rows, BaseFileOptions { bloom: None, ..options() });
+    assert!(TakenKeys::of(&no_filter, &options()).unwrap().is_none());
+    assert!(TakenKeys::of(&no_filter, &BaseFileOptions { bloom: None, ..options() }).unwrap().is_some());
+    let configured = BloomOptions { sizing: BloomSizing::HUDI, ..BloomOptions::default() };
+    let by_hudi = old_file(&rows, BaseFileOptions { bloom: Some(configured), ..options() });
+    assert!(TakenKeys::of(&by_hudi, &options()).unwrap().is_none(), "room for 60 times as many keys");
+    // Nobody told the keys of the spliced rows.
+    let source = old_file(&rows, options());
+    let splice = Splice::new(&source, &rows.schema(), &options()).unwrap().unwrap();
+    let mut writer = BaseFileWriter::try_new(Vec::new(), rows.schema(), options()).unwrap();
+    writer.splice_row_group(&source, &splice, 0, 1000, &|_| Ok(SplicedColumn::Same)).unwrap();
+    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Schema);
 }
