@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -9,7 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::runtime::block_on;
-use super::{Storage, local};
+use super::{LocalFolder, Storage, local};
 use crate::error::{Error, Result};
 
 /// Names of files of a folder that have a checksum, and that have an unfinished copy.
@@ -41,30 +42,57 @@ impl Storage {
         }
     }
 
-    /// Deletes files of one folder, in any order and several at a time. One that is not there is no error.
-    pub fn delete_all(&self, folder: &str, paths: &[&str]) -> Result<()> {
-        if !self.is_local() {
-            return self.delete_stream(folder, paths);
-        }
+    /// Deletes files of one folder: of each pair the first ones before the last ones, and the last ones of all pairs one
+    /// after the other. One that is not there is no error.
+    pub fn delete_in_order(&self, folder: &str, pairs: &[(Vec<&str>, Vec<&str>)]) -> Result<()> {
+        let Some(local) = self.local_path(folder) else {
+            let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
+            self.delete_stream(folder, &first)?;
+            return pairs.iter().flat_map(|(_, last)| last).try_for_each(|path| self.delete_alone(path).map(|_| ()));
+        };
         let beside = self.beside(folder)?;
-        let part = |paths: &[&str]| paths.iter().try_for_each(|path| self.delete_with(path, &beside));
-        let (first, second) = paths.split_at(paths.len() / 2);
-        // Two at a time: half of the work goes on beside the lock of the folder.
+        let open = match LocalFolder::open(&local) {
+            Err(e) if is_absence(&e) => return Ok(()),
+            other => other.map_err(|e| self.error(folder, "deleting", local::as_object_store(e, folder)))?,
+        };
+        let delete = |path: &&str| self.delete_with(path, &open, &beside);
+        // Two at a time: half of the work goes on beside the lock of the folder. This thread has all the last ones to
+        // delete, and the first ones of so many pairs that both are done at about the same time.
+        let total: usize = pairs.iter().map(|(first, last)| first.len() + last.len()).sum();
+        let last: usize = pairs.iter().map(|(_, last)| last.len()).sum();
+        let mut mine = 0;
+        let mut share = last;
+        while let Some((first, _)) = pairs.get(mine).filter(|_| share + 1 < total / 2) {
+            share += first.len();
+            mine += 1;
+        }
+        let (sender, receiver) = channel::<()>();
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| part(second));
-            let mine = part(first);
+            let other = scope.spawn(move || {
+                for (first, _) in pairs.get(mine..).unwrap_or_default() {
+                    first.iter().try_for_each(delete)?;
+                    // Nobody waits any more after an error.
+                    let _ = sender.send(());
+                }
+                Ok(())
+            });
+            let done = pairs.iter().take(mine).flat_map(|(first, _)| first).try_for_each(delete).and_then(|()| {
+                for (number, (_, last)) in pairs.iter().enumerate() {
+                    if number >= mine && receiver.recv().is_err() {
+                        // The other thread gave up, and says why.
+                        return Ok(());
+                    }
+                    last.iter().try_for_each(delete)?;
+                }
+                Ok(())
+            });
+            drop(receiver);
             let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deleted files died")));
-            mine.and(other)
+            done.and(other)
         })
     }
 
-    /// Deletes files of one folder one after the other. One that is not there is no error.
-    pub fn delete_in_order(&self, folder: &str, paths: &[&str]) -> Result<()> {
-        let beside = self.beside(folder)?;
-        paths.iter().try_for_each(|path| self.delete_with(path, &beside))
-    }
-
-    fn delete_with(&self, path: &str, beside: &Beside) -> Result<()> {
+    fn delete_with(&self, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {
         let name = path.rsplit('/').next().unwrap_or(path);
         if beside.checksums.contains(name) {
             self.remove_checksum(path)?;
@@ -72,7 +100,10 @@ impl Storage {
         if beside.unfinished.contains(name) {
             self.remove_unfinished_of(path)?;
         }
-        self.delete_alone(path).map(|_| ())
+        match folder.remove(name) {
+            Err(e) if !is_absence(&e) => Err(self.error(path, "deleting", local::as_object_store(e, path))),
+            _ => Ok(()),
+        }
     }
 
     /// Which files of a folder have others beside them; of many files, one listing is less work than looking for each.

@@ -13,6 +13,7 @@ mod deletion;
 mod file;
 pub mod guard;
 mod local;
+mod local_folder;
 mod location;
 mod runtime;
 mod spill;
@@ -29,6 +30,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
 pub use file::{FileReader, FileWriter};
+use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
 pub use spill::{SpillOptions, SpillWriter, spill};
@@ -174,6 +176,18 @@ impl Storage {
             None => block_on(async { self.store.get(&key).await?.bytes().await }),
         };
         content.map_err(|e| self.error(path, "reading", e))
+    }
+
+    /// The whole contents of files that were listed in one folder, in their order.
+    pub fn read_listed(&self, folder: &str, files: &[&FileMeta]) -> Result<Vec<Bytes>> {
+        let Some(local) = self.local_path(folder) else { return files.iter().map(|f| self.read(&f.path)).collect() };
+        let failed = |e: std::io::Error, path: &str| self.error(path, "reading", local::as_object_store(e, path));
+        let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
+        let read = |file: &&FileMeta| {
+            let size = usize::try_from(file.size).unwrap_or(0);
+            open.read(file.name(), size).map(Bytes::from).map_err(|e| failed(e, &file.path))
+        };
+        files.iter().map(read).collect()
     }
 
     /// The whole content of a file, or `None` when it is not there.

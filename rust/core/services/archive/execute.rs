@@ -23,9 +23,9 @@ use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWr
 use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
 /// Bytes of bodies that go into one file of level 0.
-const FILE_BYTES: usize = 64 << 20;
-/// Actions whose files are read at a time.
-const ACTIONS_AT_A_TIME: usize = 64;
+const FILE_BYTES: u64 = 64 << 20;
+/// Actions whose files are worth a thread.
+const ACTIONS_AT_LEAST: usize = 64;
 
 /// What an archiving did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let marked: HashSet<String> = marked_instants(table.storage())?.into_iter().collect();
     let mut rest = actions.as_slice();
     while !rest.is_empty() {
-        let (entries, taken) = read_some(table.storage(), rest, threads)?;
+        let (entries, taken) = read_some(table.storage(), &timeline.config().folder, rest, threads)?;
         let (now, later) = rest.split_at(taken);
         for action in now.iter().filter(|a| marked.contains(&a.completed.requested)) {
             delete_markers(table.storage(), &action.completed.requested)?;
@@ -241,41 +241,55 @@ fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
         .collect()
 }
 
-/// Entries of the first actions, as many as make a file.
-fn read_some(storage: &Storage, actions: &[ActiveAction], threads: usize) -> Result<(Vec<HistoryEntry>, usize)> {
-    let (mut entries, mut bytes) = (Vec::new(), 0);
-    for some in actions.chunks(ACTIONS_AT_A_TIME) {
-        let parts = some.chunks(some.len().div_ceil(threads.max(1)).max(1)).collect();
-        let read = |part: &[ActiveAction]| part.iter().map(|a| a.read(storage)).collect::<Result<Vec<_>>>();
-        for entry in run_parallel(parts, threads, read)?.into_iter().flatten() {
-            bytes += entry.metadata.as_ref().map_or(0, Bytes::len) + entry.plan.as_ref().map_or(0, Bytes::len);
-            entries.push(entry);
-        }
+/// Entries of the first actions, as many as make a file by the sizes that their files had when they were listed.
+fn read_some(
+    storage: &Storage,
+    folder: &str,
+    actions: &[ActiveAction],
+    threads: usize,
+) -> Result<(Vec<HistoryEntry>, usize)> {
+    let (mut count, mut bytes) = (0, 0);
+    for action in actions {
+        count += 1;
+        bytes += action.files.iter().map(|(_, file)| file.size).sum::<u64>();
         if bytes >= FILE_BYTES {
             break;
         }
     }
-    let taken = entries.len();
-    Ok((entries, taken))
+    let some = actions.get(..count).unwrap_or(actions);
+    // One part for each thread: a thread costs as much as many small files.
+    let parts = some.chunks(some.len().div_ceil(threads.max(1)).max(ACTIONS_AT_LEAST)).collect();
+    let entries = run_parallel(parts, threads, |part| read_entries(storage, folder, part))?;
+    Ok((entries.into_iter().flatten().collect(), count))
 }
 
-impl ActiveAction {
-    fn read(&self, storage: &Storage) -> Result<HistoryEntry> {
-        let instant = &self.completed;
-        let file = self.files.iter().find(|(i, _)| i.is_completed() && i.completed == instant.completed);
-        let body = file.map(|(_, file)| storage.read(&file.path)).transpose()?.unwrap_or_default();
+fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<Vec<HistoryEntry>> {
+    let files: Vec<&FileMeta> = actions.iter().flat_map(|a| a.body_file().into_iter().chain(a.plan_file())).collect();
+    let mut contents = storage.read_listed(folder, &files)?.into_iter();
+    let mut next = |file: Option<&FileMeta>| file.and_then(|_| contents.next());
+    let entry = |action: &ActiveAction| {
+        let instant = &action.completed;
+        let (body, plan) = (next(action.body_file()).unwrap_or_default(), next(action.plan_file()));
         let metadata = in_avro(body, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
         Ok(HistoryEntry {
             requested: instant.requested.clone(),
             completed: instant.completed.clone().unwrap_or_default(),
             action: instant.action.completed_as(),
             metadata: Some(metadata).filter(|b| !b.is_empty()),
-            plan: self.plan(storage)?,
+            plan,
         })
+    };
+    actions.iter().map(entry).collect()
+}
+
+impl ActiveAction {
+    fn body_file(&self) -> Option<&FileMeta> {
+        let is_body = |i: &Instant| i.is_completed() && i.completed == self.completed.completed;
+        self.files.iter().find(|(i, _)| is_body(i)).map(|(_, file)| file)
     }
 
-    /// The plan column: what Hudi puts there (`MetadataConversionUtils.createLSMTimelineInstant`).
-    fn plan(&self, storage: &Storage) -> Result<Option<Bytes>> {
+    /// The file of the plan column: what Hudi puts there (`MetadataConversionUtils.createLSMTimelineInstant`).
+    fn plan_file(&self) -> Option<&FileMeta> {
         let has_plan = |a: Action| {
             matches!(
                 a,
@@ -288,11 +302,16 @@ impl ActiveAction {
                 let replaces = matches!(instant.action, Action::ReplaceCommit | Action::Clustering);
                 // Of the others the inflight file says nothing.
                 if file.size > 0 && (state == State::Requested || replaces) {
-                    found = Some(storage.read(&file.path)?);
+                    found = Some(file);
                 }
             }
         }
-        Ok(found)
+        found
+    }
+
+    fn paths(&self, completed: bool) -> Vec<&str> {
+        let of_state = self.files.iter().filter(|(i, _)| i.is_completed() == completed);
+        of_state.map(|(_, file)| file.path.as_str()).collect()
     }
 }
 
@@ -315,16 +334,11 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
     .into())
 }
 
-/// Pending files first: without its completed file, an action with pending ones would look unfinished. Then the
-/// completed ones one by one, oldest first, so that no reader sees a hole.
+/// Pending files first: without its completed file, an action with pending ones would look unfinished. The completed
+/// ones one by one, oldest first, so that no reader sees a hole.
 fn delete_instants(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<()> {
-    let files = actions.iter().flat_map(|a| &a.files);
-    let (mut completed, pending): (Vec<_>, Vec<_>) = files.partition(|(instant, _)| instant.is_completed());
-    storage.delete_all(folder, &paths(&pending))?;
-    completed.sort_by(|a, b| (&a.0.requested, &a.0.completed).cmp(&(&b.0.requested, &b.0.completed)));
-    storage.delete_in_order(folder, &paths(&completed))
-}
-
-fn paths<'a>(files: &[&'a (Instant, FileMeta)]) -> Vec<&'a str> {
-    files.iter().map(|(_, file)| file.path.as_str()).collect()
+    let mut actions: Vec<&ActiveAction> = actions.iter().collect();
+    actions.sort_by(|a, b| a.completed.requested.cmp(&b.completed.requested));
+    let pairs: Vec<_> = actions.iter().map(|a| (a.paths(false), a.paths(true))).collect();
+    storage.delete_in_order(folder, &pairs)
 }
