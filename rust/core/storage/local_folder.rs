@@ -47,29 +47,11 @@ impl LocalFolder {
 }
 
 impl LocalFolder {
-    /// The whole content of a file that had `size` bytes when it was listed.
-    pub(super) fn read(&self, name: &str, size: usize) -> Result<Vec<u8>> {
-        let mut file = self.file(name)?;
-        // One byte more than is expected: when it stays empty, that was the end, and nobody has to ask for it.
-        let mut content = vec![0; size + 1];
-        let mut filled = 0;
-        while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match file.read(rest) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-            if filled == size {
-                // Less came than was asked for.
-                break;
-            }
-        }
-        content.truncate(filled);
-        if filled > size {
-            // It grew since.
-            file.read_to_end(&mut content)?;
-        }
-        Ok(content)
+    /// The whole content of a file into a buffer that may have held another one.
+    pub(super) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        // Most are smaller. A file by itself would ask for its size and its position first.
+        buffer.reserve(16 << 10);
+        self.file(name)?.take(u64::MAX).read_to_end(buffer).map(|_| ())
     }
 }

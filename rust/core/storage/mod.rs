@@ -50,6 +50,28 @@ pub struct FileMeta {
     pub modified_ms: i64,
 }
 
+/// A file of which a listing told the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Path relative to the table's base.
+    pub path: String,
+    /// Size in bytes, where the listing told it.
+    pub size: Option<u64>,
+}
+
+impl ListedFile {
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+impl From<FileMeta> for ListedFile {
+    fn from(file: FileMeta) -> Self {
+        Self { path: file.path, size: Some(file.size) }
+    }
+}
+
 impl FileMeta {
     /// The last part of the path.
     pub fn name(&self) -> &str {
@@ -178,16 +200,18 @@ impl Storage {
         content.map_err(|e| self.error(path, "reading", e))
     }
 
-    /// The whole contents of files that were listed in one folder, in their order.
-    pub fn read_listed(&self, folder: &str, files: &[&FileMeta]) -> Result<Vec<Bytes>> {
-        let Some(local) = self.local_path(folder) else { return files.iter().map(|f| self.read(&f.path)).collect() };
+    /// The whole contents of files of one folder, in their order.
+    pub fn read_all(&self, folder: &str, paths: &[&str]) -> Result<Vec<Bytes>> {
+        let Some(local) = self.local_path(folder) else { return paths.iter().map(|path| self.read(path)).collect() };
         let failed = |e: std::io::Error, path: &str| self.error(path, "reading", local::as_object_store(e, path));
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
-        let read = |file: &&FileMeta| {
-            let size = usize::try_from(file.size).unwrap_or(0);
-            open.read(file.name(), size).map(Bytes::from).map_err(|e| failed(e, &file.path))
+        let mut buffer = Vec::new();
+        let mut read = |path: &&str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            open.read(name, &mut buffer).map_err(|e| failed(e, path))?;
+            Ok(Bytes::copy_from_slice(&buffer))
         };
-        files.iter().map(read).collect()
+        paths.iter().map(&mut read).collect()
     }
 
     /// The whole content of a file, or `None` when it is not there.
@@ -232,6 +256,29 @@ impl Storage {
         listing.files.sort_by(|a, b| a.path.cmp(&b.path));
         listing.folders.sort();
         Ok(listing)
+    }
+
+    /// The files of one level of a folder, sorted by path, without asking a disk for more than their names. A folder that
+    /// is not there is empty.
+    pub fn list_names(&self, folder: &str) -> Result<Vec<ListedFile>> {
+        let Some(local) = self.local_path(folder) else {
+            return Ok(self.list(folder)?.files.into_iter().map(ListedFile::from).collect());
+        };
+        let found = local::names(&local, folder).map_err(|e| local::as_object_store(e, folder));
+        let mut files = match found {
+            Err(e) if nothing_there(&e) => return Ok(Vec::new()),
+            other => other.map_err(|e| self.error(folder, "listing", e))?,
+        };
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    /// Whether a file is there and has nothing in it.
+    pub fn is_empty(&self, file: &ListedFile) -> Result<bool> {
+        Ok(match file.size {
+            Some(size) => size == 0,
+            None => self.head(&file.path)?.is_some_and(|found| found.size == 0),
+        })
     }
 
     /// All files below a folder, sorted by path.

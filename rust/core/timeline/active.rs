@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{TimelineConfig, format_instant};
 use crate::error::Result;
 use crate::format::instant::{Action, Instant, Layout, State};
-use crate::storage::{FileMeta, Storage};
+use crate::storage::{FileMeta, ListedFile, Storage};
 
 /// The actions of the active timeline, each in its highest state, by requested time.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Timeline {
     config: TimelineConfig,
     instants: Vec<Instant>,
     /// Every file of the folder that is an instant, all states: archiving and verifying look at them.
-    raw: Vec<(Instant, FileMeta)>,
+    raw: Vec<(Instant, ListedFile)>,
     completion: HashMap<String, String>,
     pending: HashSet<String>,
     /// Instants before this one that are not on the timeline were archived, hence complete.
@@ -23,26 +23,34 @@ pub struct Timeline {
 impl Timeline {
     /// Lists the timeline folder once.
     pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
+        if config.layout == Layout::V2 {
+            let named = |file: ListedFile| Instant::parse(file.name()).map(|instant| (instant, file));
+            let raw: Vec<_> = storage.list_names(&config.folder)?.into_iter().filter_map(named).collect();
+            // Names have all that is needed, but for legacy ones.
+            if raw.iter().all(|(instant, _)| !instant.is_completed() || instant.completed.is_some()) {
+                return Ok(Self::from_raw(config.clone(), raw));
+            }
+        }
         let files = storage.list(&config.folder)?.files;
         Ok(Self::from_files(config.clone(), files))
     }
 
     /// The snapshot that a listing shows.
     pub fn from_files(config: TimelineConfig, files: Vec<FileMeta>) -> Self {
-        let raw: Vec<(Instant, FileMeta)> = files
+        let raw: Vec<(Instant, ListedFile)> = files
             .into_iter()
             .filter_map(|file| {
                 let mut instant = Instant::parse(file.name())?;
                 if instant.is_completed() && instant.completed.is_none() {
                     instant.completed = Some(format_instant(file.modified_ms, config.zone));
                 }
-                Some((instant, file))
+                Some((instant, file.into()))
             })
             .collect();
         Self::from_raw(config, raw)
     }
 
-    fn from_raw(config: TimelineConfig, raw: Vec<(Instant, FileMeta)>) -> Self {
+    fn from_raw(config: TimelineConfig, raw: Vec<(Instant, ListedFile)>) -> Self {
         // One entry an action: states of a compaction, clustering or log compaction meet under their final name.
         let mut best: BTreeMap<(String, Action), Instant> = BTreeMap::new();
         for (instant, _) in &raw {
@@ -82,7 +90,7 @@ impl Timeline {
     }
 
     /// Every instant file, all states, with its listing entry.
-    pub fn raw(&self) -> &[(Instant, FileMeta)] {
+    pub fn raw(&self) -> &[(Instant, ListedFile)] {
         &self.raw
     }
 

@@ -5,6 +5,7 @@
 //! least, and readers take the active one when it is in both.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -16,16 +17,16 @@ use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CleanerPlan, RollbackMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
-use crate::storage::{FileMeta, Storage, optional};
+use crate::storage::{FileMeta, ListedFile, Storage, optional};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
 use crate::table::{HudiTable, TableType};
 use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
 use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
 /// Bytes of bodies that go into one file of level 0.
-const FILE_BYTES: u64 = 64 << 20;
-/// Actions whose files are worth a thread.
-const ACTIONS_AT_LEAST: usize = 64;
+const FILE_BYTES: usize = 64 << 20;
+/// Actions whose files a thread reads before it looks at the size of all.
+const ACTIONS_AT_A_TIME: usize = 32;
 
 /// What an archiving did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -224,11 +225,11 @@ fn rolled_back_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -
 /// An action with all the files that it has on the timeline.
 struct ActiveAction {
     completed: Instant,
-    files: Vec<(Instant, FileMeta)>,
+    files: Vec<(Instant, ListedFile)>,
 }
 
 fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
-    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, FileMeta)>> = BTreeMap::new();
+    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, ListedFile)>> = BTreeMap::new();
     for entry in timeline.raw() {
         files.entry((&entry.0.requested, entry.0.action.completed_as())).or_default().push(entry);
     }
@@ -241,35 +242,44 @@ fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
         .collect()
 }
 
-/// Entries of the first actions, as many as make a file by the sizes that their files had when they were listed.
+/// Entries of the first actions, as many as make a file.
 fn read_some(
     storage: &Storage,
     folder: &str,
     actions: &[ActiveAction],
     threads: usize,
 ) -> Result<(Vec<HistoryEntry>, usize)> {
-    let (mut count, mut bytes) = (0, 0);
-    for action in actions {
-        count += 1;
-        bytes += action.files.iter().map(|(_, file)| file.size).sum::<u64>();
-        if bytes >= FILE_BYTES {
-            break;
+    let blocks: Vec<&[ActiveAction]> = actions.chunks(ACTIONS_AT_A_TIME).collect();
+    let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // One thread takes block after block, for to start a thread costs as much as many small files. Blocks are taken in
+    // their order, so that those that were read are the first ones.
+    let read = |()| {
+        let mut entries = Vec::new();
+        while bytes.load(Ordering::Relaxed) < FILE_BYTES {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = blocks.get(number) else { break };
+            let block = read_entries(storage, folder, block)?;
+            let size = |e: &HistoryEntry| [&e.metadata, &e.plan].into_iter().flatten().map(Bytes::len).sum::<usize>();
+            bytes.fetch_add(block.iter().map(size).sum(), Ordering::Relaxed);
+            entries.push((number, block));
         }
-    }
-    let some = actions.get(..count).unwrap_or(actions);
-    // One part for each thread: a thread costs as much as many small files.
-    let parts = some.chunks(some.len().div_ceil(threads.max(1)).max(ACTIONS_AT_LEAST)).collect();
-    let entries = run_parallel(parts, threads, |part| read_entries(storage, folder, part))?;
-    Ok((entries.into_iter().flatten().collect(), count))
+        Ok(entries)
+    };
+    let mut done: Vec<_> = run_parallel(vec![(); threads.clamp(1, blocks.len().max(1))], threads, read)?.concat();
+    done.sort_by_key(|(number, _)| *number);
+    let entries: Vec<HistoryEntry> = done.into_iter().flat_map(|(_, entries)| entries).collect();
+    let taken = entries.len();
+    Ok((entries, taken))
 }
 
 fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<Vec<HistoryEntry>> {
-    let files: Vec<&FileMeta> = actions.iter().flat_map(|a| a.body_file().into_iter().chain(a.plan_file())).collect();
-    let mut contents = storage.read_listed(folder, &files)?.into_iter();
-    let mut next = |file: Option<&FileMeta>| file.and_then(|_| contents.next());
+    let paths = actions.iter().flat_map(|a| a.body_file().into_iter().chain(a.plan_files()));
+    let mut contents = storage.read_all(folder, &paths.collect::<Vec<_>>())?.into_iter();
     let entry = |action: &ActiveAction| {
         let instant = &action.completed;
-        let (body, plan) = (next(action.body_file()).unwrap_or_default(), next(action.plan_file()));
+        let body = action.body_file().and_then(|_| contents.next()).unwrap_or_default();
+        let plans = contents.by_ref().take(action.plan_files().len());
+        let plan = plans.filter(|plan| !plan.is_empty()).last();
         let metadata = in_avro(body, instant).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
         Ok(HistoryEntry {
             requested: instant.requested.clone(),
@@ -283,30 +293,31 @@ fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Re
 }
 
 impl ActiveAction {
-    fn body_file(&self) -> Option<&FileMeta> {
+    fn body_file(&self) -> Option<&str> {
         let is_body = |i: &Instant| i.is_completed() && i.completed == self.completed.completed;
-        self.files.iter().find(|(i, _)| is_body(i)).map(|(_, file)| file)
+        self.files.iter().find(|(i, _)| is_body(i)).map(|(_, file)| file.path.as_str())
     }
 
-    /// The file of the plan column: what Hudi puts there (`MetadataConversionUtils.createLSMTimelineInstant`).
-    fn plan_file(&self) -> Option<&FileMeta> {
+    /// The files that may have what belongs into the plan column, the last one that is not empty has it: what Hudi puts
+    /// there (`MetadataConversionUtils.createLSMTimelineInstant`).
+    fn plan_files(&self) -> Vec<&str> {
         let has_plan = |a: Action| {
             matches!(
                 a,
                 Action::Clean | Action::Compaction | Action::LogCompaction | Action::ReplaceCommit | Action::Clustering
             )
         };
-        let mut found = None;
+        let mut files = Vec::new();
         for state in [State::Requested, State::Inflight] {
             for (instant, file) in self.files.iter().filter(|(i, _)| i.state == state && has_plan(i.action)) {
                 let replaces = matches!(instant.action, Action::ReplaceCommit | Action::Clustering);
                 // Of the others the inflight file says nothing.
-                if file.size > 0 && (state == State::Requested || replaces) {
-                    found = Some(file);
+                if state == State::Requested || replaces {
+                    files.push(file.path.as_str());
                 }
             }
         }
-        found
+        files
     }
 
     fn paths(&self, completed: bool) -> Vec<&str> {

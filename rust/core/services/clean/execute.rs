@@ -56,7 +56,7 @@ fn finish_pending(
 fn delete_empty_results(storage: &Storage, timeline: &Timeline) -> Result<bool> {
     let mut found = false;
     for (instant, file) in timeline.raw() {
-        if instant.action == Action::Clean && instant.is_completed() && file.size == 0 {
+        if instant.action == Action::Clean && instant.is_completed() && storage.is_empty(file)? {
             storage.delete(&file.path)?;
             found = true;
         }

@@ -6,7 +6,7 @@ use super::{Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::markers::marker_folder;
 use crate::format::instant::{Action, Instant, State};
-use crate::storage::FileMeta;
+use crate::storage::ListedFile;
 use crate::table::HudiTable;
 use crate::table::commit_metadata::read_as_json;
 use crate::timeline::Timeline;
@@ -22,7 +22,7 @@ fn bodies(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result
     const RESTORE: &str = "Restore the file from a copy; nothing else has what it said";
     for (instant, file) in timeline.raw() {
         report.count("instant files", 1);
-        if instant.is_completed() && file.size == 0 {
+        if instant.is_completed() && table.storage().is_empty(file)? {
             report.error(&file.path, "a completed instant is an empty file", RESTORE);
             continue;
         }
@@ -41,12 +41,12 @@ fn bodies(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result
 }
 
 fn states(timeline: &Timeline, report: &mut Report) {
-    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, FileMeta)>> = BTreeMap::new();
+    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, ListedFile)>> = BTreeMap::new();
     for entry in timeline.raw() {
         files.entry((&entry.0.requested, entry.0.action.completed_as())).or_default().push(entry);
     }
     for ((requested, action), entries) in files {
-        let completed: Vec<&FileMeta> =
+        let completed: Vec<&ListedFile> =
             entries.iter().filter(|(i, _)| i.is_completed()).map(|(_, file)| file).collect();
         if let [first, second, ..] = completed.as_slice() {
             let message = format!("the {action} of {requested} completed twice: also {}", first.path);
