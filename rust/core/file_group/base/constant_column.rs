@@ -18,7 +18,7 @@ use super::row_group::encode_error;
 use crate::error::{Error, Result};
 
 /// A chunk ready to be appended: its bytes, and what the footer says of it.
-pub(super) struct ConstantChunk {
+pub(super) struct EncodedChunk {
     pub(super) bytes: Bytes,
     pub(super) close: ColumnCloseResult,
 }
@@ -27,7 +27,7 @@ pub(super) struct ConstantChunk {
 ///
 /// # Errors
 /// `Schema` for a repeated column, or more rows than a page can count.
-pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize) -> Result<ConstantChunk> {
+pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize) -> Result<EncodedChunk> {
     let count = u32::try_from(rows).map_err(|_| Error::schema("a row group of more than 4 billion rows"))?;
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         return Err(
@@ -78,10 +78,10 @@ pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usiz
             unencoded_byte_array_data_bytes: None,
         }),
     };
-    Ok(ConstantChunk { bytes, close })
+    Ok(EncodedChunk { bytes, close })
 }
 
-fn offset(at: u64) -> i64 {
+pub(super) fn offset(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
 }
 
@@ -118,7 +118,7 @@ fn data_page(rows: u32, optional: bool) -> CompressedPage {
 }
 
 /// A run of the hybrid encoding, for values of at most eight bits.
-fn run(length: u32, value: u8) -> Vec<u8> {
+pub(super) fn run(length: u32, value: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(6);
     let mut header = u64::from(length) << 1;
     while header >= 0x80 {

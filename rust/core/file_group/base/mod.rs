@@ -17,6 +17,7 @@ pub mod writer;
 
 mod bounds;
 mod constant_column;
+mod dictionary_column;
 mod evolution;
 pub use evolution::evolve;
 mod pruning;

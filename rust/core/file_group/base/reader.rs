@@ -235,7 +235,12 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         for target in options.schema.fields() {
             match file_fields.find(target.name()) {
                 Some((_, field)) => {
-                    evolve(&new_empty_array(field.data_type()), target.data_type(), target.name())?;
+                    let wanted = match target.data_type() {
+                        // The file's own dictionary.
+                        DataType::Dictionary(_, value) if value.as_ref() == field.data_type() => value.as_ref(),
+                        other => other,
+                    };
+                    evolve(&new_empty_array(field.data_type()), wanted, target.name())?;
                 }
                 None if target.is_nullable() => {}
                 None => return Err(missing(target.name())),
@@ -252,6 +257,11 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         let mut groups = options.row_groups.clone().unwrap_or_else(every);
         groups.retain(|g| *g < self.metadata().num_row_groups());
         let mut metadata = self.metadata.clone();
+        if let Some(schema) = self.with_dictionaries(&options.schema) {
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::new(schema));
+            metadata = ArrowReaderMetadata::try_new(self.metadata().clone(), options)
+                .map_err(|e| self.chunks.explain_parquet(e))?;
+        }
         let mut selection = None;
         if let Some(predicate) = &options.predicate {
             let matching = self.matching_row_groups(predicate)?;
@@ -281,6 +291,22 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             builder = builder.with_row_filter(self.row_filter(predicate.clone(), parquet_schema));
         }
         builder.build().map_err(|e| self.chunks.explain_parquet(e))
+    }
+
+    /// The file's schema with dictionaries where they are asked for; `None` when they are not.
+    fn with_dictionaries(&self, asked: &Schema) -> Option<Schema> {
+        let file = self.metadata.schema();
+        let dictionary = |field: &FieldRef| match asked.field_with_name(field.name()).map(Field::data_type) {
+            Ok(wanted @ DataType::Dictionary(_, value)) if value.as_ref() == field.data_type() => Some(wanted.clone()),
+            _ => None,
+        };
+        file.fields().iter().any(|f| dictionary(f).is_some()).then(|| {
+            let changed = |field: &FieldRef| match dictionary(field) {
+                Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted)),
+                None => field.clone(),
+            };
+            Schema::new(file.fields().iter().map(changed).collect::<Fields>())
+        })
     }
 
     /// Filtering while reading saves decoding when there are columns that the predicate does not look at.

@@ -1,22 +1,73 @@
 //! Encoding of one row group: a column at a time, columns side by side on several threads when asked.
 
-use std::sync::Mutex;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedRowGroupWriter;
+use parquet::schema::types::ColumnDescPtr;
 
+use super::constant_column::EncodedChunk;
+use super::dictionary_column::{Texts, dictionary_chunk};
 use crate::error::{Error, Result};
+
+/// How a column of a row group is made.
+pub(super) enum ColumnUse {
+    /// By somebody else.
+    LeftOut,
+    /// Value by value.
+    Values,
+    /// By the dictionaries that its texts come with.
+    Texts(TextSettings),
+}
+
+/// What is known of a column that is encoded by its dictionaries.
+#[derive(Clone)]
+pub(super) struct TextSettings {
+    pub(super) descriptor: ColumnDescPtr,
+    pub(super) codec: Compression,
+    pub(super) dictionary_bytes: usize,
+}
+
+/// An encoded column.
+pub(super) enum ColumnChunk {
+    Values(ArrowColumnChunk),
+    Texts(Box<EncodedChunk>),
+}
+
+impl ColumnChunk {
+    /// Puts it into the row group that is written.
+    pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
+        match self {
+            Self::Values(chunk) => chunk.append_to_row_group(out).map_err(encode_error),
+            Self::Texts(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error),
+        }
+    }
+}
 
 /// One column of the table: a Parquet column for each of its leaves.
 struct TopColumn {
     field: FieldRef,
     leaves: Vec<ArrowColumnWriter>,
+    /// What came so far, where it is encoded by its dictionaries in the end.
+    texts: Option<(TextSettings, Vec<Texts>)>,
 }
 
 impl TopColumn {
     fn write(&mut self, array: &ArrayRef) -> Result<()> {
+        let Some((_, pieces)) = &mut self.texts else { return self.write_values(array) };
+        let with_dictionary = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+        let piece = if array.data_type() == &with_dictionary { array.clone() } else { cast(array, &with_dictionary)? };
+        pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
+        Ok(())
+    }
+
+    fn write_values(&mut self, array: &ArrayRef) -> Result<()> {
         let fail = |e: ParquetError| encode_error(e).with("column", self.field.name());
         for (values, writer) in compute_leaves(&self.field, array).map_err(fail)?.iter().zip(&mut self.leaves) {
             writer.write(values).map_err(fail)?;
@@ -24,8 +75,25 @@ impl TopColumn {
         Ok(())
     }
 
-    fn close(self) -> Result<Vec<ArrowColumnChunk>> {
-        self.leaves.into_iter().map(|leaf| leaf.close().map_err(encode_error)).collect()
+    fn close(mut self) -> Result<Vec<ColumnChunk>> {
+        if let Some((settings, pieces)) = self.texts.take() {
+            let TextSettings { descriptor, codec, dictionary_bytes } = settings;
+            if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, codec, dictionary_bytes)? {
+                return Ok(vec![ColumnChunk::Texts(Box::new(chunk))]);
+            }
+            pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
+        }
+        self.leaves.into_iter().map(|leaf| leaf.close().map(ColumnChunk::Values).map_err(encode_error)).collect()
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        match &self.texts {
+            None => self.leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
+            Some((_, pieces)) => {
+                let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
+                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+            }
+        }
     }
 }
 
@@ -63,19 +131,25 @@ pub(super) struct RowGroupEncoder {
 }
 
 impl RowGroupEncoder {
-    /// `left_out` tells of columns, by place, that somebody else makes.
+    /// `how` tells of columns, by place, how they are made.
     pub(super) fn new(
         schema: &Schema,
         factory: &ArrowRowGroupWriterFactory,
         index: usize,
-        left_out: &dyn Fn(usize) -> bool,
+        how: &dyn Fn(usize) -> ColumnUse,
     ) -> Result<Self> {
         let mut writers = factory.create_column_writers(index).map_err(encode_error)?.into_iter();
-        let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            (i, TopColumn { field: field.clone(), leaves })
-        });
-        Ok(Self { columns: columns.filter(|(i, _)| !left_out(*i)).collect(), rows: 0 })
+            let texts = match how(i) {
+                ColumnUse::LeftOut => continue,
+                ColumnUse::Values => None,
+                ColumnUse::Texts(settings) => Some((settings, Vec::new())),
+            };
+            columns.push((i, TopColumn { field: field.clone(), leaves, texts }));
+        }
+        Ok(Self { columns, rows: 0 })
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -84,7 +158,7 @@ impl RowGroupEncoder {
 
     /// Bytes that the rows so far will take, nearly.
     pub(super) fn encoded_bytes(&self) -> usize {
-        self.columns.iter().flat_map(|(_, c)| &c.leaves).map(ArrowColumnWriter::get_estimated_total_bytes).sum()
+        self.columns.iter().map(|(_, column)| column.encoded_bytes()).sum()
     }
 
     pub(super) fn encode(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
@@ -106,7 +180,7 @@ impl RowGroupEncoder {
     }
 
     /// Ends all columns: their chunks in the order of the file, with the place of the column.
-    pub(super) fn close(self, threads: usize) -> Result<Vec<(usize, Vec<ArrowColumnChunk>)>> {
+    pub(super) fn close(self, threads: usize) -> Result<Vec<(usize, Vec<ColumnChunk>)>> {
         in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))
     }
 }

@@ -10,18 +10,17 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{FieldRef, Schema};
-use parquet::arrow::arrow_writer::ArrowColumnChunk;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
-use super::constant_column::{ConstantChunk, constant_chunk};
+use super::constant_column::{EncodedChunk, constant_chunk};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
-use super::row_group::{RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::row_group::{ColumnChunk, ColumnUse, RowGroupEncoder, encode_error, in_parallel, leaf_count};
 use super::writer::{BaseFileWriter, column_factory, properties, repeats};
 use crate::error::{Error, Result};
 
@@ -155,8 +154,8 @@ fn keeps_sound_statistics(created_by: &str) -> bool {
 /// A column of the row group in the making.
 enum Piece {
     Same,
-    Constant(Box<ConstantChunk>),
-    Fresh(Vec<ArrowColumnChunk>),
+    Constant(Box<EncodedChunk>),
+    Fresh(Vec<ColumnChunk>),
 }
 
 impl<W: std::io::Write + Send> BaseFileWriter<W> {
@@ -215,7 +214,7 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
                 Piece::Constant(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?,
                 Piece::Fresh(chunks) => {
                     for chunk in chunks {
-                        chunk.append_to_row_group(&mut out).map_err(encode_error)?;
+                        chunk.append_to(&mut out)?;
                     }
                 }
             }
@@ -234,11 +233,11 @@ fn encode_column(
     field: &FieldRef,
     dictionary: Option<bool>,
     values: &[ArrayRef],
-) -> Result<Vec<ArrowColumnChunk>> {
+) -> Result<Vec<ColumnChunk>> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let factory = column_factory(&descriptor, &schema, column_properties(options, field, dictionary, values)?)?;
-    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &|_| false)?;
+    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &|_| ColumnUse::Values)?;
     encoder.encode_arrays(values)?;
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::file::metadata::{KeyValue, SortingColumn};
@@ -18,7 +18,7 @@ use super::file_keys::{FileKeys, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
-use super::row_group::{RowGroupEncoder, encode_error, leaf_count};
+use super::row_group::{ColumnUse, RowGroupEncoder, TextSettings, encode_error, leaf_count};
 use super::sink::Sink;
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
@@ -286,8 +286,12 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let group = match (&mut self.group, &self.factory) {
             (Some(group), _) => group,
             (empty @ None, Some(factory)) => {
-                let is_constant = |column| self.constants.contains_key(&column);
-                empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &is_constant)?)
+                let (constants, descriptor) = (&self.constants, &self.descriptor);
+                let how = |column| match constants.contains_key(&column) {
+                    true => ColumnUse::LeftOut,
+                    false => column_use(&self.schema, descriptor, &self.options, &pending, column),
+                };
+                empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &how)?)
             }
             (None, None) => return Err(Error::schema("a base file has no column writers")),
         };
@@ -312,9 +316,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let mut leaf = 0;
         for (i, field) in self.schema.fields().iter().enumerate() {
             if let Some((_, chunks)) = encoded.next_if(|(column, _)| *column == i) {
-                for chunk in chunks {
-                    chunk.append_to_row_group(&mut out).map_err(encode_error)?;
-                }
+                chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut out))?;
             } else if let Some(value) = self.constants.get(&i) {
                 let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows)?;
                 out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
@@ -344,6 +346,28 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         Ok(builder.build())
     }
+}
+
+/// Texts that come with dictionaries keep them.
+fn column_use(
+    schema: &Schema,
+    descriptor: &SchemaDescriptor,
+    options: &BaseFileOptions,
+    first: &[RecordBatch],
+    column: usize,
+) -> ColumnUse {
+    let dictionary = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+    let comes_with_one = first.iter().any(|b| b.columns().get(column).is_some_and(|c| c.data_type() == &dictionary));
+    let is_text = schema.fields().get(column).is_some_and(|f| f.data_type() == &DataType::Utf8);
+    if !comes_with_one || !is_text || options.dictionary == DictionaryUse::Never {
+        return ColumnUse::Values;
+    }
+    let leaf = schema.fields().iter().take(column).map(|f| leaf_count(f.data_type())).sum();
+    ColumnUse::Texts(TextSettings {
+        descriptor: descriptor.column(leaf),
+        codec: options.codec,
+        dictionary_bytes: options.page_bytes.max(1024),
+    })
 }
 
 pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {

@@ -23,6 +23,7 @@ mod portion;
 mod ranges;
 mod recipe;
 mod schedule;
+mod texts;
 mod unit;
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! How many rows these are is known from what rows before them took: those of the same file that are on the disk
 //! already, those of the file before, or, in the beginning, a part of the first batch that is encoded for trial.
 
+use std::sync::Arc;
 use std::time::Instant as Stopwatch;
 
 use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
 use super::super::task_files::{FILE_NAME, TaskFiles};
 use crate::error::{Error, Result};
@@ -109,9 +110,12 @@ impl<'a> Outputs<'a> {
             return Ok(batch.clone());
         }
         let mut columns = batch.columns().to_vec();
+        // Texts may come with dictionaries.
+        let mut fields = batch.schema_ref().fields().to_vec();
         let field = schema.fields().get(FILE_NAME).ok_or_else(|| Error::schema("a file without meta columns"))?;
         columns.insert(FILE_NAME.min(columns.len()), new_null_array(field.data_type(), batch.num_rows()));
-        Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        fields.insert(FILE_NAME.min(fields.len()), field.clone());
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
     /// The file in the making; a new one when there is none.

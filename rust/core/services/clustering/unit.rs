@@ -15,6 +15,7 @@ use super::outputs::{OutputSettings, Outputs, WrittenFile};
 use super::portion::{Places, Portion, RangeFilter, divide};
 use super::ranges::read_ranges;
 use super::recipe::Recipe;
+use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
@@ -106,9 +107,11 @@ impl<'a> Unit<'a> {
         };
         let mut outputs = Outputs::new(settings);
         if self.recipe.sorts() {
-            let filter = portion.filter(self.recipe.order(&self.read)?, &self.read)?.map(Arc::new);
-            for batch in self.sorted(&slices, filter)? {
-                outputs.write(&batch?)?;
+            let texts = Arc::new(self.texts(&slices)?);
+            let read = &texts.numbered;
+            let filter = portion.filter(self.recipe.order(read)?, read)?.map(Arc::new);
+            for batch in self.sorted(&slices, &texts, filter)? {
+                outputs.write(&texts.spell(&batch?)?)?;
             }
         } else {
             self.combine(&slices, &mut outputs)?;
@@ -143,10 +146,22 @@ impl<'a> Unit<'a> {
         Ok(())
     }
 
-    /// All rows in the order of the recipe.
-    fn sorted(&self, slices: &[FileSlice], filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
-        let order = self.recipe.order(&self.read)?;
-        let sorter = Sorter::new(self.read.clone(), order, self.spill.clone(), self.threads)?;
+    /// The columns that go through the sort as numbers: none where slices have log files, whose rows have whole texts.
+    fn texts(&self, slices: &[FileSlice]) -> Result<Texts> {
+        let bases = slices.iter().map(|slice| slice.base.as_ref().filter(|_| slice.logs.is_empty()));
+        let files = match bases.collect::<Option<Vec<_>>>() {
+            Some(bases) => {
+                run_parallel(bases, self.threads, |base| self.open(base).map_err(|e| e.with("file", &base.path)))?
+            }
+            None => Vec::new(),
+        };
+        Ok(Texts::choose(&self.read, &self.recipe.sort_columns, &files))
+    }
+
+    /// All rows in the order of the recipe, some texts as numbers.
+    fn sorted(&self, slices: &[FileSlice], texts: &Arc<Texts>, filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
+        let order = self.recipe.order(&texts.numbered)?;
+        let sorter = Sorter::new(texts.numbered.clone(), order, self.spill.clone(), self.threads)?;
         let keyer = sorter.keyer();
         let mut work = Vec::new();
         let mut sorted = Vec::new();
@@ -166,8 +181,9 @@ impl<'a> Unit<'a> {
         }
         let sorter = Mutex::new(sorter);
         run_parallel(work, self.threads, |(number, slice, group)| {
-            let rows = self.rows(slice, group).map_err(|e| e.with("file group", &slice.file_id))?;
+            let rows = self.rows(slice, group, texts).map_err(|e| e.with("file group", &slice.file_id))?;
             for (i, batch) in rows.enumerate() {
+                let batch = batch.and_then(|batch| texts.number(&batch));
                 let batch = batch.map_err(|e| e.with("file group", &slice.file_id))?;
                 let keyed = keyer.keyed(kept(filter.as_deref(), batch)?)?;
                 // By slice, row group and batch, whichever thread comes first.
@@ -179,8 +195,9 @@ impl<'a> Unit<'a> {
         let mut sorter = sorter.into_inner().unwrap_or_else(PoisonError::into_inner);
         let inputs = sorted.len();
         for (base, reader) in sorted {
-            let (rows, filter) = (self.sorted_input(&base, &reader, inputs)?, filter.clone());
-            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), batch?))))?;
+            let (rows, filter) = (self.sorted_input(&base, &reader, inputs, texts)?, filter.clone());
+            let texts = texts.clone();
+            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), texts.number(&batch?)?))))?;
         }
         sorter.finish()
     }
@@ -223,20 +240,26 @@ impl<'a> Unit<'a> {
 
     /// The rows of a file that is sorted already. All such files are read at once, so that each may hold less the more
     /// there are.
-    fn sorted_input(&self, base: &BaseFile, reader: &BaseFileReader<FileReader>, inputs: usize) -> Result<Rows> {
+    fn sorted_input(
+        &self,
+        base: &BaseFile,
+        reader: &BaseFileReader<FileReader>,
+        inputs: usize,
+        texts: &Texts,
+    ) -> Result<Rows> {
         // A batch of each is in the merge, one is made, and two wait.
         let rows = self.batch_rows(reader, self.spill.budget / inputs.max(1) * 4);
         let named = {
             let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
             move |e: Error| e.with("table", &uri).with("file", &path)
         };
-        let scan = reader.scan(&ScanOptions::new(self.read.clone()).with_batch_size(rows)).map_err(&named)?;
+        let scan = reader.scan(&ScanOptions::new(texts.read.clone()).with_batch_size(rows)).map_err(&named)?;
         let scan = scan.map(move |batch| batch.map_err(&named));
         if inputs > READ_AHEAD {
             return Ok(Box::new(scan));
         }
         let part: Part = Box::new(move || Ok(Box::new(scan)));
-        let stream = BatchStream::new(self.read.clone(), vec![part], 1);
+        let stream = BatchStream::new(texts.read.clone(), vec![part], 1);
         Ok(Box::new(stream.map(|batch| batch.map_err(Error::from))))
     }
 
@@ -245,13 +268,14 @@ impl<'a> Unit<'a> {
         &'s self,
         slice: &'s FileSlice,
         group: Option<usize>,
+        texts: &Texts,
     ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + 's>> {
         let (Some(group), Some(base)) = (group, &slice.base) else {
             return Ok(Box::new(self.reader.read(slice, &self.read)?));
         };
         let reader = self.open(base)?;
         let rows = self.batch_rows(&reader, self.spill.budget / self.threads);
-        let options = ScanOptions::new(self.read.clone()).with_batch_size(rows).with_row_groups(vec![group]);
+        let options = ScanOptions::new(texts.read.clone()).with_batch_size(rows).with_row_groups(vec![group]);
         Ok(Box::new(reader.scan(&options)?))
     }
 

@@ -1,0 +1,176 @@
+//! Columns of few different texts on their way through a sort: rows carry the number of their text, and the texts are kept
+//! once.
+//!
+//! Files have such columns as numbers and a dictionary already. To put texts in their place, to move those about, and to
+//! find out on writing that there are few of them is most of what sorting them would cost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef};
+use hashbrown::HashMap;
+use parquet::basic::{Encoding, PageType, Type};
+use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats, RowGroupMetaData};
+
+use crate::error::{Error, Result};
+use crate::file_group::base::BaseFileReader;
+use crate::storage::FileReader;
+
+/// Bytes of the dictionaries of one column in all files, at most, as they stand in the files.
+const DICTIONARY_BYTES: i64 = 4 << 20;
+/// Dictionaries that are remembered: each thread reads one row group.
+const REMEMBERED: usize = 16;
+
+/// The columns that are carried as numbers.
+pub(super) struct Texts {
+    /// What files are read with: these columns with dictionaries.
+    pub(super) read: SchemaRef,
+    /// What goes through the sort: these columns as numbers.
+    pub(super) numbered: SchemaRef,
+    columns: Vec<(usize, Mutex<Numbers>)>,
+}
+
+/// All texts of a column.
+#[derive(Default)]
+struct Numbers {
+    texts: Vec<Arc<str>>,
+    by_text: HashMap<Arc<str>, i32, ahash::RandomState>,
+    /// Dictionaries of files, with the numbers of their texts.
+    known: Vec<(ArrayRef, Arc<Vec<i32>>)>,
+    /// The texts as they were given out last.
+    array: Option<Arc<StringArray>>,
+}
+
+impl Texts {
+    /// Chooses columns, none of those named in `but`, of which all files have dictionaries of a moderate size.
+    pub(super) fn choose(schema: &SchemaRef, but: &[String], files: &[BaseFileReader<FileReader>]) -> Self {
+        let is_chosen = |field: &FieldRef| {
+            let name = field.name();
+            let bytes = || files.iter().map(|file| dictionary_bytes(file, name)).sum::<Option<i64>>();
+            field.data_type() == &DataType::Utf8
+                && !but.iter().any(|b| b == name || b.split('.').next() == Some(name.as_str()))
+                && !files.is_empty()
+                && bytes().is_some_and(|bytes| bytes <= DICTIONARY_BYTES)
+        };
+        let chosen: Vec<usize> = (0..).zip(schema.fields()).filter(|(_, f)| is_chosen(f)).map(|(i, _)| i).collect();
+        let with = |data_type: DataType| -> SchemaRef {
+            let field = |(i, field): (usize, &FieldRef)| match chosen.contains(&i) {
+                true => Arc::new(Field::new(field.name(), data_type.clone(), field.is_nullable())),
+                false => field.clone(),
+            };
+            Arc::new(Schema::new((0..).zip(schema.fields()).map(field).collect::<Vec<_>>()))
+        };
+        Self {
+            read: with(dictionary_type()),
+            numbered: with(DataType::Int32),
+            columns: chosen.iter().map(|i| (*i, Mutex::default())).collect(),
+        }
+    }
+
+    /// Puts numbers in the place of texts.
+    pub(super) fn number(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.replace(batch, &self.numbered, |numbers, column| numbers.number(column))
+    }
+
+    /// Puts texts in the place of numbers, all with one dictionary.
+    pub(super) fn spell(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.replace(batch, &self.read, Numbers::spell)
+    }
+
+    fn replace(
+        &self,
+        batch: &RecordBatch,
+        schema: &SchemaRef,
+        with: impl Fn(&mut Numbers, &ArrayRef) -> Result<ArrayRef>,
+    ) -> Result<RecordBatch> {
+        if self.columns.is_empty() {
+            return Ok(batch.clone());
+        }
+        let mut columns = batch.columns().to_vec();
+        for (place, numbers) in &self.columns {
+            if let Some(column) = columns.get_mut(*place) {
+                *column = with(&mut numbers.lock().unwrap_or_else(PoisonError::into_inner), column)?;
+            }
+        }
+        Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    }
+}
+
+impl Numbers {
+    fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        let not_texts = || Error::schema("a column of texts was read without a dictionary");
+        let dictionary = column.as_dictionary_opt::<Int32Type>().ok_or_else(not_texts)?;
+        let numbers = self.of(dictionary.values())?;
+        // Where a row is null its number means nothing.
+        let number = |key: i32| usize::try_from(key).ok().and_then(|key| numbers.get(key)).copied().unwrap_or(0);
+        Ok(Arc::new(dictionary.keys().unary::<_, Int32Type>(number)))
+    }
+
+    /// Numbers of the texts of a dictionary.
+    fn of(&mut self, values: &ArrayRef) -> Result<Arc<Vec<i32>>> {
+        if let Some((_, numbers)) = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, values)) {
+            return Ok(numbers.clone());
+        }
+        let texts = values.as_string_opt::<i32>().filter(|texts| texts.null_count() == 0);
+        let texts = texts.ok_or_else(|| Error::corrupt("a dictionary of texts holds something else"))?;
+        let mut numbers = Vec::with_capacity(texts.len());
+        for text in texts.iter().flatten() {
+            let number = match self.by_text.get(text) {
+                Some(number) => *number,
+                None => {
+                    let number = i32::try_from(self.texts.len()).map_err(|_| Error::schema("too many texts"))?;
+                    let text: Arc<str> = text.into();
+                    self.texts.push(text.clone());
+                    self.by_text.insert(text, number);
+                    number
+                }
+            };
+            numbers.push(number);
+        }
+        let numbers = Arc::new(numbers);
+        if self.known.len() >= REMEMBERED {
+            self.known.remove(0);
+        }
+        self.known.push((values.clone(), numbers.clone()));
+        Ok(numbers)
+    }
+
+    fn spell(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        let keys = column.as_any().downcast_ref::<Int32Array>();
+        let keys = keys.ok_or_else(|| Error::schema("a column of texts is not numbered"))?;
+        let texts = match self.array.take().filter(|array| array.len() == self.texts.len()) {
+            Some(array) => array,
+            None => Arc::new(self.texts.iter().map(|text| Some(text.as_ref())).collect::<StringArray>()),
+        };
+        self.array = Some(texts.clone());
+        Ok(Arc::new(DictionaryArray::try_new(keys.clone(), texts as ArrayRef)?))
+    }
+}
+
+fn dictionary_type() -> DataType {
+    DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())
+}
+
+/// Bytes of the dictionaries of a column of a file; `None` when it is not a text column that has nothing else.
+fn dictionary_bytes(file: &BaseFileReader<FileReader>, name: &str) -> Option<i64> {
+    if file.schema().field_with_name(name).ok()?.data_type() != &DataType::Utf8 {
+        return None;
+    }
+    let of_group = |group: &RowGroupMetaData| {
+        let chunk = group.columns().iter().find(|c| c.column_path().parts() == [name.to_owned()])?;
+        let in_order = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)?;
+        (in_order > 0 && chunk.column_type() == Type::BYTE_ARRAY && has_only_numbers(chunk)).then_some(in_order)
+    };
+    file.metadata().row_groups().iter().map(of_group).sum()
+}
+
+/// Whether no page of the chunk holds texts, for the dictionary had become too large.
+fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
+    let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+    let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
+    match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
+        (Some(pages), _) => pages.iter().filter(is_data).all(|page| numbers(page.encoding)),
+        (None, Some(mask)) => mask.encodings().all(numbers),
+        (None, None) => false,
+    }
+}
