@@ -174,3 +174,41 @@ fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
         (None, None) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn dictionary(texts: &[&str], keys: &[Option<i32>]) -> ArrayRef {
+        let values = Arc::new(StringArray::from(texts.to_vec()));
+        Arc::new(DictionaryArray::try_new(Int32Array::from(keys.to_vec()), values).unwrap())
+    }
+
+    #[test]
+    fn texts_are_numbered_over_all_dictionaries() {
+        let mut numbers = Numbers::default();
+        let one = numbers.number(&dictionary(&["a", "b"], &[Some(1), None, Some(0)])).unwrap();
+        let two = numbers.number(&dictionary(&["c", "b"], &[Some(0), Some(1)])).unwrap();
+        assert_eq!(one.as_ref(), &Int32Array::from(vec![Some(1), None, Some(0)]) as &dyn Array);
+        assert_eq!(two.as_ref(), &Int32Array::from(vec![2, 1]) as &dyn Array);
+        for (numbered, expected) in [(one, vec![Some("b"), None, Some("a")]), (two, vec![Some("c"), Some("b")])] {
+            let spelled = numbers.spell(&numbered).unwrap();
+            let plain = arrow::compute::cast(&spelled, &DataType::Utf8).unwrap();
+            assert_eq!(plain.as_ref(), &StringArray::from(expected) as &dyn Array);
+        }
+    }
+
+    #[test]
+    fn dictionaries_that_were_forgotten_are_numbered_as_before() {
+        let mut numbers = Numbers::default();
+        let made: Vec<ArrayRef> = (0..40).map(|i| dictionary(&["x", &format!("t{i}")], &[Some(0), Some(1)])).collect();
+        for _ in 0..2 {
+            for (i, column) in (1..).zip(&made) {
+                let numbered = numbers.number(column).unwrap();
+                assert_eq!(numbered.as_ref(), &Int32Array::from(vec![0, i]) as &dyn Array);
+            }
+        }
+        assert_eq!(numbers.known.len(), REMEMBERED);
+    }
+}
