@@ -110,7 +110,10 @@ impl<'a> Unit<'a> {
             let texts = Arc::new(self.texts(&slices)?);
             let read = &texts.numbered;
             let filter = portion.filter(self.recipe.order(read)?, read)?.map(Arc::new);
-            for batch in self.sorted(&slices, &texts, filter)? {
+            let rows = self.sorted(&slices, &texts, filter)?;
+            // Put into their order beside the encoding of those before them: neither keeps all threads busy by itself.
+            let rows = if self.threads > 1 { ahead(texts.numbered.clone(), rows) } else { rows };
+            for batch in rows {
                 outputs.write(&texts.spell(&batch?)?)?;
             }
         } else {
@@ -258,9 +261,7 @@ impl<'a> Unit<'a> {
         if inputs > READ_AHEAD {
             return Ok(Box::new(scan));
         }
-        let part: Part = Box::new(move || Ok(Box::new(scan)));
-        let stream = BatchStream::new(texts.read.clone(), vec![part], 1);
-        Ok(Box::new(stream.map(|batch| batch.map_err(Error::from))))
+        Ok(ahead(texts.read.clone(), Box::new(scan)))
     }
 
     /// The rows of a slice, or of one row group of a slice without log files.
@@ -353,6 +354,12 @@ impl<'a> Unit<'a> {
         };
         Ok(written.into_iter().map(told).collect())
     }
+}
+
+/// The same rows, made by a thread of their own.
+fn ahead(schema: SchemaRef, rows: Rows) -> Rows {
+    let part: Part = Box::new(move || Ok(rows as Box<dyn Iterator<Item = Result<RecordBatch>>>));
+    Box::new(BatchStream::new(schema, vec![part], 1).map(|batch| batch.map_err(Error::from)))
 }
 
 fn kept(filter: Option<&RangeFilter>, batch: RecordBatch) -> Result<RecordBatch> {
