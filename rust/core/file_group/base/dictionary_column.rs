@@ -47,7 +47,10 @@ pub(super) fn dictionary_chunk(
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         return Ok(None);
     }
-    let Some(numbered) = Numbered::of(pieces, dictionary_bytes) else { return Ok(None) };
+    // A dictionary without texts is legal, but nothing that other readers meet every day.
+    let Some(numbered) = Numbered::of(pieces, dictionary_bytes).filter(|n| !n.texts.is_empty()) else {
+        return Ok(None);
+    };
     let optional = descriptor.max_def_level() == 1;
     if !optional && numbered.rows.contains(&NULL) {
         return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
