@@ -36,7 +36,7 @@ pub(super) struct TextSettings {
 
 /// An encoded column.
 pub(super) enum ColumnChunk {
-    Values(ArrowColumnChunk),
+    Values(Box<ArrowColumnChunk>),
     Texts(Box<EncodedChunk>),
 }
 
@@ -83,7 +83,10 @@ impl TopColumn {
             }
             pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
         }
-        self.leaves.into_iter().map(|leaf| leaf.close().map(ColumnChunk::Values).map_err(encode_error)).collect()
+        self.leaves
+            .into_iter()
+            .map(|leaf| leaf.close().map(|chunk| ColumnChunk::Values(Box::new(chunk))).map_err(encode_error))
+            .collect()
     }
 
     fn encoded_bytes(&self) -> usize {

@@ -30,7 +30,8 @@ fn text_column(reader: &BaseFileReader<Bytes>, schema: &SchemaRef) -> ArrayRef {
 
 #[test]
 fn texts_come_back_with_nulls_runs_and_pages() {
-    let cases: [(&str, fn(usize) -> Option<String>); 6] = [
+    type TextOf = fn(usize) -> Option<String>;
+    let cases: [(&str, TextOf); 6] = [
         ("few", |i| Some(format!("text {}", i * 7919 % 5))),
         ("one", |_| Some("the same".to_owned())),
         ("nulls", |i| (i % 3 != 1).then(|| format!("t{}", i % 11))),
@@ -110,7 +111,7 @@ fn a_required_column_has_no_nulls() {
 #[test]
 fn dictionaries_are_read_when_they_are_asked_for() {
     let (schema, coded, plain) = texts(70_000, |i| (i % 5 > 0).then(|| format!("t{}", i % 7)));
-    let reader = written(&schema, &[coded.clone()], options());
+    let reader = written(&schema, std::slice::from_ref(&coded), options());
     let got = read(&reader, &ScanOptions::new(coded.schema()).with_batch_size(70_000));
     assert_eq!(got.schema().field(1).data_type(), coded.schema().field(1).data_type());
     assert_eq!(&arrow::compute::cast(got.column(1), &DataType::Utf8).unwrap(), &plain);
