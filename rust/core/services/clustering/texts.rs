@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::storage::FileReader;
 
-/// Bytes of the dictionaries of one column in all files, at most, as they stand in the files.
-const DICTIONARY_BYTES: i64 = 4 << 20;
+/// The part of the memory budget that dictionaries may take, as they stand in the files: in memory they take several
+/// times as much.
+const BUDGET_SHARE: usize = 64;
 /// Dictionaries that are remembered: each thread reads one row group.
 const REMEMBERED: usize = 16;
 
@@ -42,15 +43,25 @@ struct Numbers {
 }
 
 impl Texts {
-    /// Chooses columns, none of those named in `but`, of which all files have dictionaries of a moderate size.
-    pub(super) fn choose(schema: &SchemaRef, but: &[String], files: &[BaseFileReader<FileReader>]) -> Self {
-        let is_chosen = |field: &FieldRef| {
+    /// Chooses columns, none of those named in `but`, of which all files have dictionaries: as many as a part of the memory
+    /// budget has room for.
+    pub(super) fn choose(
+        schema: &SchemaRef,
+        but: &[String],
+        files: &[BaseFileReader<FileReader>],
+        budget: usize,
+    ) -> Self {
+        let mut room = i64::try_from(budget / BUDGET_SHARE).unwrap_or(i64::MAX);
+        let mut is_chosen = |field: &FieldRef| {
             let name = field.name();
-            let bytes = || files.iter().map(|file| dictionary_bytes(file, name)).sum::<Option<i64>>();
-            field.data_type() == &DataType::Utf8
-                && !but.iter().any(|b| b == name || b.split('.').next() == Some(name.as_str()))
-                && !files.is_empty()
-                && bytes().is_some_and(|bytes| bytes <= DICTIONARY_BYTES)
+            let sorted_by = || but.iter().any(|b| b == name || b.split('.').next() == Some(name.as_str()));
+            if field.data_type() != &DataType::Utf8 || files.is_empty() || sorted_by() {
+                return false;
+            }
+            let bytes = files.iter().map(|file| dictionary_bytes(file, name)).sum::<Option<i64>>();
+            let fits = bytes.is_some_and(|bytes| bytes <= room);
+            room -= bytes.filter(|_| fits).unwrap_or(0);
+            fits
         };
         let chosen: Vec<usize> = (0..).zip(schema.fields()).filter(|(_, f)| is_chosen(f)).map(|(i, _)| i).collect();
         let with = |data_type: DataType| -> SchemaRef {

@@ -158,7 +158,7 @@ impl<'a> Unit<'a> {
             }
             None => Vec::new(),
         };
-        Ok(Texts::choose(&self.read, &self.recipe.sort_columns, &files))
+        Ok(Texts::choose(&self.read, &self.recipe.sort_columns, &files, self.spill.budget))
     }
 
     /// All rows in the order of the recipe, some texts as numbers.
