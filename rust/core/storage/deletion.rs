@@ -13,11 +13,24 @@ use super::runtime::block_on;
 use super::{LocalFolder, Storage, local};
 use crate::error::{Error, Result};
 
-/// Names of files of a folder that have a checksum, and that have an unfinished copy.
-#[derive(Default)]
-struct Beside {
+/// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
     checksums: HashSet<String>,
     unfinished: HashSet<String>,
+}
+
+impl Beside {
+    /// Takes note of a file of the folder, if it belongs to another one.
+    pub(super) fn note(&mut self, name: &str) {
+        if let Some(of) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".crc")) {
+            self.checksums.insert(of.to_owned());
+        } else if local::is_unfinished(name)
+            && let Some((of, _)) = name.rsplit_once('#')
+        {
+            self.unfinished.insert(of.to_owned());
+        }
+    }
 }
 
 impl Storage {
@@ -43,19 +56,19 @@ impl Storage {
     }
 
     /// Deletes files of one folder: of each pair the first ones before the last ones, and the last ones of all pairs one
-    /// after the other. One that is not there is no error.
-    pub fn delete_in_order(&self, folder: &str, pairs: &[(Vec<&str>, Vec<&str>)]) -> Result<()> {
+    /// after the other. One that is not there is no error. What stands beside them goes with them: of many files, one listing
+    /// is less work than looking for each.
+    pub fn delete_in_order(&self, folder: &str, pairs: &[(Vec<&str>, Vec<&str>)], beside: &Beside) -> Result<()> {
         let Some(local) = self.local_path(folder) else {
             let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
             self.delete_stream(folder, &first)?;
             return pairs.iter().flat_map(|(_, last)| last).try_for_each(|path| self.delete_alone(path).map(|_| ()));
         };
-        let beside = self.beside(folder)?;
         let open = match LocalFolder::open(&local) {
             Err(e) if is_absence(&e) => return Ok(()),
             other => other.map_err(|e| self.error(folder, "deleting", local::as_object_store(e, folder)))?,
         };
-        let delete = |path: &&str| self.delete_with(path, &open, &beside);
+        let delete = |path: &&str| self.delete_with(path, &open, beside);
         // Two at a time: half of the work goes on beside the lock of the folder. This thread has all the last ones to
         // delete, and the first ones of so many pairs that both are done at about the same time.
         let total: usize = pairs.iter().map(|(first, last)| first.len() + last.len()).sum();
@@ -104,29 +117,6 @@ impl Storage {
             Err(e) if !is_absence(&e) => Err(self.error(path, "deleting", local::as_object_store(e, path))),
             _ => Ok(()),
         }
-    }
-
-    /// Which files of a folder have others beside them; of many files, one listing is less work than looking for each.
-    fn beside(&self, folder: &str) -> Result<Beside> {
-        let mut beside = Beside::default();
-        let Some(local) = self.local_path(folder) else { return Ok(beside) };
-        let failed = |e: std::io::Error| Error::storage("listing failed").caused_by(e).with("folder", local.display());
-        let entries = match std::fs::read_dir(&local) {
-            Err(e) if is_absence(&e) => return Ok(beside),
-            other => other.map_err(failed)?,
-        };
-        for entry in entries {
-            let name = entry.map_err(failed)?.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if let Some(of) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".crc")) {
-                beside.checksums.insert(of.to_owned());
-            } else if local::is_unfinished(name)
-                && let Some((of, _)) = name.rsplit_once('#')
-            {
-                beside.unfinished.insert(of.to_owned());
-            }
-        }
-        Ok(beside)
     }
 
     /// Deletes a folder with all that is in it.

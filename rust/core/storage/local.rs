@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{FileMeta, ListedFile, Listing};
+use super::{Beside, FileMeta, ListedFile, Listing};
 
 /// The error as the object store would have it, so that both become the same error of ours.
 pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
@@ -61,13 +61,18 @@ fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {
     Ok(listing)
 }
 
-/// Files of one level of a folder, in no order, by what the folder itself says of them: links are looked at.
-pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<Vec<ListedFile>> {
-    let mut files = Vec::new();
+/// Files of one level of a folder, in no order, by what the folder itself says of them: links are looked at. Those that
+/// are being written are only noted.
+pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<(Vec<ListedFile>, Beside)> {
+    let (mut files, mut beside) = (Vec::new(), Beside::default());
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| !is_unfinished(name)) else { continue };
+        let Some(name) = name.to_str() else { continue };
+        beside.note(name);
+        if is_unfinished(name) {
+            continue;
+        }
         let kind = entry.file_type()?;
         // As in `list`: a link to a file counts, one to a folder or to nothing does not.
         if kind.is_dir() || kind.is_symlink() && !std::fs::metadata(entry.path()).is_ok_and(|m| !m.is_dir()) {
@@ -76,7 +81,7 @@ pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<Vec<ListedFil
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
         files.push(ListedFile { path, size: None });
     }
-    Ok(files)
+    Ok((files, beside))
 }
 
 /// Size and time of a file; a folder is none.

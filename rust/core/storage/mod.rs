@@ -29,6 +29,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
+pub use deletion::Beside;
 pub use file::{FileReader, FileWriter};
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
@@ -259,18 +260,19 @@ impl Storage {
     }
 
     /// The files of one level of a folder, sorted by path, without asking a disk for more than their names. A folder that
-    /// is not there is empty.
-    pub fn list_names(&self, folder: &str) -> Result<Vec<ListedFile>> {
+    /// is not there is empty. With them comes what a deletion of them has to know of the folder.
+    pub fn list_names(&self, folder: &str) -> Result<(Vec<ListedFile>, Beside)> {
         let Some(local) = self.local_path(folder) else {
-            return Ok(self.list(folder)?.files.into_iter().map(ListedFile::from).collect());
+            let files = self.list(folder)?.files.into_iter().map(ListedFile::from).collect();
+            return Ok((files, Beside::default()));
         };
         let found = local::names(&local, folder).map_err(|e| local::as_object_store(e, folder));
-        let mut files = match found {
-            Err(e) if nothing_there(&e) => return Ok(Vec::new()),
+        let (mut files, beside) = match found {
+            Err(e) if nothing_there(&e) => return Ok(Default::default()),
             other => other.map_err(|e| self.error(folder, "listing", e))?,
         };
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(files)
+        Ok((files, beside))
     }
 
     /// Whether a file is there and has nothing in it.

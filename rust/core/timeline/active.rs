@@ -1,11 +1,11 @@
 //! A snapshot of the active timeline.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::{TimelineConfig, format_instant};
 use crate::error::Result;
 use crate::format::instant::{Action, Instant, Layout, State};
-use crate::storage::{FileMeta, ListedFile, Storage};
+use crate::storage::{Beside, FileMeta, ListedFile, Storage};
 
 /// The actions of the active timeline, each in its highest state, by requested time.
 #[derive(Debug, Clone)]
@@ -14,6 +14,7 @@ pub struct Timeline {
     instants: Vec<Instant>,
     /// Every file of the folder that is an instant, all states: archiving and verifying look at them.
     raw: Vec<(Instant, ListedFile)>,
+    beside: Beside,
     completion: HashMap<String, String>,
     pending: HashSet<String>,
     /// Instants before this one that are not on the timeline were archived, hence complete.
@@ -25,11 +26,14 @@ impl Timeline {
     pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         if config.layout == Layout::V2 {
             let named = |file: ListedFile| Instant::parse(file.name()).map(|instant| (instant, file));
-            let raw: Vec<_> = storage.list_names(&config.folder)?.into_iter().filter_map(named).collect();
+            let (files, beside) = storage.list_names(&config.folder)?;
+            let raw: Vec<_> = files.into_iter().filter_map(named).collect();
             // Names have all that is needed, but for legacy ones.
             if raw.iter().all(|(instant, _)| !instant.is_completed() || instant.completed.is_some()) {
-                return Ok(Self::from_raw(config.clone(), raw));
+                return Ok(Self { beside, ..Self::from_raw(config.clone(), raw) });
             }
+            let files = storage.list(&config.folder)?.files;
+            return Ok(Self { beside, ..Self::from_files(config.clone(), files) });
         }
         let files = storage.list(&config.folder)?.files;
         Ok(Self::from_files(config.clone(), files))
@@ -52,17 +56,16 @@ impl Timeline {
 
     fn from_raw(config: TimelineConfig, raw: Vec<(Instant, ListedFile)>) -> Self {
         // One entry an action: states of a compaction, clustering or log compaction meet under their final name.
-        let mut best: BTreeMap<(String, Action), Instant> = BTreeMap::new();
-        for (instant, _) in &raw {
-            let key = (instant.requested.clone(), instant.action.completed_as());
-            match best.get(&key) {
-                Some(known) if (known.state, &known.completed) >= (instant.state, &instant.completed) => {}
-                _ => {
-                    best.insert(key, instant.clone());
-                }
-            }
-        }
-        let instants: Vec<Instant> = best.into_values().collect();
+        let mut states: Vec<&Instant> = raw.iter().map(|(instant, _)| instant).collect();
+        let action = |i: &Instant| i.action.completed_as();
+        states.sort_by(|a, b| {
+            (&a.requested, action(a), a.state, &a.completed).cmp(&(&b.requested, action(b), b.state, &b.completed))
+        });
+        let is_last = |at: usize, i: &Instant| {
+            states.get(at + 1).is_none_or(|next| next.requested != i.requested || action(next) != action(i))
+        };
+        let highest = states.iter().enumerate().filter(|(at, i)| is_last(*at, i));
+        let instants: Vec<Instant> = highest.map(|(_, i)| (*i).clone()).collect();
         let mut completion = HashMap::new();
         let mut pending = HashSet::new();
         for i in instants.iter().filter(|i| i.action.is_write()) {
@@ -76,7 +79,8 @@ impl Timeline {
             }
         }
         let first_active = first_active(&instants);
-        Self { config, instants, raw, completion, pending, first_active }
+        let beside = Beside::default();
+        Self { config, instants, raw, beside, completion, pending, first_active }
     }
 
     /// How the timeline is stored.
@@ -92,6 +96,11 @@ impl Timeline {
     /// Every instant file, all states, with its listing entry.
     pub fn raw(&self) -> &[(Instant, ListedFile)] {
         &self.raw
+    }
+
+    /// Which of these files have others beside them.
+    pub fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// Completed actions that changed what the table holds, by requested time.

@@ -4,7 +4,7 @@
 //! then their pending files go, then the completed ones, oldest first. An instant is at every moment in one place at
 //! least, and readers take the active one when it is in both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
@@ -81,7 +81,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
         held.verify()?;
         outcome.files += usize::from(history.append(&entries)?.is_some());
         held.verify()?;
-        delete_instants(table.storage(), &timeline.config().folder, now)?;
+        delete_instants(table.storage(), &timeline, now)?;
         rest = later;
     }
     held.verify()?;
@@ -108,7 +108,7 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
             .any(|e| e.requested == i.requested && e.action == i.action && Some(&e.completed) == i.completed.as_ref())
     };
     let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
-    delete_instants(storage, &timeline.config().folder, &gather(timeline, &done))?;
+    delete_instants(storage, timeline, &gather(timeline, &done))?;
     Ok(!done.is_empty())
 }
 
@@ -223,33 +223,29 @@ fn rolled_back_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -
 }
 
 /// An action with all the files that it has on the timeline.
-struct ActiveAction {
-    completed: Instant,
-    files: Vec<(Instant, ListedFile)>,
+struct ActiveAction<'a> {
+    completed: &'a Instant,
+    files: Vec<&'a (Instant, ListedFile)>,
 }
 
-fn gather(timeline: &Timeline, instants: &[Instant]) -> Vec<ActiveAction> {
-    let mut files: BTreeMap<(&str, Action), Vec<&(Instant, ListedFile)>> = BTreeMap::new();
+fn gather<'a>(timeline: &'a Timeline, instants: &'a [Instant]) -> Vec<ActiveAction<'a>> {
+    let mut files: HashMap<(&str, Action), Vec<&(Instant, ListedFile)>> = HashMap::with_capacity(instants.len());
     for entry in timeline.raw() {
         files.entry((&entry.0.requested, entry.0.action.completed_as())).or_default().push(entry);
     }
-    instants
-        .iter()
-        .map(|i| {
-            let of_action = files.get(&(i.requested.as_str(), i.action.completed_as()));
-            ActiveAction { completed: i.clone(), files: of_action.into_iter().flatten().cloned().cloned().collect() }
-        })
-        .collect()
+    let mut files_of =
+        |i: &'a Instant| files.remove(&(i.requested.as_str(), i.action.completed_as())).unwrap_or_default();
+    instants.iter().map(|i| ActiveAction { completed: i, files: files_of(i) }).collect()
 }
 
 /// Entries of the first actions, as many as make a file.
 fn read_some(
     storage: &Storage,
     folder: &str,
-    actions: &[ActiveAction],
+    actions: &[ActiveAction<'_>],
     threads: usize,
 ) -> Result<(Vec<HistoryEntry>, usize)> {
-    let blocks: Vec<&[ActiveAction]> = actions.chunks(ACTIONS_AT_A_TIME).collect();
+    let blocks: Vec<&[ActiveAction<'_>]> = actions.chunks(ACTIONS_AT_A_TIME).collect();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     // One thread takes block after block, for to start a thread costs as much as many small files. Blocks are taken in
     // their order, so that those that were read are the first ones.
@@ -259,8 +255,7 @@ fn read_some(
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = blocks.get(number) else { break };
             let block = read_entries(storage, folder, block)?;
-            let size = |e: &HistoryEntry| [&e.metadata, &e.plan].into_iter().flatten().map(Bytes::len).sum::<usize>();
-            bytes.fetch_add(block.iter().map(size).sum(), Ordering::Relaxed);
+            bytes.fetch_add(block.iter().map(HistoryEntry::body_bytes).sum(), Ordering::Relaxed);
             entries.push((number, block));
         }
         Ok(entries)
@@ -272,11 +267,11 @@ fn read_some(
     Ok((entries, taken))
 }
 
-fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<Vec<HistoryEntry>> {
+fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction<'_>]) -> Result<Vec<HistoryEntry>> {
     let paths = actions.iter().flat_map(|a| a.body_file().into_iter().chain(a.plan_files()));
     let mut contents = storage.read_all(folder, &paths.collect::<Vec<_>>())?.into_iter();
     let entry = |action: &ActiveAction| {
-        let instant = &action.completed;
+        let instant = action.completed;
         let body = action.body_file().and_then(|_| contents.next()).unwrap_or_default();
         let plans = contents.by_ref().take(action.plan_files().len());
         let plan = plans.filter(|plan| !plan.is_empty()).last();
@@ -292,7 +287,7 @@ fn read_entries(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Re
     actions.iter().map(entry).collect()
 }
 
-impl ActiveAction {
+impl ActiveAction<'_> {
     fn body_file(&self) -> Option<&str> {
         let is_body = |i: &Instant| i.is_completed() && i.completed == self.completed.completed;
         self.files.iter().find(|(i, _)| is_body(i)).map(|(_, file)| file.path.as_str())
@@ -347,9 +342,9 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
 
 /// Pending files first: without its completed file, an action with pending ones would look unfinished. The completed
 /// ones one by one, oldest first, so that no reader sees a hole.
-fn delete_instants(storage: &Storage, folder: &str, actions: &[ActiveAction]) -> Result<()> {
-    let mut actions: Vec<&ActiveAction> = actions.iter().collect();
+fn delete_instants(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction<'_>]) -> Result<()> {
+    let mut actions: Vec<&ActiveAction<'_>> = actions.iter().collect();
     actions.sort_by(|a, b| a.completed.requested.cmp(&b.completed.requested));
     let pairs: Vec<_> = actions.iter().map(|a| (a.paths(false), a.paths(true))).collect();
-    storage.delete_in_order(folder, &pairs)
+    storage.delete_in_order(&timeline.config().folder, &pairs, timeline.beside())
 }

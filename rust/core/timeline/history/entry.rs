@@ -144,6 +144,13 @@ pub struct HistoryEntry {
     pub plan: Option<Bytes>,
 }
 
+impl HistoryEntry {
+    /// Bytes of both bodies.
+    pub(crate) fn body_bytes(&self) -> usize {
+        [&self.metadata, &self.plan].into_iter().flatten().map(Bytes::len).sum()
+    }
+}
+
 /// The rows of a batch that was read with [`LoadMode::Action`] or more.
 pub fn entries(batch: &RecordBatch) -> Result<Vec<HistoryEntry>> {
     let (requested, completed) = (texts(batch, INSTANT_TIME)?, texts(batch, COMPLETION_TIME)?);
@@ -180,7 +187,11 @@ pub(super) fn texts<'a>(batch: &'a RecordBatch, name: &'static str) -> Result<&'
 /// Entries as a batch with the columns of a history file.
 pub(super) fn to_batch(entries: &[HistoryEntry]) -> Result<RecordBatch> {
     let mut times = (StringBuilder::new(), StringBuilder::new(), StringBuilder::new());
-    let mut bodies = (BinaryBuilder::new(), BinaryBuilder::new());
+    let bytes = |body: fn(&HistoryEntry) -> &Option<Bytes>| -> usize {
+        entries.iter().filter_map(|entry| body(entry).as_ref()).map(Bytes::len).sum()
+    };
+    let builder = |bytes: usize| BinaryBuilder::with_capacity(entries.len(), bytes);
+    let mut bodies = (builder(bytes(|e| &e.metadata)), builder(bytes(|e| &e.plan)));
     for entry in entries {
         times.0.append_value(&entry.requested);
         times.1.append_value(&entry.completed);
