@@ -10,7 +10,8 @@
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod deletion;
-mod file;
+mod file_reader;
+mod file_writer;
 pub mod guard;
 mod local;
 mod local_folder;
@@ -30,7 +31,8 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
 pub use deletion::Beside;
-pub use file::{FileReader, FileWriter};
+pub use file_reader::FileReader;
+pub use file_writer::FileWriter;
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
@@ -373,9 +375,11 @@ impl Storage {
     /// Starts a new file that becomes visible, whole, when it is finished.
     pub fn writer(&self, path: &str) -> Result<FileWriter> {
         let key = self.key(path)?;
-        // On a disk the file is begun at once: a folder that cannot be written to is found out before the work.
-        FileWriter::new(self.store.clone(), key, self.is_local(), path, self.uri.clone())
-            .map_err(|e| self.error(path, "starting a new file", e))
+        match self.local_path(path) {
+            Some(file) => FileWriter::local(file, path, self.uri.clone())
+                .map_err(|e| self.error(path, "starting a new file", local::as_object_store(e, path))),
+            None => Ok(FileWriter::remote(self.store.clone(), key, path, self.uri.clone())),
+        }
     }
 }
 

@@ -97,13 +97,14 @@ impl TakenKeys {
         let mut taken = Self { rows, range: Some(range), ..Self::default() };
         if let Some(wanted) = &options.bloom {
             let keys = usize::try_from(rows).unwrap_or(usize::MAX);
-            let Some(filter) = old.bloom_filter()?.filter(|f| f.is_sized_for(wanted, keys)) else { return Ok(None) };
+            let filter = old.decode_bloom_filter()?.filter(|f| f.is_sized_for(wanted, keys));
+            let Some(filter) = filter else { return Ok(None) };
             // Sized by options, Hudi's filter of all these keys would be another.
             if wanted.sizing != BloomSizing::ByRows || wanted.filter_type != BloomFilterType::DynamicV0 {
                 return Ok(None);
             }
             taken.text = wanted.text_len(keys);
-            taken.filters.push(filter.clone());
+            taken.filters.push(filter);
         }
         Ok(Some(taken))
     }

@@ -187,18 +187,18 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         if let Some(known) = self.bloom.get() {
             return Ok(known.as_ref());
         }
-        let text = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY));
-        let filter = match text {
-            Some(text) => {
-                let filter_type = self.footer(BLOOM_TYPE_KEY).map_or(Ok(BloomFilterType::Simple), |code| {
-                    BloomFilterType::parse(code)
-                        .map_err(|_| Error::corrupt(format!("unknown bloom filter type '{code}'")))
-                })?;
-                Some(BloomFilter::from_base64(filter_type, text)?)
-            }
-            None => None,
-        };
+        let filter = self.decode_bloom_filter()?;
         Ok(self.bloom.get_or_init(|| filter).as_ref())
+    }
+
+    /// The bloom filter for a caller who keeps it.
+    pub(super) fn decode_bloom_filter(&self) -> Result<Option<BloomFilter>> {
+        let text = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY));
+        let Some(text) = text else { return Ok(None) };
+        let filter_type = self.footer(BLOOM_TYPE_KEY).map_or(Ok(BloomFilterType::Simple), |code| {
+            BloomFilterType::parse(code).map_err(|_| Error::corrupt(format!("unknown bloom filter type '{code}'")))
+        })?;
+        BloomFilter::from_base64(filter_type, text).map(Some)
     }
 
     /// The row groups in which, by their statistics, the predicate may hold for some row.

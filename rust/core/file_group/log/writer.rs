@@ -7,8 +7,7 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType,
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use roaring::RoaringTreemap;
 
 use crate::error::{Error, Result};
@@ -216,7 +215,7 @@ fn positions(places: &[u32], records: usize) -> Option<String> {
     }
     let mut bytes = Vec::with_capacity(bitmap.serialized_size());
     bitmap.serialize_into(&mut bytes).ok()?;
-    Some(STANDARD.encode(bytes))
+    Some(STANDARD.encode_to_string(bytes))
 }
 
 /// The value of a row in a column, in the class that Hudi compares it in.

@@ -16,8 +16,7 @@
 //! published Murmur2 in its tail: the last one to three bytes are sign-extended.
 
 use arrow::array::{Array, StringArray};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 
 use crate::error::{Error, Result};
 
@@ -264,7 +263,7 @@ impl BloomFilter {
 
     /// The text form that goes into a footer.
     pub fn to_base64(&self) -> String {
-        STANDARD.encode(self.to_bytes())
+        STANDARD.encode_to_string(self.to_bytes())
     }
 
     /// Reads the binary form.
@@ -297,7 +296,7 @@ impl BloomFilter {
     /// `Corrupt` when the text is not base64 or its bytes are no filter.
     pub fn from_base64(filter_type: BloomFilterType, text: &str) -> Result<Self> {
         let bytes = STANDARD
-            .decode(text.trim())
+            .decode_to_vec(text.trim())
             .map_err(|e| Error::corrupt("the bloom filter of a footer is not base64").caused_by(e))?;
         Self::from_bytes(filter_type, &bytes)
     }

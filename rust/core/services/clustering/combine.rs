@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::super::task_files::FILE_NAME;
@@ -26,9 +26,17 @@ const BATCH_ROWS: usize = 32_768;
 /// Row groups with less than this part of the rows and the bytes of a full one are joined with others.
 const SMALLER: usize = 4;
 
-/// Puts one base file into the outputs.
+/// What has to be known of a base file before it is copied.
+pub(super) struct Prepared {
+    reader: BaseFileReader<FileReader>,
+    /// How its columns stand to those that are wanted; `None` when no row group can be copied.
+    splice: Option<Splice>,
+    /// What its footer says of the keys, for a file that can go whole into another.
+    keys: Option<TakenKeys>,
+}
+
+/// Puts base files into the outputs.
 pub(super) struct Combine<'a> {
-    pub(super) reader: &'a BaseFileReader<FileReader>,
     pub(super) schema: &'a SchemaRef,
     /// Those columns of it that are read.
     pub(super) read: &'a SchemaRef,
@@ -38,43 +46,57 @@ pub(super) struct Combine<'a> {
 }
 
 impl Combine<'_> {
-    pub(super) fn run(&self, outputs: &mut Outputs<'_>) -> Result<()> {
-        let splice = Splice::new(self.reader, self.schema, self.options)?;
-        if let Some(splice) = &splice
-            && self.copy_whole(splice, outputs)?
+    /// Reads the footer of a file.
+    pub(super) fn prepare(&self, reader: BaseFileReader<FileReader>) -> Result<Prepared> {
+        let splice = Splice::new(&reader, self.schema, self.options)?;
+        let groups = reader.row_groups();
+        let whole = self.populated && !groups.is_empty() && groups.iter().all(|g| self.stands_alone(g));
+        let keys = if whole && splice.is_some() { TakenKeys::of(&reader, self.options)? } else { None };
+        Ok(Prepared { reader, splice, keys })
+    }
+
+    /// Puts a file into the outputs.
+    pub(super) fn run(&self, file: Prepared, outputs: &mut Outputs<'_>) -> Result<()> {
+        let Prepared { reader, splice, keys } = file;
+        let Some(splice) = splice else {
+            return (0..reader.row_groups().len()).try_for_each(|index| self.decode_group(&reader, index, outputs));
+        };
+        if let Some(keys) = keys
+            && self.copy_whole(&reader, &splice, keys, outputs)?
         {
             return Ok(());
         }
-        for (index, group) in self.reader.row_groups().into_iter().enumerate() {
-            match &splice {
-                Some(splice) if self.stands_alone(&group) && outputs.has_room(group.compressed_bytes)? => {
-                    self.copy(splice, index, &group, outputs)?;
-                    self.tell_keys(index, outputs)?;
-                }
-                _ => {
-                    for batch in self.decode(self.read.clone(), index)? {
-                        outputs.write(&batch?)?;
-                    }
-                }
+        for (index, group) in reader.row_groups().into_iter().enumerate() {
+            if self.stands_alone(&group) && outputs.has_room(group.compressed_bytes)? {
+                self.copy(&reader, &splice, index, &group, outputs)?;
+                self.tell_keys(&reader, index, outputs)?;
+            } else {
+                self.decode_group(&reader, index, outputs)?;
             }
         }
         Ok(())
     }
 
+    fn decode_group(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
+        decode(reader, self.read.clone(), index)?.try_for_each(|batch| outputs.write(&batch?))
+    }
+
     /// Copies all row groups into one file, with what the footer says of the keys: none of them is looked at. Returns
     /// whether that could be done.
-    fn copy_whole(&self, splice: &Splice, outputs: &mut Outputs<'_>) -> Result<bool> {
-        let groups = self.reader.row_groups();
+    fn copy_whole(
+        &self,
+        reader: &BaseFileReader<FileReader>,
+        splice: &Splice,
+        keys: TakenKeys,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<bool> {
+        let groups = reader.row_groups();
         let bytes = groups.iter().map(|g| g.compressed_bytes).sum();
-        if !self.populated || groups.is_empty() || !groups.iter().all(|g| self.stands_alone(g)) {
-            return Ok(false);
-        }
-        let Some(keys) = TakenKeys::of(self.reader, self.options)? else { return Ok(false) };
         if !outputs.has_room(bytes)? || !outputs.file()?.writer.take_keys(keys) {
             return Ok(false);
         }
         for (index, group) in groups.iter().enumerate() {
-            self.copy(splice, index, group, outputs)?;
+            self.copy(reader, splice, index, group, outputs)?;
         }
         Ok(true)
     }
@@ -85,7 +107,14 @@ impl Combine<'_> {
         rows > 0 && (rows >= self.options.row_group_rows / SMALLER || bytes >= self.options.row_group_bytes / SMALLER)
     }
 
-    fn copy(&self, splice: &Splice, index: usize, group: &RowGroupInfo, outputs: &mut Outputs<'_>) -> Result<()> {
+    fn copy(
+        &self,
+        reader: &BaseFileReader<FileReader>,
+        splice: &Splice,
+        index: usize,
+        group: &RowGroupInfo,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<()> {
         let rows = usize::try_from(group.rows).map_err(|_| Error::corrupt("a row group has too many rows"))?;
         let file = outputs.file()?;
         let name = file.name.clone();
@@ -98,30 +127,30 @@ impl Combine<'_> {
             }
             let field = self.schema.fields().get(at).ok_or_else(|| Error::schema("a column that there is not"))?;
             let one = Arc::new(Schema::new(vec![field.clone()]));
-            let values = self.decode(one, index)?.map(|batch| Ok(batch?.column(0).clone()));
+            let values = decode(reader, one, index)?.map(|batch| Ok(batch?.column(0).clone()));
             Ok(SplicedColumn::Values(values.collect::<Result<Vec<ArrayRef>>>()?))
         };
-        file.writer.splice_row_group(self.reader, splice, index, rows, &column)
+        file.writer.splice_row_group(reader, splice, index, rows, &column)
     }
 
-    fn tell_keys(&self, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
+    fn tell_keys(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
         let file = outputs.file()?;
         if !self.populated {
             file.writer.set_keys(FileKeys::default());
             return Ok(());
         }
         let keys = self.schema.field_with_name(RECORD_KEY_COLUMN).map_err(|_| Error::schema("no record keys"))?;
-        for batch in self.decode(Arc::new(Schema::new(vec![keys.clone()])), index)? {
+        for batch in decode(reader, Arc::new(Schema::new(vec![keys.clone()])), index)? {
             file.writer.add_spliced_keys(&batch?)?;
         }
         Ok(())
     }
+}
 
-    fn decode(
-        &self,
-        schema: SchemaRef,
-        group: usize,
-    ) -> Result<impl Iterator<Item = Result<arrow::array::RecordBatch>>> {
-        self.reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]))
-    }
+fn decode(
+    reader: &BaseFileReader<FileReader>,
+    schema: SchemaRef,
+    group: usize,
+) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+    reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS).with_row_groups(vec![group]))
 }

@@ -4,8 +4,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::Schema;
 use arrow_row::{RowConverter, SortField};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -41,7 +40,7 @@ impl Portion {
             return Ok(None);
         }
         let place = |text: &Option<String>| -> Result<Option<Vec<u8>>> {
-            let decoded = text.as_ref().map(|text| STANDARD.decode(text)).transpose();
+            let decoded = text.as_ref().map(|text| STANDARD.decode_to_vec(text)).transpose();
             decoded.map_err(|e| Error::corrupt("the range of a clustering task cannot be read").caused_by(e))
         };
         let (from, to) = (place(&self.from)?, place(&self.to)?);
@@ -98,7 +97,7 @@ pub(super) fn divide(group: &ClusteringGroup, mut places: Vec<Vec<u8>>, parts: u
     cuts.dedup();
     // Before the least value there is nothing.
     cuts.retain(|cut| places.first() != Some(*cut));
-    let text = |place: &Vec<u8>| STANDARD.encode(place);
+    let text = |place: &Vec<u8>| STANDARD.encode_to_string(place);
     let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(text(cut))));
     let ends = cuts.iter().map(|cut| Some(text(cut))).chain(std::iter::once(None));
     starts.zip(ends).map(|(from, to)| Portion { group: group.clone(), from, to }).collect()

@@ -1,6 +1,7 @@
 //! One group of a plan: its slices are read, merged with their log files, put into order, and written into new files.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::super::planned_files::data_file;
 use super::super::schema_of;
 use super::super::task_files::{FILE_NAME, TaskFiles};
-use super::combine::Combine;
+use super::combine::{Combine, Prepared};
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
 use super::portion::{Places, Portion, RangeFilter, divide};
 use super::ranges::read_ranges;
@@ -28,6 +29,8 @@ use crate::table::slice_reader::SliceReader;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 32_768;
+/// Footers that wait for the copying of files before theirs.
+const FOOTERS_AHEAD: usize = 2;
 /// Sorted inputs that are each read by a thread of their own.
 const READ_AHEAD: usize = 8;
 
@@ -122,31 +125,38 @@ impl<'a> Unit<'a> {
         self.told(outputs.finish()?)
     }
 
-    /// One slice after the other; row groups are copied where nothing in them changes.
+    /// One slice after the other; row groups are copied where nothing in them changes. Footers, with all their filters,
+    /// are read and decoded beside the copying.
     fn combine(&self, slices: &[FileSlice], outputs: &mut Outputs<'_>) -> Result<()> {
-        for slice in slices {
-            let named = |e: Error| e.with("table", self.table.storage().uri()).with("file group", &slice.file_id);
-            match &slice.base {
-                Some(base) if slice.logs.is_empty() => {
-                    let reader = self.open(base).map_err(named)?;
-                    let populated = self.table.config().populates_meta_fields();
-                    let combine = Combine {
-                        reader: &reader,
-                        schema: &self.schema,
-                        read: &self.read,
-                        options: &self.options,
-                        populated,
-                    };
-                    combine.run(outputs).map_err(|e| e.with("file", &base.path)).map_err(named)?;
-                }
-                _ => {
-                    for batch in self.reader.read(slice, &self.read).map_err(named)? {
-                        outputs.write(&batch.map_err(named)?)?;
-                    }
-                }
+        let populated = self.table.config().populates_meta_fields();
+        let combine = Combine { schema: &self.schema, read: &self.read, options: &self.options, populated };
+        let prepare = |slice: &FileSlice| match &slice.base {
+            Some(base) if slice.logs.is_empty() => {
+                let prepared = self.open(base).and_then(|reader| combine.prepare(reader));
+                prepared.map(Some).map_err(|e| e.with("file", &base.path))
             }
+            _ => Ok(None),
+        };
+        let put = |slice: &FileSlice, prepared: Result<Option<Prepared>>, outputs: &mut Outputs<'_>| {
+            let done = prepared.and_then(|prepared| match prepared {
+                Some(file) => combine.run(file, outputs).map_err(|e| match &slice.base {
+                    Some(base) => e.with("file", &base.path),
+                    None => e,
+                }),
+                None => self.reader.read(slice, &self.read)?.try_for_each(|batch| outputs.write(&batch?)),
+            });
+            done.map_err(|e| e.with("table", self.table.storage().uri()).with("file group", &slice.file_id))
+        };
+        if self.threads < 2 {
+            return slices.iter().try_for_each(|slice| put(slice, prepare(slice), outputs));
         }
-        Ok(())
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(FOOTERS_AHEAD);
+            // Nobody waits any more after an error.
+            scope.spawn(move || slices.iter().try_for_each(|slice| sender.send(prepare(slice))));
+            let died = || Error::storage("a thread that read footers died");
+            slices.iter().try_for_each(|slice| put(slice, receiver.recv().map_err(|_| died())?, outputs))
+        })
     }
 
     /// The columns that go through the sort as numbers: none where slices have log files, whose rows have whole texts.

@@ -1,23 +1,20 @@
-//! Reading and writing data files piece by piece.
+//! Reading data files piece by piece.
 
-use std::future::poll_fn;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::runtime::{block_on, runtime};
+use super::runtime::block_on;
 use super::windows::Windows;
-use crate::error::{Error, Result};
+use crate::error::Error;
 
-/// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
-const PART_SIZE: usize = 8 << 20;
-/// Parts under way at once.
-const PARTS_IN_FLIGHT: usize = 4;
+/// Bytes that are fetched at once, at most.
+const PIECE_SIZE: u64 = 8 << 20;
 
 /// A file open for reading at any offset. Clones share the handle, not a position.
 #[derive(Clone)]
@@ -168,111 +165,10 @@ impl Read for RemoteRead {
             })?;
             self.position += self.buffer.len() as u64;
             // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.
-            self.wanted = (4 * self.buffer.len() as u64).min(PART_SIZE as u64);
+            self.wanted = (4 * self.buffer.len() as u64).min(PIECE_SIZE);
         }
         let n = out.len().min(self.buffer.len());
         self.buffer.split_to(n).copy_to_slice(out.get_mut(..n).unwrap_or_default());
         Ok(n)
-    }
-}
-
-/// A new file under construction. It does not exist for others before [`FileWriter::finish`].
-pub struct FileWriter {
-    state: State,
-    store: Arc<dyn ObjectStore>,
-    key: Path,
-    path: String,
-    uri: Arc<str>,
-    written: u64,
-}
-
-enum State {
-    /// All of it, small enough for one request.
-    Small(Vec<u8>),
-    Upload(WriteMultipart),
-    Finished,
-}
-
-impl FileWriter {
-    /// A writer that begins with an upload at once (`eager`), or when the file grows beyond one part.
-    pub(super) fn new(
-        store: Arc<dyn ObjectStore>,
-        key: Path,
-        eager: bool,
-        path: &str,
-        uri: Arc<str>,
-    ) -> object_store::Result<Self> {
-        let mut new = Self { state: State::Small(Vec::new()), store, key, path: path.to_owned(), uri, written: 0 };
-        if eager {
-            new.state = State::Upload(new.begin()?);
-        }
-        Ok(new)
-    }
-
-    fn begin(&self) -> object_store::Result<WriteMultipart> {
-        let upload = block_on(self.store.put_multipart(&self.key))?;
-        Ok(WriteMultipart::new_with_chunk_size(upload, PART_SIZE))
-    }
-
-    /// Bytes written so far.
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// Publishes the file; returns its size in bytes.
-    pub fn finish(mut self) -> Result<u64> {
-        let finished = match std::mem::replace(&mut self.state, State::Finished) {
-            State::Small(content) => block_on(self.store.put(&self.key, content.into())).map(|_| ()),
-            State::Upload(upload) => block_on(upload.finish()).map(|_| ()),
-            State::Finished => Ok(()),
-        };
-        finished.map_err(|e| {
-            Error::storage("finishing a file failed")
-                .caused_by(e)
-                .with("table", &self.uri)
-                .with("file", &self.path)
-                .remedy("Check that the storage is writable and has room; nothing was committed")
-        })?;
-        Ok(self.written)
-    }
-}
-
-impl Write for FileWriter {
-    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
-        if let State::Small(content) = &mut self.state {
-            if content.len() + data.len() <= PART_SIZE {
-                content.extend_from_slice(data);
-                self.written += data.len() as u64;
-                return Ok(data.len());
-            }
-            let content = std::mem::take(content);
-            let mut upload = self.begin().map_err(std::io::Error::other)?;
-            let _inside = runtime()?.enter();
-            upload.write(&content);
-            self.state = State::Upload(upload);
-        }
-        let State::Upload(upload) = &mut self.state else {
-            return Err(std::io::Error::other("the file is already finished"));
-        };
-        let runtime = runtime()?;
-        // Waiting here bounds what is in memory when the storage is slower than the encoder.
-        runtime.block_on(poll_fn(|cx| upload.poll_for_capacity(cx, PARTS_IN_FLIGHT))).map_err(std::io::Error::other)?;
-        let _inside = runtime.enter();
-        upload.write(data);
-        self.written += data.len() as u64;
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for FileWriter {
-    fn drop(&mut self) {
-        // An error on the way out: take the parts back; what cannot be taken back was never visible.
-        if let State::Upload(upload) = std::mem::replace(&mut self.state, State::Finished) {
-            let _ = block_on(upload.abort());
-        }
     }
 }

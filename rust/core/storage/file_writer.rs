@@ -1,0 +1,230 @@
+//! Writing data files piece by piece.
+//!
+//! On a local disk the bytes go straight into the file, in large pieces, from the thread that has them: parts that wait for
+//! the threads of a runtime would be copied once more, and would keep memory of their own. Other storages get the parts of
+//! an upload.
+
+use std::fs::{File, OpenOptions};
+use std::future::poll_fn;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
+
+use super::local;
+use super::runtime::{block_on, runtime};
+use crate::error::{Error, Result};
+
+/// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
+const PART_SIZE: usize = 8 << 20;
+/// Parts under way at once.
+const PARTS_IN_FLIGHT: usize = 4;
+/// Bytes of a file for which a disk is asked to find room ahead of them, in the beginning and at most.
+const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
+/// Bytes that go to a disk at once: a file system takes large pieces in less time.
+const DISK_PIECE: usize = 512 << 10;
+
+/// A new file under construction. It does not exist for others before [`FileWriter::finish`].
+pub struct FileWriter {
+    state: State,
+    path: String,
+    uri: Arc<str>,
+    written: u64,
+}
+
+enum State {
+    Local(LocalFile),
+    /// All of it, small enough for one request.
+    Small(Vec<u8>, Target),
+    Upload(WriteMultipart),
+    Finished,
+}
+
+struct Target {
+    store: Arc<dyn ObjectStore>,
+    key: Path,
+}
+
+impl FileWriter {
+    /// A writer for a file of a local disk. It is begun at once: a folder that cannot be written to is found out before
+    /// the work.
+    pub(super) fn local(file: PathBuf, path: &str, uri: Arc<str>) -> std::io::Result<Self> {
+        let state = State::Local(LocalFile::begin(file)?);
+        Ok(Self { state, path: path.to_owned(), uri, written: 0 })
+    }
+
+    /// A writer that begins with an upload when the file grows beyond one part.
+    pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, path: &str, uri: Arc<str>) -> Self {
+        let state = State::Small(Vec::new(), Target { store, key });
+        Self { state, path: path.to_owned(), uri, written: 0 }
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Publishes the file; returns its size in bytes.
+    pub fn finish(mut self) -> Result<u64> {
+        let finished = match std::mem::replace(&mut self.state, State::Finished) {
+            State::Local(file) => file.publish().map_err(|e| local::as_object_store(e, &self.path)),
+            State::Small(content, to) => block_on(to.store.put(&to.key, content.into())).map(|_| ()),
+            State::Upload(upload) => block_on(upload.finish()).map(|_| ()),
+            State::Finished => Ok(()),
+        };
+        finished.map_err(|e| {
+            Error::storage("finishing a file failed")
+                .caused_by(e)
+                .with("table", &self.uri)
+                .with("file", &self.path)
+                .remedy("Check that the storage is writable and has room; nothing was committed")
+        })?;
+        Ok(self.written)
+    }
+}
+
+impl Write for FileWriter {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        match &mut self.state {
+            State::Local(file) => file.write(data)?,
+            State::Small(content, _) if content.len() + data.len() <= PART_SIZE => content.extend_from_slice(data),
+            State::Small(content, to) => {
+                let upload = block_on(to.store.put_multipart(&to.key)).map_err(std::io::Error::other)?;
+                let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_SIZE);
+                let _inside = runtime()?.enter();
+                upload.write(content);
+                upload.write(data);
+                self.state = State::Upload(upload);
+            }
+            State::Upload(upload) => {
+                let runtime = runtime()?;
+                // Waiting here bounds what is in memory when the storage is slower than the encoder.
+                let room = poll_fn(|cx| upload.poll_for_capacity(cx, PARTS_IN_FLIGHT));
+                runtime.block_on(room).map_err(std::io::Error::other)?;
+                let _inside = runtime.enter();
+                upload.write(data);
+            }
+            State::Finished => return Err(std::io::Error::other("the file is already finished")),
+        }
+        self.written += data.len() as u64;
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        // An error on the way out: take the parts back; what cannot be taken back was never visible.
+        if let State::Upload(upload) = std::mem::replace(&mut self.state, State::Finished) {
+            let _ = block_on(upload.abort());
+        }
+    }
+}
+
+/// A file that gets its name when it is whole; until then it has the one that the object store gives to its own, so that
+/// what killed processes leave is known as such.
+struct LocalFile {
+    file: File,
+    unfinished: Option<PathBuf>,
+    name: PathBuf,
+    buffer: Vec<u8>,
+    /// Bytes in the file.
+    written: u64,
+    /// Bytes that there is room for; none when the file system finds room as it goes.
+    room: Option<u64>,
+}
+
+impl LocalFile {
+    fn begin(name: PathBuf) -> std::io::Result<Self> {
+        let mut made_folders = false;
+        let mut number = 1;
+        loop {
+            let mut unfinished = name.clone().into_os_string();
+            unfinished.push(format!("#{number}"));
+            let unfinished = PathBuf::from(unfinished);
+            match OpenOptions::new().write(true).create_new(true).open(&unfinished) {
+                Ok(file) => {
+                    let (unfinished, buffer) = (Some(unfinished), Vec::new());
+                    return Ok(Self { file, unfinished, name, buffer, written: 0, room: Some(0) });
+                }
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(e) if e.kind() == ErrorKind::NotFound && !made_folders => {
+                    if let Some(folder) = name.parent() {
+                        std::fs::create_dir_all(folder)?;
+                    }
+                    made_folders = true;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Pieces end where those of the file system do.
+    fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
+        let room = DISK_PIECE.saturating_sub(self.buffer.len());
+        let Some((first, rest)) = data.split_at_checked(room) else {
+            self.buffer.extend_from_slice(data);
+            return Ok(());
+        };
+        self.buffer.extend_from_slice(first);
+        let buffer = std::mem::take(&mut self.buffer);
+        self.write_piece(&buffer)?;
+        self.buffer = buffer;
+        self.buffer.clear();
+        let (whole, last) = rest.split_at(rest.len() - rest.len() % DISK_PIECE);
+        self.write_piece(whole)?;
+        self.buffer.extend_from_slice(last);
+        Ok(())
+    }
+
+    fn write_piece(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        let end = self.written + piece.len() as u64;
+        self.make_room(end);
+        self.file.write_all(piece)?;
+        self.written = end;
+        Ok(())
+    }
+
+    /// Room for many pieces at once costs a file system half of what it costs for each by itself.
+    fn make_room(&mut self, end: u64) {
+        let Some(room) = self.room.filter(|room| *room < end) else { return };
+        let more = room.clamp(ROOM.start, ROOM.end).max(end - room);
+        // Where that cannot be done, writing itself finds the room, or says that there is none.
+        self.room = allocate(&self.file, room, more).then_some(room + more);
+    }
+
+    fn publish(mut self) -> std::io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        if self.room.is_none_or(|room| room > 0) {
+            self.file.set_len(self.written + self.buffer.len() as u64)?;
+        }
+        if let Some(unfinished) = &self.unfinished {
+            std::fs::rename(unfinished, &self.name)?;
+        }
+        self.unfinished = None;
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, from: u64, bytes: u64) -> bool {
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), from, bytes).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &File, _: u64, _: u64) -> bool {
+    false
+}
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            let _ = std::fs::remove_file(unfinished);
+        }
+    }
+}
