@@ -92,7 +92,7 @@ def _slow(*values: object, **how: Any) -> Any:
 CASES = [
     pytest.param("cow", 9, SIMPLE, {}, id="cow-9"),
     pytest.param("mor", 9, SIMPLE, {}, id="mor-9-avro"),
-    pytest.param("mor", 8, FLAT, PARQUET_LOGS, id="mor-8-parquet-flat"),
+    _slow("mor", 8, FLAT, PARQUET_LOGS, id="mor-8-parquet-flat"),
     _slow("cow", 8, FLAT, {}, id="cow-8-flat"),
     _slow("cow", 9, SIMPLE, NO_META, id="cow-9-no-meta"),
     _slow("cow", 8, SIMPLE, NO_META, id="cow-8-no-meta"),

@@ -117,7 +117,7 @@ def test_snapshot(hudi: Hudi, tmp_path: Path, name: str) -> None:
     assert not table.verify().problems
 
 
-@pytest.mark.parametrize("version", [9, 8, 6])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow), 6])
 def test_time_travel_and_changes(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Over updates, a delete and an overwrite, at every instant and for every pair of instants."""
     uri = str(tmp_path / "table")
@@ -144,7 +144,7 @@ def test_time_travel_and_changes(hudi: Hudi, tmp_path: Path, version: int) -> No
             assert arrow_rows(table.changes(since, until)) == hudi.read_changes(uri, since, until), (since, until)
 
 
-@pytest.mark.parametrize("version", [9, 8, 6])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow), 6])
 def test_base_files_of_a_merge_on_read_table(hudi: Hudi, tmp_path: Path, version: int) -> None:
     uri = str(tmp_path / "table")
     options = {

@@ -28,7 +28,7 @@ def _index(name: str, update_path: str | None) -> dict[str, str]:
     return options
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", pytest.param("COMMIT_TIME_ORDERING", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("index", "update_path"),
     [

@@ -22,7 +22,11 @@ _SERVICES = {
 }
 
 
-@pytest.mark.parametrize(("layout", "version"), [(SIMPLE, 9), (LAYOUTS[4], 8)], ids=["simple-v9", "complex-v8"])
+@pytest.mark.parametrize(
+    ("layout", "version"),
+    [pytest.param(SIMPLE, 9, marks=pytest.mark.slow), (LAYOUTS[4], 8)],
+    ids=["simple-v9", "complex-v8"],
+)
 def test_twenty_commits_in_turns(hudi: Hudi, tmp_path: Path, layout: Layout, version: int) -> None:
     uri = str(tmp_path / "table")
     options = {**layout.options(version), **_SERVICES}

@@ -96,7 +96,7 @@ def test_history_in_turns(hudi: Hudi, reading: Any, tmp_path: Path, commits: int
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("version", [pytest.param(8, marks=pytest.mark.slow), 9])
 def test_hudi_goes_on_with_a_history_that_we_compacted(hudi: Hudi, reading: Any, tmp_path: Path, version: int) -> None:
     """All levels are ours; then Hudi archives on top, compacts our files and cleans our versions."""
     uri = str(tmp_path / "table")

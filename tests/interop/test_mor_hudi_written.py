@@ -36,7 +36,7 @@ def _turn(random: random.Random, turn: int) -> tuple[str, list[Row]]:
 
 
 _EVENT, _COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
-_QUICK = {(_EVENT, 9, "avro"), (_COMMIT, 9, "parquet"), (_EVENT, 6, "avro"), (_COMMIT, 8, "avro")}
+_QUICK = {(_COMMIT, 9, "parquet"), (_EVENT, 6, "avro"), (_EVENT, 8, "avro")}
 _HISTORIES = [
     pytest.param(mode, version, blocks, marks=[] if (mode, version, blocks) in _QUICK else pytest.mark.slow)
     for mode in (_EVENT, _COMMIT)
@@ -74,7 +74,12 @@ def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     same_rows(hudi, uri)
 
 
-@pytest.mark.parametrize("services", ["compaction", "log compaction", "both"])
+_slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "services", ["both", pytest.param("compaction", marks=_slow), pytest.param("log compaction", marks=_slow)]
+)
 @pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
 def test_between_compactions(hudi: Hudi, tmp_path: Path, services: str, version: int) -> None:
     uri = str(tmp_path / "table")
@@ -94,7 +99,7 @@ def test_between_compactions(hudi: Hudi, tmp_path: Path, services: str, version:
     assert "commit" in actions or services == "log compaction", actions
 
 
-@pytest.mark.parametrize("version", [9, 8, 6])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow), 6])
 def test_a_pending_compaction(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Writes that come after the plan go to the slice that it is about to make."""
     uri = str(tmp_path / "table")
@@ -116,7 +121,7 @@ def test_a_pending_compaction(hudi: Hudi, tmp_path: Path, version: int) -> None:
     same_rows(hudi, uri)
 
 
-@pytest.mark.parametrize("version", [9, 8, 6])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow), 6])
 def test_a_failed_commit(hudi: Hudi, tmp_path: Path, version: int) -> None:
     uri = str(tmp_path / "table")
     options = _options(version=version)
@@ -177,7 +182,7 @@ def test_ordering_types(hudi: Hudi, tmp_path: Path, name: str) -> None:
     same_rows(hudi, uri)
 
 
-@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
 def test_several_ordering_fields(hudi: Hudi, tmp_path: Path, version: int) -> None:
     uri = str(tmp_path / "table")
     options = {**_options(version=version), "hoodie.table.ordering.fields": "ts,site"}

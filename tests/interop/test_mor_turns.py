@@ -29,7 +29,7 @@ class Writers:
 
 
 _EVENT, _COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
-_QUICK = {(_EVENT, 9, True), (_COMMIT, 9, False), (_EVENT, 8, False)}
+_QUICK = {(_EVENT, 9, True), (_COMMIT, 8, False)}
 _TURNS = [
     pytest.param(mode, version, small_files, marks=[] if (mode, version, small_files) in _QUICK else pytest.mark.slow)
     for mode in (_EVENT, _COMMIT)
@@ -198,7 +198,7 @@ def test_rows_that_move_late_and_back(hudi: Hudi, tmp_path: Path, seed: int) -> 
         assert len({r["id"] for r in read}) == len(read), (turn, who, rows.to_pylist())
 
 
-@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow)])
 def test_failed_writes_are_taken_back(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Log files of a write that died go with the next write of either side."""
     writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(version=version), **NO_SMALL_FILES})

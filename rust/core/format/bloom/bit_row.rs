@@ -164,9 +164,9 @@ impl BitRow {
         }
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// What stands before the bits.
+    pub(super) fn write_header(&self, out: &mut Vec<u8>) {
         write_header(out, self.hashes, self.bits);
-        out.extend_from_slice(&self.bytes);
     }
 
     pub(super) fn read(input: &mut &[u8]) -> Result<Self> {

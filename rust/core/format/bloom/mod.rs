@@ -247,23 +247,53 @@ impl BloomFilter {
 
     /// The binary form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let size: usize = self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum();
-        let mut out = Vec::with_capacity(size + DYNAMIC_HEADER);
-        if let (BloomFilterType::DynamicV0, Some(first)) = (self.filter_type, self.rows.first()) {
-            write_header(&mut out, first.hashes, first.bits);
-            for count in [self.keys_per_row, self.keys_in_last_row, self.rows.len() as u32] {
-                out.extend_from_slice(&count.to_be_bytes());
-            }
-        }
-        for row in &self.rows {
-            row.write(&mut out);
-        }
+        let mut out = Vec::with_capacity(self.size());
+        self.pieces(|piece| out.extend_from_slice(piece));
         out
     }
 
-    /// The text form that goes into a footer.
+    /// The text form that goes into a footer. A joined filter may have many MB: its binary form is not put together before.
     pub fn to_base64(&self) -> String {
-        STANDARD.encode_to_string(self.to_bytes())
+        let mut text = String::with_capacity(self.size().div_ceil(3) * 4);
+        // Three bytes are four characters, and pieces end anywhere.
+        let mut begun: Vec<u8> = Vec::with_capacity(3);
+        self.pieces(|piece| {
+            let missing = if begun.is_empty() { 0 } else { (3 - begun.len()).min(piece.len()) };
+            let (first, rest) = piece.split_at(missing);
+            begun.extend_from_slice(first);
+            if begun.len() == 3 {
+                STANDARD.encode_append(&begun, &mut text);
+                begun.clear();
+            }
+            let (whole, last) = rest.split_at(rest.len() - rest.len() % 3);
+            STANDARD.encode_append(whole, &mut text);
+            begun.extend_from_slice(last);
+        });
+        STANDARD.encode_append(&begun, &mut text);
+        text
+    }
+
+    /// Bytes of the binary form.
+    fn size(&self) -> usize {
+        self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + DYNAMIC_HEADER
+    }
+
+    /// The binary form, piece by piece.
+    fn pieces(&self, mut put: impl FnMut(&[u8])) {
+        let mut header = Vec::with_capacity(DYNAMIC_HEADER);
+        if let (BloomFilterType::DynamicV0, Some(first)) = (self.filter_type, self.rows.first()) {
+            write_header(&mut header, first.hashes, first.bits);
+            for count in [self.keys_per_row, self.keys_in_last_row, self.rows.len() as u32] {
+                header.extend_from_slice(&count.to_be_bytes());
+            }
+            put(&header);
+        }
+        for row in &self.rows {
+            header.clear();
+            row.write_header(&mut header);
+            put(&header);
+            put(&row.bytes);
+        }
     }
 
     /// Reads the binary form.
