@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64_simd::STANDARD;
 use flate2::read::ZlibDecoder;
 use hoodoo::ErrorKind;
 use hoodoo::format::avro::metadata::to_json;
@@ -44,7 +43,7 @@ fn lay_out(table: &Value, folder: &Path) {
     }
     std::fs::write(create(".hoodie/hoodie.properties"), text(&table["properties"])).unwrap();
     for (name, packed) in table["timeline"].as_object().unwrap() {
-        let packed = BASE64_STANDARD.decode(text(packed)).unwrap();
+        let packed = STANDARD.decode_to_vec(text(packed)).unwrap();
         let mut body = Vec::new();
         ZlibDecoder::new(packed.as_slice()).read_to_end(&mut body).unwrap();
         std::fs::write(create(&format!(".hoodie/timeline/{name}")), body).unwrap();

@@ -153,7 +153,7 @@ impl<'a> Unit<'a> {
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(FOOTERS_AHEAD);
             // Nobody waits any more after an error.
-            scope.spawn(move || slices.iter().try_for_each(|slice| sender.send(prepare(slice))));
+            scope.spawn(move || slices.iter().try_for_each(|slice| sender.send(prepare(slice)).ok()));
             let died = || Error::storage("a thread that read footers died");
             slices.iter().try_for_each(|slice| put(slice, receiver.recv().map_err(|_| died())?, outputs))
         })
