@@ -66,6 +66,49 @@ fn a_file_is_seen_when_finished() {
 }
 
 #[test]
+fn a_local_file_has_what_was_written_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
+    let content: Vec<u8> = (0..9u32 << 20).map(|i| (i ^ (i >> 9)) as u8).collect();
+    // Around the pieces that go to the disk, and around the room that is asked for ahead.
+    for size in [0, 1, (512 << 10) - 1, 512 << 10, (512 << 10) + 1, (2 << 20) + 7, 4 << 20, content.len() - 3] {
+        for piece in [1_000, 700_000, content.len()] {
+            let mut w = s.writer("p/data").unwrap();
+            content[..size].chunks(piece).for_each(|c| w.write_all(c).unwrap());
+            assert_eq!(w.written(), size as u64);
+            assert_eq!(w.finish().unwrap(), size as u64);
+            assert!(s.read("p/data").unwrap() == content[..size], "{size} bytes in pieces of {piece}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path().join("p")).unwrap().count(), 1);
+}
+
+#[test]
+fn writers_of_one_local_file_do_not_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(folder.path().join("p")).unwrap();
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let (mut one, mut two, mut dropped) =
+        (s.writer("p/data").unwrap(), s.writer("p/data").unwrap(), s.writer("p/data").unwrap());
+    one.write_all(&[1; 3 << 20]).unwrap();
+    two.write_all(&[2; 1 << 20]).unwrap();
+    dropped.write_all(&[3; 1 << 20]).unwrap();
+    assert_eq!(names(), ["data#1", "data#2", "data#3"]);
+    drop(dropped);
+    one.finish().unwrap();
+    two.finish().unwrap();
+    assert_eq!(names(), ["data"]);
+    assert!(s.read("p/data").unwrap() == vec![2; 1 << 20]);
+    s.create("p/file", "x").unwrap();
+    assert!(s.writer("p/file/data").is_err());
+}
+
+#[test]
 fn a_stale_checksum_goes() {
     let folder = tempfile::tempdir().unwrap();
     let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
