@@ -1,7 +1,8 @@
 //! The table lock: times are generated and instants created under it.
 //!
-//! Always taken is the lock between the threads of this process, and inside of it the one of the provider that
-//! `hoodie.write.lock.provider` names, which excludes other processes and machines, Hudi's writers among them:
+//! Always taken is the lock between the threads of this process; inside of it, for tables on a local disk, the one between
+//! our processes on this machine; and inside of that the one of the provider that `hoodie.write.lock.provider` names, which
+//! excludes other machines and Hudi's writers:
 //!
 //! | provider | what it is |
 //! |---|---|
@@ -15,6 +16,7 @@
 mod config;
 mod file_system;
 mod in_process;
+mod machine;
 mod storage_based;
 
 use std::sync::Arc;
@@ -26,8 +28,9 @@ pub use config::{LockConfig, LockProviderKind, LockWait};
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
+use self::machine::{MachineGuard, MachineLock};
 use self::storage_based::StorageBasedLock;
-use super::{Clock, SystemClock};
+use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
@@ -64,6 +67,7 @@ pub trait Lease: Send {
 pub struct TableLock {
     uri: Arc<str>,
     process: ProcessLock,
+    machine: Option<MachineLock>,
     provider: Option<Arc<dyn LockProvider>>,
     wait: LockWait,
     clock: Arc<dyn Clock>,
@@ -74,6 +78,7 @@ pub fn table_lock(uri: &str) -> TableLock {
     TableLock {
         uri: uri.into(),
         process: ProcessLock::of(uri),
+        machine: None,
         provider: None,
         wait: LockWait::default(),
         clock: Arc::new(SystemClock),
@@ -93,12 +98,8 @@ impl TableLock {
                 Some(Arc::new(StorageBasedLock::new(storage.clone(), config, clock.clone())?))
             }
         };
-        Ok(Self { provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
-    }
-
-    /// Whether other processes are excluded too.
-    pub fn is_remote(&self) -> bool {
-        self.provider.is_some()
+        let machine = storage.local_path(META_FOLDER).map(MachineLock::on);
+        Ok(Self { machine, provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }
 
     /// Waits for the lock. Not re-entrant.
@@ -108,11 +109,15 @@ impl TableLock {
     pub fn acquire(&self) -> Result<LockGuard> {
         let named = |e: Error| e.with("table", &self.uri);
         let process = self.process.acquire(self.wait.total()).map_err(named)?;
+        let machine = match &self.machine {
+            None => None,
+            Some(lock) => lock.acquire(self.wait.total()).map_err(named)?,
+        };
         let lease = match &self.provider {
             None => None,
             Some(provider) => Some(self.acquire_from(provider.as_ref()).map_err(named)?),
         };
-        Ok(LockGuard { uri: self.uri.clone(), lease, _process: process })
+        Ok(LockGuard { uri: self.uri.clone(), lease, _machine: machine, _process: process })
     }
 
     fn acquire_from(&self, provider: &dyn LockProvider) -> Result<Box<dyn Lease>> {
@@ -154,8 +159,9 @@ impl TableLock {
 /// Holds the table lock until it is dropped.
 pub struct LockGuard {
     uri: Arc<str>,
-    // Given back before the other: the next thread of this process must find it free.
+    // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
     lease: Option<Box<dyn Lease>>,
+    _machine: Option<MachineGuard>,
     _process: ProcessGuard,
 }
 

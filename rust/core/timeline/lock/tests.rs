@@ -32,9 +32,9 @@ fn quick(provider: LockProviderKind) -> LockConfig {
     LockConfig { provider, wait, ..LockConfig::default() }
 }
 
-/// Another process, as far as locks go: it does not share the lock between the threads of this one.
+/// Another machine, as far as locks go: it does not share the locks between the threads and the processes of this one.
 fn elsewhere(lock: &TableLock) -> TableLock {
-    TableLock { process: ProcessLock::default(), ..lock.clone() }
+    TableLock { process: ProcessLock::default(), machine: None, ..lock.clone() }
 }
 
 fn in_memory(name: &str, config: &LockConfig) -> (Storage, TableLock, Arc<Hand>) {
@@ -280,4 +280,28 @@ fn threads_that_share_a_lease_exclude_each_other() {
         }
     });
     assert_eq!(*inside.lock().unwrap(), 120);
+}
+
+#[test]
+fn processes_of_one_machine_exclude_each_other_without_a_provider() {
+    let (folder, lock, _) = on_disk(&quick(LockProviderKind::InProcess));
+    // The first to come has no table yet.
+    drop(lock.acquire().unwrap());
+    std::fs::create_dir(folder.path().join(META_FOLDER)).unwrap();
+    let process = || TableLock { process: ProcessLock::default(), ..lock.clone() };
+    let inside = std::sync::Mutex::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mine = process();
+                for _ in 0..20 {
+                    let held = mine.acquire().unwrap();
+                    *inside.try_lock().unwrap() += 1;
+                    held.verify().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(*inside.lock().unwrap(), 120);
+    assert_eq!(std::fs::read_dir(folder.path().join(META_FOLDER)).unwrap().count(), 0);
 }
