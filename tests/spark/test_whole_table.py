@@ -93,8 +93,15 @@ def test_one_key_in_several_partitions_of_a_batch(
     _parts(same.spark)
 
 
-@pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def _layouts(indexes: list[str], all_layouts_with: str) -> list[Any]:
+    """Each layout with one index, and each index with two layouts; the other pairs take minutes."""
+    pairs = [(layout, index) for layout in LAYOUTS for index in indexes]
+    usual = lambda layout, index: index == all_layouts_with or layout.name in ("simple", "complex_two_keys")  # noqa: E731
+    marks = lambda *pair: () if usual(*pair) else (pytest.mark.slow,)  # noqa: E731
+    return [pytest.param(*pair, marks=marks(*pair), id=f"{pair[0].name}-{pair[1]}") for pair in pairs]
+
+
+@pytest.mark.parametrize(("layout", "index"), _layouts([*INDEXES], "GLOBAL_SIMPLE"))
 def test_layouts(layout: Layout, index: str, frame: Frame, tmp_path: Path):
     same = SameTable(tmp_path, frame, {**layout.options(8), **_index(index)})
     same.write("insert", _rows(range(20), 10, "first"), _rows(range(20, 40), 10, "first"))
@@ -103,8 +110,7 @@ def test_layouts(layout: Layout, index: str, frame: Frame, tmp_path: Path):
     same.write("delete", _rows(range(0, 60, 7), 12, ""))
 
 
-@pytest.mark.parametrize("index", [*INDEXES, "BLOOM", "SIMPLE"])
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize(("layout", "index"), _layouts([*INDEXES, "BLOOM", "SIMPLE"], "GLOBAL_BLOOM"))
 def test_delete_by_nothing_but_keys(layout: Layout, index: str, frame: Frame, tmp_path: Path):
     """Without partition columns the keys are looked for everywhere."""
     same = SameTable(tmp_path, frame, {**layout.options(8), **_index(index)})

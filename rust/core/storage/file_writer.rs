@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::future::poll_fn;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +25,20 @@ const PARTS_IN_FLIGHT: usize = 4;
 const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
 /// Bytes that go to a disk at once: a file system takes large pieces in less time.
 const DISK_PIECE: usize = 512 << 10;
+
+/// Something to write to that takes bytes from a reader without a detour.
+pub trait CopyFrom: Write {
+    /// Writes the next `length` bytes of `source`.
+    ///
+    /// # Errors
+    /// Those of both; `UnexpectedEof` when the source has fewer.
+    fn copy_from(&mut self, source: &mut dyn Read, length: u64) -> std::io::Result<()> {
+        let mut left = source.take(length);
+        if std::io::copy(&mut left, self)? == length { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl CopyFrom for Vec<u8> {}
 
 /// A new file under construction. It does not exist for others before [`FileWriter::finish`].
 pub struct FileWriter {
@@ -117,6 +131,26 @@ impl Write for FileWriter {
     }
 }
 
+impl CopyFrom for FileWriter {
+    fn copy_from(&mut self, source: &mut dyn Read, length: u64) -> std::io::Result<()> {
+        if let State::Local(file) = &mut self.state {
+            file.copy_from(source, length)?;
+            self.written += length;
+            return Ok(());
+        }
+        let mut left = length;
+        let mut piece = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(DISK_PIECE)];
+        while left > 0 {
+            let next = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+            let next = piece.get_mut(..next).unwrap_or_default();
+            source.read_exact(next)?;
+            self.write_all(next)?;
+            left -= next.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 impl Drop for FileWriter {
     fn drop(&mut self) {
         // An error on the way out: take the parts back; what cannot be taken back was never visible.
@@ -132,7 +166,9 @@ struct LocalFile {
     file: File,
     unfinished: Option<PathBuf>,
     name: PathBuf,
-    buffer: Vec<u8>,
+    /// A piece in the making, of which so many bytes are filled; empty before the first.
+    piece: Vec<u8>,
+    filled: usize,
     /// Bytes in the file.
     written: u64,
     /// Bytes that there is room for; none when the file system finds room as it goes.
@@ -149,8 +185,8 @@ impl LocalFile {
             let unfinished = PathBuf::from(unfinished);
             match OpenOptions::new().write(true).create_new(true).open(&unfinished) {
                 Ok(file) => {
-                    let (unfinished, buffer) = (Some(unfinished), Vec::new());
-                    return Ok(Self { file, unfinished, name, buffer, written: 0, room: Some(0) });
+                    let (unfinished, piece) = (Some(unfinished), Vec::new());
+                    return Ok(Self { file, unfinished, name, piece, filled: 0, written: 0, room: Some(0) });
                 }
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => number += 1,
                 Err(e) if e.kind() == ErrorKind::NotFound && !made_folders => {
@@ -165,20 +201,51 @@ impl LocalFile {
     }
 
     /// Pieces end where those of the file system do.
-    fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
-        let room = DISK_PIECE.saturating_sub(self.buffer.len());
-        let Some((first, rest)) = data.split_at_checked(room) else {
-            self.buffer.extend_from_slice(data);
-            return Ok(());
-        };
-        self.buffer.extend_from_slice(first);
-        let buffer = std::mem::take(&mut self.buffer);
-        self.write_piece(&buffer)?;
-        self.buffer = buffer;
-        self.buffer.clear();
-        let (whole, last) = rest.split_at(rest.len() - rest.len() % DISK_PIECE);
-        self.write_piece(whole)?;
-        self.buffer.extend_from_slice(last);
+    fn write(&mut self, mut data: &[u8]) -> std::io::Result<()> {
+        while !data.is_empty() {
+            if self.filled == 0 && data.len() >= DISK_PIECE {
+                let (whole, rest) = data.split_at(data.len() - data.len() % DISK_PIECE);
+                self.write_piece(whole)?;
+                data = rest;
+                continue;
+            }
+            let room = self.free_room()?;
+            let (now, rest) = data.split_at(data.len().min(room.len()));
+            if let Some(room) = room.get_mut(..now.len()) {
+                room.copy_from_slice(now);
+            }
+            self.filled += now.len();
+            data = rest;
+        }
+        Ok(())
+    }
+
+    /// Reads straight into the piece that goes to the disk next.
+    fn copy_from(&mut self, source: &mut dyn Read, mut length: u64) -> std::io::Result<()> {
+        while length > 0 {
+            let room = self.free_room()?;
+            let next = usize::try_from(length).unwrap_or(usize::MAX).min(room.len());
+            source.read_exact(room.get_mut(..next).unwrap_or_default())?;
+            self.filled += next;
+            length -= next as u64;
+        }
+        Ok(())
+    }
+
+    /// What is free of the piece in the making, never nothing: a full one is written first.
+    fn free_room(&mut self) -> std::io::Result<&mut [u8]> {
+        if self.piece.is_empty() {
+            self.piece = vec![0; DISK_PIECE];
+        } else if self.filled == self.piece.len() {
+            self.write_filled()?;
+        }
+        Ok(self.piece.get_mut(self.filled..).unwrap_or_default())
+    }
+
+    fn write_filled(&mut self) -> std::io::Result<()> {
+        let piece = std::mem::take(&mut self.piece);
+        self.write_piece(piece.get(..self.filled).unwrap_or_default())?;
+        (self.piece, self.filled) = (piece, 0);
         Ok(())
     }
 
@@ -199,9 +266,10 @@ impl LocalFile {
     }
 
     fn publish(mut self) -> std::io::Result<()> {
-        self.file.write_all(&self.buffer)?;
+        // Without room ahead: this is the end.
+        self.file.write_all(self.piece.get(..self.filled).unwrap_or_default())?;
         if self.room.is_none_or(|room| room > 0) {
-            self.file.set_len(self.written + self.buffer.len() as u64)?;
+            self.file.set_len(self.written + self.filled as u64)?;
         }
         if let Some(unfinished) = &self.unfinished {
             std::fs::rename(unfinished, &self.name)?;

@@ -32,7 +32,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use crate::error::{Error, Result};
 pub use deletion::Beside;
 pub use file_reader::FileReader;
-pub use file_writer::FileWriter;
+pub use file_writer::{CopyFrom, FileWriter};
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;

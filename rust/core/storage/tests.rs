@@ -79,6 +79,24 @@ fn a_local_file_has_what_was_written_and_no_more() {
             assert_eq!(w.written(), size as u64);
             assert_eq!(w.finish().unwrap(), size as u64);
             assert!(s.read("p/data").unwrap() == content, "{size} bytes in pieces of {piece}");
+            // Some of the pieces from a reader.
+            for s in [&s, &Storage::open("memory://copied/t", &StorageOptions::new()).unwrap()] {
+                let mut w = s.writer("p/data").unwrap();
+                for (number, mut c) in content.chunks(piece).enumerate() {
+                    match number % 3 {
+                        0 => w.write_all(c).unwrap(),
+                        _ => {
+                            let length = c.len() as u64;
+                            w.copy_from(&mut c, length).unwrap();
+                        }
+                    }
+                }
+                assert_eq!(w.written(), size as u64);
+                assert_eq!(w.finish().unwrap(), size as u64);
+                assert!(s.read("p/data").unwrap() == content, "{size} bytes in pieces of {piece}");
+                let mut w = s.writer("p/short").unwrap();
+                assert!(w.copy_from(&mut &b"too few"[..], 8).is_err());
+            }
         }
     }
     assert_eq!(std::fs::read_dir(folder.path().join("p")).unwrap().count(), 1);

@@ -20,7 +20,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -122,8 +122,8 @@ impl HudiTable {
     pub fn timeline_writer(&self) -> Result<TimelineWriter> {
         let lock = LockConfig::from_options(&|key| self.options.get(key).map(str::to_owned))?;
         let several_machines = lock.provider != LockProviderKind::InProcess;
-        // Threads of one process have one clock.
-        let default = if several_machines { 200 } else { 1 };
+        // Threads and processes of one machine have one clock.
+        let default = if several_machines { 200 } else { 0 };
         let skew = self.options.number("hoodie.time.generator.max_expected_clock_skew_ms", default)?;
         if skew > LONGEST_SKEW_MS {
             return Err(Error::invalid_option(format!(
@@ -149,8 +149,10 @@ impl HudiTable {
 
     /// Threads that work at once.
     pub fn threads(&self) -> Result<usize> {
-        let available = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.options.number("hoodoo.threads", available)?;
+        // Asked once: the answer is read from files of the system's, some of which take it milliseconds.
+        static AVAILABLE: LazyLock<usize> =
+            LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = self.options.number("hoodoo.threads", *AVAILABLE)?;
         if threads == 0 {
             return Err(Error::invalid_option("hoodoo.threads is 0").remedy("Set it to at least 1"));
         }
@@ -180,17 +182,17 @@ impl HudiTable {
 pub fn spill_options(options: &Options) -> Result<SpillOptions> {
     let budget = match options.get("hoodoo.memory.budget") {
         Some(_) => options.number("hoodoo.memory.budget", 0usize)?,
-        None => usize::try_from(available_memory() / 4).unwrap_or(usize::MAX),
+        None => usize::try_from(*AVAILABLE_MEMORY / 4).unwrap_or(usize::MAX),
     };
     let folder = options.get("hoodoo.spill.folder").map_or_else(std::env::temp_dir, PathBuf::from);
     Ok(SpillOptions { budget, folder })
 }
 
 /// Bytes of memory that the process may have: those of the machine, or of its container.
-fn available_memory() -> u64 {
+static AVAILABLE_MEMORY: LazyLock<u64> = LazyLock::new(|| {
     let system = sysinfo::System::new_with_specifics(
         sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::nothing().with_ram()),
     );
     let total = system.total_memory();
     system.cgroup_limits().map_or(total, |limits| limits.total_memory.min(total))
-}
+});

@@ -130,6 +130,8 @@ impl SpliceMerge<'_> {
             return Ok(());
         }
         let columns = file_columns(self.context, &new, self.task, &picks.positions)?;
+        // Nothing to encode where nothing changes.
+        let threads = if met.is_empty() && appended.is_empty() { 1 } else { self.context.file_threads };
         let group = Group {
             context: self.context,
             reader: self.reader,
@@ -142,7 +144,8 @@ impl SpliceMerge<'_> {
             picks,
             columns,
         };
-        self.writer.splice_row_group(self.reader, self.splice, index, total, &|column| group.column(column))?;
+        self.writer
+            .splice_row_group(self.reader, self.splice, index, total, threads, &|column| group.column(column))?;
         self.written += total;
         Ok(())
     }

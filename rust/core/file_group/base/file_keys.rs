@@ -1,5 +1,7 @@
 //! What a footer says of the record keys of its file, made from the footer of an older file where that is enough.
 
+use std::io::{self, Write};
+
 use arrow::array::{Array, StringArray};
 use parquet::file::reader::ChunkReader;
 
@@ -15,8 +17,46 @@ use crate::format::bloom::{BloomFilter, BloomFilterType, BloomSizing};
 pub struct FileKeys {
     /// Least and greatest; `None` without rows or without meta columns.
     pub range: Option<KeyRange>,
-    /// The bloom filter in its text form, with its layout.
-    pub bloom: Option<(String, BloomFilterType)>,
+    /// The bloom filter.
+    pub bloom: Option<FooterFilter>,
+}
+
+/// A bloom filter that goes into a footer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FooterFilter {
+    /// In its text form, as an older footer has it.
+    Text(String, BloomFilterType),
+    /// Not in its text form yet, which may have many MB.
+    Filter(BloomFilter),
+}
+
+impl FooterFilter {
+    /// The layout.
+    pub fn filter_type(&self) -> BloomFilterType {
+        match self {
+            Self::Text(_, filter_type) => *filter_type,
+            Self::Filter(filter) => filter.filter_type(),
+        }
+    }
+
+    /// Bytes of the text form.
+    pub fn text_len(&self) -> usize {
+        match self {
+            Self::Text(text, _) => text.len(),
+            Self::Filter(filter) => filter.base64_len(),
+        }
+    }
+
+    /// Writes the text form.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_text(&self, to: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Text(text, _) => to.write_all(text.as_bytes()),
+            Self::Filter(filter) => filter.write_base64(|piece| to.write_all(piece.as_bytes())),
+        }
+    }
 }
 
 impl FileKeys {
@@ -27,10 +67,7 @@ impl FileKeys {
     pub fn of(keys: &[StringArray], options: &BaseFileOptions) -> Result<Self> {
         let range = keys.iter().flat_map(|k| k.iter().flatten()).fold(None, widen);
         let bloom = match (&range, &options.bloom) {
-            (Some(_), Some(bloom)) => {
-                let filter = BloomFilter::build(bloom, keys, options.threads)?;
-                Some((filter.to_base64(), filter.filter_type()))
-            }
+            (Some(_), Some(bloom)) => Some(FooterFilter::Filter(BloomFilter::build(bloom, keys, options.threads)?)),
             _ => None,
         };
         let range = range.map(|(min, max)| KeyRange { min: min.to_owned(), max: max.to_owned() });
@@ -64,14 +101,14 @@ impl FileKeys {
             return Ok(None);
         };
         if more.iter().all(|k| k.is_empty()) {
-            return Ok(Some(Self { range, bloom: Some((text.to_owned(), wanted.filter_type)) }));
+            return Ok(Some(Self { range, bloom: Some(FooterFilter::Text(text.to_owned(), wanted.filter_type)) }));
         }
         // Sized by options, a filter overflows in an order of its own, which only all the keys can tell.
         let grown = match (wanted.sizing, old.bloom_filter()?) {
             (BloomSizing::ByRows, Some(filter)) => filter.with_more(more),
             _ => None,
         };
-        Ok(grown.map(|filter| Self { range, bloom: Some((filter.to_base64(), filter.filter_type())) }))
+        Ok(grown.map(|filter| Self { range, bloom: Some(FooterFilter::Filter(filter)) }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array, new_null_array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -90,6 +91,21 @@ pub struct BaseFileReader<R> {
     bloom: OnceLock<Option<BloomFilter>>,
 }
 
+impl BaseFileReader<Bytes> {
+    /// The footer of a file that was written just now, without its rows and its bloom filter.
+    ///
+    /// # Errors
+    /// `Corrupt` for a footer that no base file has.
+    pub fn of_footer(footer: ParquetMetaData) -> Result<Self> {
+        let chunks = Chunks::new(Bytes::new());
+        let metadata = decode("the footer of a base file", || {
+            let plain = ArrowReaderMetadata::try_new(Arc::new(footer), reader_options());
+            with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
+        })?;
+        Ok(Self::with_own_metadata(chunks, metadata))
+    }
+}
+
 impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Reads the footer.
     ///
@@ -101,26 +117,15 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             return Err(Error::corrupt("a base file is empty"));
         }
         let metadata = decode("the footer of a base file", || {
-            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-            let plain = ArrowReaderMetadata::load(&chunks, options.clone()).map_err(|e| chunks.explain_parquet(e))?;
-            let parquet = plain.metadata();
-            if parquet
-                .row_groups()
-                .iter()
-                .any(|g| g.num_rows() < 0 || g.columns().len() != parquet.file_metadata().schema_descr().num_columns())
-            {
-                return Err(Error::corrupt("a base file announces an impossible row group"));
-            }
-            match int96_as_micros(plain.schema(), parquet.file_metadata().schema_descr()) {
-                None => Ok(plain),
-                Some(schema) => {
-                    let options = options.with_schema(Arc::new(schema));
-                    ArrowReaderMetadata::try_new(parquet.clone(), options).map_err(|e| chunks.explain_parquet(e))
-                }
-            }
+            let plain = ArrowReaderMetadata::load(&chunks, reader_options()).map_err(|e| chunks.explain_parquet(e))?;
+            with_own_types(plain, &chunks)
         })?;
+        Ok(Self::with_own_metadata(chunks, metadata))
+    }
+
+    fn with_own_metadata(chunks: Chunks<R>, metadata: ArrowReaderMetadata) -> Self {
         let fields: Fields = metadata.schema().fields().iter().map(|f| normal_field(f, f.name())).collect();
-        Ok(Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new() })
+        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new() }
     }
 
     /// Number of rows.
@@ -152,7 +157,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     }
 
     /// The file itself, for copying row groups.
-    pub fn source(&self) -> &(impl ChunkReader + 'static) {
+    pub(super) fn source(&self) -> &Chunks<R> {
         &self.chunks
     }
 
@@ -258,7 +263,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         groups.retain(|g| *g < self.metadata().num_row_groups());
         let mut metadata = self.metadata.clone();
         if let Some(schema) = self.with_dictionaries(&options.schema) {
-            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::new(schema));
+            let options = reader_options().with_schema(Arc::new(schema));
             metadata = ArrowReaderMetadata::try_new(self.metadata().clone(), options)
                 .map_err(|e| self.chunks.explain_parquet(e))?;
         }
@@ -347,9 +352,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         // Page indexes only save work: a file whose indexes are damaged is read without them.
         match reader.read_page_indexes(&self.chunks).and_then(|()| reader.finish()) {
             Ok(with_index) => {
-                let options = ArrowReaderOptions::new()
-                    .with_skip_arrow_metadata(true)
-                    .with_schema(self.metadata.schema().clone());
+                let options = reader_options().with_schema(self.metadata.schema().clone());
                 ArrowReaderMetadata::try_new(Arc::new(with_index), options).map_err(|e| self.chunks.explain_parquet(e))
             }
             Err(_) => Ok(self.metadata.clone()),
@@ -378,6 +381,25 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// `Corrupt` when the file does not have the meta column.
     pub fn key_column(&self) -> Result<ColumnScan<R>> {
         self.columns(&[RECORD_KEY_COLUMN], 4 * BATCH_ROWS)
+    }
+}
+
+/// Columns have the types that Parquet's own schema gives them, whatever an Arrow writer noted beside it.
+fn reader_options() -> ArrowReaderOptions {
+    ArrowReaderOptions::new().with_skip_arrow_metadata(true)
+}
+
+/// The same metadata, INT96 columns as microseconds.
+fn with_own_types<R>(plain: ArrowReaderMetadata, chunks: &Chunks<R>) -> Result<ArrowReaderMetadata> {
+    let parquet = plain.metadata();
+    let leaves = parquet.file_metadata().schema_descr().num_columns();
+    if parquet.row_groups().iter().any(|g| g.num_rows() < 0 || g.columns().len() != leaves) {
+        return Err(Error::corrupt("a base file announces an impossible row group"));
+    }
+    match int96_as_micros(plain.schema(), parquet.file_metadata().schema_descr()) {
+        None => Ok(plain),
+        Some(schema) => ArrowReaderMetadata::try_new(parquet.clone(), reader_options().with_schema(Arc::new(schema)))
+            .map_err(|e| chunks.explain_parquet(e)),
     }
 }
 

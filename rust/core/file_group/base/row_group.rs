@@ -8,6 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::Compression;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
@@ -41,6 +42,14 @@ pub(super) enum ColumnChunk {
 }
 
 impl ColumnChunk {
+    /// What is known of it.
+    pub(super) fn close(&self) -> &ColumnCloseResult {
+        match self {
+            Self::Values(chunk) => chunk.close(),
+            Self::Texts(chunk) => &chunk.close,
+        }
+    }
+
     /// Puts it into the row group that is written.
     pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         match self {

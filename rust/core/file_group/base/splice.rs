@@ -21,8 +21,10 @@ use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
 use super::row_group::{ColumnChunk, ColumnUse, RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::sink::{Announced, StandIn};
 use super::writer::{BaseFileWriter, column_factory, properties, repeats};
 use crate::error::{Error, Result};
+use crate::storage::CopyFrom;
 
 /// Row groups this much larger than those that are written now are cut anew instead.
 const LARGER: usize = 2;
@@ -158,9 +160,10 @@ enum Piece {
     Fresh(Vec<ColumnChunk>),
 }
 
-impl<W: std::io::Write + Send> BaseFileWriter<W> {
+impl<W: CopyFrom + Send> BaseFileWriter<W> {
     /// Appends a row group of `rows` rows made from row group `group` of an older file; `column` says what each column
-    /// holds, by its position in this file. It is asked once for each, from several threads if the options say so.
+    /// holds, by its position in this file. It is asked once for each, from `threads` threads at most: one is enough where
+    /// all columns stay the same.
     ///
     /// The record keys of spliced rows are not looked at: [`BaseFileWriter::set_keys`] must tell them.
     ///
@@ -172,6 +175,7 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
         splice: &Splice,
         group: usize,
         rows: usize,
+        threads: usize,
         column: &(dyn Fn(usize) -> Result<SplicedColumn> + Sync),
     ) -> Result<()> {
         self.end_row_group_now()?;
@@ -187,7 +191,7 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
             })
             .collect();
         let (options, descriptor) = (&self.options, &self.descriptor);
-        let pieces = in_parallel(work, options.threads, |(i, leaf)| {
+        let pieces = in_parallel(work, threads, |(i, leaf)| {
             let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
             Ok(match column(i)? {
                 SplicedColumn::Same => Piece::Same,
@@ -203,17 +207,26 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
                 }
             })
         })?;
+        let mut at = self.file.bytes_written() as u64;
+        let announced = self.file.inner_mut().announced();
         let mut out = self.file.next_row_group().map_err(encode_error)?;
         for (i, piece) in pieces.into_iter().enumerate() {
             match piece {
                 Piece::Same => {
                     for close in splice.chunks(i, group)? {
-                        out.append_column(source.source(), close).map_err(|e| encode_error(e).with("column", i))?;
+                        let length = length_of(&close);
+                        copy_to(&announced, at, source, &close)?;
+                        out.append_column(&StandIn, close).map_err(|e| encode_error(e).with("column", i))?;
+                        at += length;
                     }
                 }
-                Piece::Constant(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?,
+                Piece::Constant(chunk) => {
+                    at += length_of(&chunk.close);
+                    out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
+                }
                 Piece::Fresh(chunks) => {
                     for chunk in chunks {
+                        at += length_of(chunk.close());
                         chunk.append_to(&mut out)?;
                     }
                 }
@@ -225,6 +238,28 @@ impl<W: std::io::Write + Send> BaseFileWriter<W> {
         self.spliced = true;
         Ok(())
     }
+}
+
+/// Bytes that a column chunk takes in a file.
+fn length_of(chunk: &ColumnCloseResult) -> u64 {
+    chunk.metadata.compressed_size().max(0).cast_unsigned()
+}
+
+/// Announces that a chunk of another file comes to this place.
+fn copy_to<W: CopyFrom, R: ChunkReader + 'static>(
+    announced: &Announced<W>,
+    at: u64,
+    source: &BaseFileReader<R>,
+    chunk: &ColumnCloseResult,
+) -> Result<()> {
+    let start = chunk.metadata.dictionary_page_offset().unwrap_or_else(|| chunk.metadata.data_page_offset());
+    let start = u64::try_from(start).map_err(|_| Error::corrupt("a column chunk begins before its file"))?;
+    let (length, chunks) = (length_of(chunk), source.source().clone());
+    announced.push(at, length, move |sink: &mut W| {
+        let mut read = chunks.get_read(start).map_err(std::io::Error::other)?;
+        sink.copy_from(&mut read, length)
+    });
+    Ok(())
 }
 
 /// `dictionary`: whether the column had one before, if it was there.

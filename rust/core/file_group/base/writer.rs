@@ -8,18 +8,20 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
 use super::constant_column::constant_chunk;
-use super::file_keys::{FileKeys, TakenKeys};
+use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
+#[cfg(doc)]
+use super::reader::BaseFileReader;
 use super::row_group::{ColumnUse, RowGroupEncoder, TextSettings, encode_error, leaf_count};
-use super::sink::Sink;
+use super::sink::{LongValue, Sink};
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
@@ -183,17 +185,34 @@ impl<W: Write + Send> BaseFileWriter<W> {
     ///
     /// # Errors
     /// `Storage` when the sink fails; `InvalidOption` for bloom filter options that cannot be met.
-    pub fn finish(mut self) -> Result<(W, BaseFileStats)> {
+    pub fn finish(self) -> Result<(W, BaseFileStats)> {
+        let (sink, stats, _) = self.finish_with_footer()?;
+        Ok((sink, stats))
+    }
+
+    /// The same, and the footer, for [`BaseFileReader::of_footer`]: what it says of the columns need not be read again. It
+    /// does not have the bloom filter.
+    ///
+    /// # Errors
+    /// Those of [`BaseFileWriter::finish`].
+    pub fn finish_with_footer(mut self) -> Result<(W, BaseFileStats, ParquetMetaData)> {
         self.end_row_group_now()?;
         let keys = self.file_keys()?;
         if let Some(schema) = self.options.avro_schema.take() {
             self.footer(AVRO_SCHEMA_KEY, schema);
             self.footer(MODEL_NAME_KEY, "avro".to_owned());
         }
+        let mut long = None;
         if let Some(KeyRange { min, max }) = &keys.range {
-            if let Some((text, filter_type)) = keys.bloom {
-                self.footer(BLOOM_FILTER_KEY, text);
-                self.footer(BLOOM_TYPE_KEY, filter_type.code().to_owned());
+            if let Some(filter) = keys.bloom {
+                let place = uuid::Uuid::new_v4().to_string();
+                self.footer(BLOOM_FILTER_KEY, place.clone());
+                self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
+                long = Some(LongValue {
+                    place,
+                    length: filter.text_len(),
+                    write: Box::new(move |to| filter.write_text(to)),
+                });
             }
             self.footer(MIN_KEY, min.clone());
             self.footer(MAX_KEY, max.clone());
@@ -201,11 +220,14 @@ impl<W: Write + Send> BaseFileWriter<W> {
         if !self.options.sorted_by.is_empty() {
             self.footer(SORTED_BY_KEY, self.options.sorted_by.join("\n"));
         }
-        self.file.finish().map_err(encode_error)?;
-        let bytes = self.file.bytes_written() as u64;
-        let sink = self.file.inner_mut().finish()?;
+        self.file.flush().map_err(|e| encode_error(e.into()))?;
+        self.file.inner_mut().hold_footer();
+        let footer = self.file.finish().map_err(encode_error)?;
+        let written = self.file.bytes_written() as u64;
+        let (sink, more) = self.file.inner_mut().finish(long)?;
+        let bytes = written.saturating_add_signed(more);
         let (min_key, max_key) = keys.range.map_or((None, None), |r| (Some(r.min), Some(r.max)));
-        Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }))
+        Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }, footer))
     }
 
     /// Tells the record keys of all rows, for a file with spliced row groups: their range, and the bloom filter as the
@@ -243,7 +265,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
             _ => None,
         };
         let (range, filter) = if taken.rows() > 0 { taken.with(range, filter) } else { (range, filter) };
-        Ok(FileKeys { range, bloom: filter.map(|f| (f.to_base64(), f.filter_type())) })
+        Ok(FileKeys { range, bloom: filter.map(FooterFilter::Filter) })
     }
 
     fn footer(&mut self, key: &str, value: String) {

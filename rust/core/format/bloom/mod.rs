@@ -15,6 +15,8 @@
 //! The positions of a key are a chain of Murmur2 hashes, each seeded with the one before. The hash differs from the
 //! published Murmur2 in its tail: the last one to three bytes are sign-extended.
 
+use std::convert::Infallible;
+
 use arrow::array::{Array, StringArray};
 use base64_simd::STANDARD;
 
@@ -29,6 +31,8 @@ const DYNAMIC_HEADER: usize = 25;
 const MAX_KEYS_PER_ROW: usize = 16 << 20;
 /// Most rows of a filter that is joined from others: each costs every lookup.
 const MAX_JOINED_ROWS: usize = 64;
+/// Bytes that become text at once.
+const TEXT_PIECE: usize = 3 << 14;
 
 /// Which of Hudi's layouts a filter has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -248,13 +252,48 @@ impl BloomFilter {
     /// The binary form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size());
-        self.pieces(|piece| out.extend_from_slice(piece));
-        out
+        let put = |piece: &[u8]| {
+            out.extend_from_slice(piece);
+            Ok::<_, Infallible>(())
+        };
+        match self.pieces(put) {
+            Ok(()) => out,
+            Err(never) => match never {},
+        }
     }
 
     /// The text form that goes into a footer. A joined filter may have many MB: its binary form is not put together before.
     pub fn to_base64(&self) -> String {
-        let mut text = String::with_capacity(self.size().div_ceil(3) * 4);
+        let mut text = String::with_capacity(self.base64_len());
+        let put = |piece: &str| {
+            text.push_str(piece);
+            Ok::<_, Infallible>(())
+        };
+        match self.write_base64(put) {
+            Ok(()) => text,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Characters of the text form.
+    pub fn base64_len(&self) -> usize {
+        self.size().div_ceil(3) * 4
+    }
+
+    /// The text form, piece by piece.
+    ///
+    /// # Errors
+    /// Those of `put`; nothing is put after one.
+    pub fn write_base64<E>(
+        &self,
+        mut put: impl FnMut(&str) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut text = String::with_capacity(TEXT_PIECE / 3 * 4);
+        let mut encode = |bytes: &[u8]| {
+            text.clear();
+            STANDARD.encode_append(bytes, &mut text);
+            put(&text)
+        };
         // Three bytes are four characters, and pieces end anywhere.
         let mut begun: Vec<u8> = Vec::with_capacity(3);
         self.pieces(|piece| {
@@ -262,38 +301,40 @@ impl BloomFilter {
             let (first, rest) = piece.split_at(missing);
             begun.extend_from_slice(first);
             if begun.len() == 3 {
-                STANDARD.encode_append(&begun, &mut text);
+                encode(&begun)?;
                 begun.clear();
             }
             let (whole, last) = rest.split_at(rest.len() - rest.len() % 3);
-            STANDARD.encode_append(whole, &mut text);
+            whole.chunks(TEXT_PIECE).try_for_each(&mut encode)?;
             begun.extend_from_slice(last);
-        });
-        STANDARD.encode_append(&begun, &mut text);
-        text
+            Ok(())
+        })?;
+        encode(&begun)
     }
 
     /// Bytes of the binary form.
     fn size(&self) -> usize {
-        self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + DYNAMIC_HEADER
+        let header = if self.filter_type == BloomFilterType::DynamicV0 { DYNAMIC_HEADER } else { 0 };
+        self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + header
     }
 
     /// The binary form, piece by piece.
-    fn pieces(&self, mut put: impl FnMut(&[u8])) {
+    fn pieces<E>(&self, mut put: impl FnMut(&[u8]) -> std::result::Result<(), E>) -> std::result::Result<(), E> {
         let mut header = Vec::with_capacity(DYNAMIC_HEADER);
         if let (BloomFilterType::DynamicV0, Some(first)) = (self.filter_type, self.rows.first()) {
             write_header(&mut header, first.hashes, first.bits);
             for count in [self.keys_per_row, self.keys_in_last_row, self.rows.len() as u32] {
                 header.extend_from_slice(&count.to_be_bytes());
             }
-            put(&header);
+            put(&header)?;
         }
         for row in &self.rows {
             header.clear();
             row.write_header(&mut header);
-            put(&header);
-            put(&row.bytes);
+            put(&header)?;
+            put(&row.bytes)?;
         }
+        Ok(())
     }
 
     /// Reads the binary form.

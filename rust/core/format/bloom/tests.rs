@@ -38,6 +38,7 @@ fn every_layout_finds_its_keys_after_a_round_trip() {
             let keys = keys(1000);
             let filter = BloomFilter::build(&options, &keys, 1).unwrap();
             let text = filter.to_base64();
+            assert_eq!(text.len(), filter.base64_len());
             let back = BloomFilter::from_base64(filter_type, &text).unwrap();
             assert!(all(&keys).iter().all(|k| back.might_contain(k)));
             assert_eq!(back.to_base64(), text);

@@ -130,7 +130,8 @@ impl Combine<'_> {
             let values = decode(reader, one, index)?.map(|batch| Ok(batch?.column(0).clone()));
             Ok(SplicedColumn::Values(values.collect::<Result<Vec<ArrayRef>>>()?))
         };
-        file.writer.splice_row_group(reader, splice, index, rows, &column)
+        let made = (0..self.schema.fields().len()).filter(|at| *at != FILE_NAME && !splice.can_copy(*at)).count();
+        file.writer.splice_row_group(reader, splice, index, rows, self.options.threads.min(made.max(1)), &column)
     }
 
     fn tell_keys(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {

@@ -10,8 +10,10 @@ use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::super::task_files::{FILE_NAME, TaskFiles};
+use super::overlap::FileRanges;
+use super::ranges::of_footer;
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
@@ -36,6 +38,8 @@ pub(super) struct OutputSettings<'a> {
     pub(super) token: &'a str,
     /// Columns of data files.
     pub(super) schema: SchemaRef,
+    /// The table's columns, whose ranges are told of each file.
+    pub(super) data: SchemaRef,
     pub(super) options: BaseFileOptions,
     /// Bytes after which a file ends.
     pub(super) target_bytes: Option<u64>,
@@ -43,9 +47,10 @@ pub(super) struct OutputSettings<'a> {
 
 /// A file that is written.
 pub(super) struct WrittenFile {
-    pub(super) path: String,
     pub(super) stat: WriteStat,
     pub(super) milliseconds: u64,
+    /// Of the columns that the settings name.
+    pub(super) ranges: FileRanges,
 }
 
 /// A file in the making.
@@ -199,7 +204,9 @@ impl<'a> Outputs<'a> {
     pub(super) fn end_file(&mut self) -> Result<()> {
         let Some(file) = self.open.take() else { return Ok(()) };
         let settings = &self.settings;
-        let (sink, written) = file.writer.finish().map_err(|e| e.with("file", &file.path))?;
+        let (sink, written, footer) = file.writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
+        let columns: Vec<String> = settings.data.fields().iter().map(|f| f.name().clone()).collect();
+        let ranges = of_footer(&BaseFileReader::of_footer(footer)?, &columns, &settings.data)?;
         let bytes = settings.files.publish(&file.path, MarkerType::Create, sink)?;
         if let Some(model) = &mut self.model
             && written.rows > 0
@@ -235,7 +242,7 @@ impl<'a> Outputs<'a> {
             }),
             ..Default::default()
         };
-        self.done.push(WrittenFile { path: file.path, stat, milliseconds });
+        self.done.push(WrittenFile { stat, milliseconds, ranges });
         Ok(())
     }
 

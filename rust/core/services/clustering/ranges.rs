@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{DataType, Schema};
 use arrow_cast::display::array_value_to_string;
 use arrow_row::{RowConverter, SortField};
+use parquet::file::reader::ChunkReader;
 
 use super::overlap::{ColumnRange, FileRanges, Ranges};
 use crate::error::{Error, Result};
@@ -32,7 +33,18 @@ pub fn read_ranges(
 }
 
 fn of_file(storage: &Storage, file: &BaseFile, columns: &[String], schema: &Schema) -> Result<FileRanges> {
-    let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?)?;
+    of_footer(&BaseFileReader::open(storage.reader(&file.path, file.size)?)?, columns, schema)
+}
+
+/// What a footer says of columns with the types of this schema.
+///
+/// # Errors
+/// `Corrupt` for statistics that cannot be decoded.
+pub(super) fn of_footer<R: ChunkReader + 'static>(
+    reader: &BaseFileReader<R>,
+    columns: &[String],
+    schema: &Schema,
+) -> Result<FileRanges> {
     let mut ranges = FileRanges { rows: reader.rows(), ..Default::default() };
     for column in columns {
         // The footer's own entries tell a whole key, the statistics one that may be cut.

@@ -14,7 +14,6 @@ use super::super::task_files::{FILE_NAME, TaskFiles};
 use super::combine::{Combine, Prepared};
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
 use super::portion::{Places, Portion, RangeFilter, divide};
-use super::ranges::read_ranges;
 use super::recipe::Recipe;
 use super::texts::Texts;
 use crate::error::{Error, Result};
@@ -105,6 +104,7 @@ impl<'a> Unit<'a> {
             partition,
             token,
             schema: self.schema.clone(),
+            data: self.data.clone(),
             options: self.options.clone(),
             target_bytes: self.recipe.target_bytes,
         };
@@ -122,7 +122,7 @@ impl<'a> Unit<'a> {
         } else {
             self.combine(&slices, &mut outputs)?;
         }
-        self.told(outputs.finish()?)
+        Ok(outputs.finish()?.into_iter().map(|file| self.told(file)).collect())
     }
 
     /// One slice after the other; row groups are copied where nothing in them changes. Footers, with all their filters,
@@ -345,24 +345,11 @@ impl<'a> Unit<'a> {
             .remedy("The plan cannot be carried out any more: roll it back, and plan anew")
     }
 
-    /// What is told about the files.
-    fn told(&self, written: Vec<WrittenFile>) -> Result<Vec<ClusteredFile>> {
-        let columns: Vec<String> = self.data.fields().iter().map(|f| f.name().clone()).collect();
-        let size = |stat: &WriteStat| stat.file_size_in_bytes.unwrap_or(0).max(0).cast_unsigned();
-        let meta = |f: &WrittenFile| FileMeta { path: f.path.clone(), size: size(&f.stat), modified_ms: 0 };
-        let bases = written.iter().filter_map(|f| BaseFile::parse(&meta(f))).collect();
-        let data: &Schema = &self.data;
-        let mut ranges = read_ranges(self.table.storage(), bases, &columns, data, self.threads)?;
-        let told = |file: WrittenFile| {
-            let known = ranges.remove(&file.path).map(|r| r.columns).unwrap_or_default();
-            let named = columns.iter().zip(known);
-            let ranges = named.filter_map(|(name, range)| {
-                let range = range?;
-                Some((name.clone(), (range.least_text, range.greatest_text)))
-            });
-            ClusteredFile { ranges: ranges.collect(), stat: file.stat, milliseconds: file.milliseconds }
-        };
-        Ok(written.into_iter().map(told).collect())
+    /// What is told about a file.
+    fn told(&self, file: WrittenFile) -> ClusteredFile {
+        let named = self.data.fields().iter().map(|f| f.name().clone()).zip(file.ranges.columns);
+        let ranges = named.filter_map(|(name, range)| Some((name, range.map(|r| (r.least_text, r.greatest_text))?)));
+        ClusteredFile { ranges: ranges.collect(), stat: file.stat, milliseconds: file.milliseconds }
     }
 }
 

@@ -31,6 +31,27 @@ fn every_type_comes_back_whatever_the_options() {
 }
 
 #[test]
+fn the_footer_of_a_writer_says_of_columns_what_that_of_the_file_says() {
+    let data = all_types(2500);
+    let mut writer = BaseFileWriter::try_new(Vec::new(), data.schema(), options()).unwrap();
+    writer.write(&data).unwrap();
+    let (file, stats, footer) = writer.finish_with_footer().unwrap();
+    assert_eq!(stats.bytes, file.len() as u64);
+    let (ours, stored) = (BaseFileReader::of_footer(footer).unwrap(), BaseFileReader::open(Bytes::from(file)).unwrap());
+    assert_eq!((ours.schema(), ours.rows(), ours.key_range()), (stored.schema(), 2500, stored.key_range()));
+    let mut known = 0;
+    for field in data.schema().fields() {
+        let bounds = |reader: &BaseFileReader<Bytes>| {
+            let bounds = reader.column_bounds(field.name(), field.data_type()).unwrap();
+            bounds.map(|b| (b.least, b.greatest, b.nulls))
+        };
+        known += usize::from(bounds(&stored).is_some());
+        assert_eq!(bounds(&ours), bounds(&stored), "{}", field.name());
+    }
+    assert!(known > 10, "{known}");
+}
+
+#[test]
 fn threads_do_not_change_the_file() {
     let data = all_types(3000);
     let one = write(std::slice::from_ref(&data), options()).0;
