@@ -17,11 +17,10 @@ from tests.fixtures.merging.cases import groups
 from tests.fixtures.merging.creation import CREATIONS, EXISTING, LATER, creation_data, creation_options
 from tests.fixtures.merging.hoodoo_engine import HoodooEngine
 from tests.fixtures.merging.ordering_cases import ORDERINGS
+from tests.fixtures.merging.otherwise import Rows, otherwise, rows_of
 from tests.fixtures.merging.play import COW, KINDS, MOR, Run, changed, commits, persisted
 from tests.fixtures.merging.truth import outcome, recorded, recorded_creations, recorded_later_writes
 from tests.rows import golden_line, plain
-
-Rows = list[list[Any]]
 
 _GROUPS = {group.name: group for group in groups()}
 _TABLES = {
@@ -53,19 +52,13 @@ class Choice:
     reason: str
 
 
-def _rows_of(group: str, case: str, view: str) -> Rows:
-    rows = outcome(group, case, view)
-    assert not isinstance(rows, str)
-    return rows
-
-
 def _as_long(group: str, case: str, kind: str) -> Rows:
     """The same steps with a long for ordering, whose values are replaced one by one."""
     _, levels, values, _ = ORDERINGS[group.split()[1]]
     ours = dict(zip((9, 10, 11, -1, 0, 1), (*levels, *values), strict=False))
     names = {repr(long): repr(value) for long, value in ours.items()}
     by_name = {re.sub(r"-?\d+(?=,|$)", lambda found: names.get(found[0], ""), name): name for name in _LONG}
-    rows = _rows_of("event long", by_name.get(case, case), f"{kind}9")
+    rows = rows_of("event long", by_name.get(case, case), f"{kind}9")
     spelled = {long: json.loads(golden_line({"ts": plain(value)}))["ts"] for long, value in ours.items()}
     return sorted(([spelled[ts], names.get(a, a), *more] for ts, a, *more in rows), key=json.dumps)
 
@@ -103,7 +96,7 @@ _POSITIONS = ("_event_pos", "_event_seq", "_event_lsn")
 
 def _null_position(group: str, case: str, kind: str) -> Rows:
     """Two rows of Debezium, of which some have no position: that is the lowest."""
-    rows = _rows_of(group, "value, value", f"{kind}{_GROUPS[group].versions[0]}")
+    rows = rows_of(group, "value, value", f"{kind}{_GROUPS[group].versions[0]}")
     later = dict(zip(recorded()[group]["columns"], rows[0], strict=True))
     if case == "value, null":
         return [list({**later, "a": "a", "step": 1}.values())]
@@ -161,13 +154,13 @@ CHOICES = (
     Choice(
         "PostgresDebeziumAvroPayload",
         "SerializableIndexedRecord cannot be cast",
-        lambda group, case, kind: _rows_of(group, case, f"{kind}9"),
+        lambda group, case, kind: rows_of(group, case, f"{kind}9"),
         "bytes that are not available are taken from the stored row in version 8 as well",
     ),
     Choice(
         "columns commit",
         "NullPointerException",
-        lambda group, case, _: _rows_of(group, case, "cow9"),
+        lambda group, case, _: rows_of(group, case, "cow9"),
         "by commit time every update of columns counts, in logs as in copy-on-write tables; Hudi cannot read these",
     ),
     Choice(
@@ -179,86 +172,6 @@ CHOICES = (
 )
 
 
-def _without(rows: Rows, kinds: str) -> Callable[[str, str, str], Rows | None]:
-    return lambda _, __, kind: rows if kind in kinds.split() else None
-
-
-@dataclass(frozen=True)
-class Otherwise:
-    """What hoodoo does otherwise than real Hudi, which contradicts itself there.
-
-    Attributes:
-        group: The groups, a pattern.
-        case: The cases, a pattern.
-        version: The table version; None for both.
-        rows: What hoodoo gives, by group, case and kind; None: what Hudi gives.
-        reason: Why.
-    """
-
-    group: str
-    case: str
-    version: int | None
-    rows: Callable[[str, str, str], Rows | None]
-    reason: str
-
-
-def _as_cow(group: str, case: str, _: str) -> Rows | None:
-    rows = outcome(group, case, "cow8")
-    return None if isinstance(rows, str) else rows
-
-
-OTHERWISE = (
-    Otherwise(
-        "HoodieAvroPayload",
-        r"\bdel\b",
-        None,
-        lambda group, case, kind: _rows_of(group, case, "mor9") if kind == "cow" else None,
-        "rows that _hoodie_is_deleted marks are deletes, as they are for Hudi in MERGE_ON_READ tables",
-    ),
-    Otherwise(
-        ".*Debezium.*|AWSDmsAvroPayload",
-        "new (change 'D'|Op 'd')",
-        8,
-        _without([], "cow mor compacted"),
-        "a marker of any case deletes, as it does for Hudi where the key is stored",
-    ),
-    Otherwise(
-        "PostgresDebeziumAvroPayload",
-        "bytes unavailable",
-        8,
-        lambda group, case, _: _rows_of(group, case, "cow9"),
-        "the same in version 8",
-    ),
-    Otherwise(
-        "PostgresDebeziumAvroPayload",
-        "unavailable",
-        8,
-        _as_cow,
-        "values that are not available are taken from the stored row, in logs as in COPY_ON_WRITE tables",
-    ),
-    Otherwise(
-        ".* FILL_UNAVAILABLE|PostgresDebeziumAvroPayload",
-        "bytes unavailable",
-        9,
-        lambda group, case, _: _rows_of(group, case, "cow9"),
-        "bytes that are not available are taken from the stored row, in logs as in COPY_ON_WRITE tables",
-    ),
-    Otherwise(
-        "upserts not combined",
-        "batch del high, high$",
-        None,
-        lambda group, case, _: _rows_of(group, case, "cow9"),
-        "of equal ordering values the later row wins, in logs as in COPY_ON_WRITE tables",
-    ),
-    Otherwise(
-        "columns event",
-        "stale row, then",
-        8,
-        lambda group, case, kind: None if kind == "cow" else _rows_of(group, case, f"{kind}9"),
-        "the records of the logs are merged first, in both versions",
-    ),
-)
-
 # Hudi's Spark writer fails on rows with the column; so do we, by name.
 _REFUSED = {
     "operation": "hoodie.allow.operation.metadata.field",
@@ -267,11 +180,9 @@ _REFUSED = {
 
 
 def _expected(group: str, case: str, kind: str, version: int) -> Rows:
-    for other in OTHERWISE:
-        if re.fullmatch(other.group, group) and re.search(other.case, case) and other.version in (None, version):
-            ours = other.rows(group, case, kind)
-            if ours is not None:
-                return ours
+    ours = otherwise(group, case, kind, version)
+    if ours is not None:
+        return ours
     rows = outcome(group, case, f"{kind}{version}")
     if not isinstance(rows, str):
         return rows

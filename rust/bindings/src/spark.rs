@@ -7,12 +7,12 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
-use hoodoo::client;
+use hoodoo::client::{self, BegunWrite};
 use hoodoo::file_group::FileSlice;
 use hoodoo::table::HudiTable;
 use hoodoo::table::scan::ScanRequest;
 use hoodoo::write::Operation;
-use hoodoo::write::task::{self, DistributedWrite, Router, RowKeyer, TaskPlan, TaskReport};
+use hoodoo::write::task::{self, Router, RowKeyer, TaskPlan, TaskReport};
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,7 +26,7 @@ use crate::to_python;
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeWrite {
     table: HudiTable,
-    write: Mutex<Option<DistributedWrite>>,
+    write: Mutex<Option<BegunWrite>>,
     plan: String,
 }
 
@@ -76,8 +76,8 @@ impl NativeWrite {
     /// Gives the write up and removes what its tasks left.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            drop(self.write.lock().ok().and_then(|mut w| w.take()));
-            client::abort_distributed(&self.table)
+            let begun = self.write.lock().ok().and_then(|mut w| w.take());
+            client::abort_distributed(&self.table, begun)
         })
         .map_err(to_py)
     }

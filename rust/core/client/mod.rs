@@ -22,8 +22,8 @@ use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOpti
 use crate::services::rollback::rollback_failed_writes;
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
-use crate::timeline::{META_FOLDER, SystemClock};
-use crate::write::task::{DistributedWrite, TaskReport};
+use crate::timeline::{META_FOLDER, SystemClock, Turn};
+use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
 
 pub use checks::check_writable;
@@ -63,7 +63,7 @@ pub fn open_or_create(
 
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
-    let table = ready_to_write(table)?;
+    let (table, _turn) = ready_to_write(table)?;
     let outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
     after_write(&table, &outcome)?;
     Ok(outcome)
@@ -80,11 +80,12 @@ fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
     Err(error.with("table", table.storage().uri()))
 }
 
-/// The table as it is now, free of what crashed writers left.
-fn ready_to_write(table: &HudiTable) -> Result<HudiTable> {
+/// The table as it is when it is our turn to write, free of what crashed writers left.
+fn ready_to_write(table: &HudiTable) -> Result<(HudiTable, Turn)> {
+    let turn = table.timeline_writer()?.take_turn()?;
     let table = ready_to_serve(table)?;
     rollback_failed_writes(&table, &drop_metadata_table)?;
-    Ok(table)
+    Ok((table, turn))
 }
 
 /// The table as it is now. Another process may be writing to it: its pending write is left alone.
@@ -100,30 +101,40 @@ fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
     Ok(table)
 }
 
-/// Begins a write whose rows are merged in tasks of other processes.
-pub fn begin_distributed(
-    table: &HudiTable,
-    operation: Operation,
-    given: &Schema,
-    buckets: u32,
-) -> Result<DistributedWrite> {
-    let table = ready_to_write(table)?;
-    DistributedWrite::begin(&table, operation, given, buckets)
+/// A write whose rows are merged in tasks of other processes, while it is its turn.
+pub struct BegunWrite {
+    write: DistributedWrite,
+    turn: Turn,
+}
+
+impl BegunWrite {
+    /// What the tasks need.
+    pub fn plan(&self) -> &TaskPlan {
+        self.write.plan()
+    }
+}
+
+/// Begins a write whose rows are merged in tasks of other processes. No other writer of this machine gets its turn before
+/// that one is committed, aborted or dropped.
+pub fn begin_distributed(table: &HudiTable, operation: Operation, given: &Schema, buckets: u32) -> Result<BegunWrite> {
+    let (table, turn) = ready_to_write(table)?;
+    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets)?, turn })
 }
 
 /// Commits what the tasks did, and runs the inline services.
-pub fn commit_distributed(
-    table: &HudiTable,
-    write: DistributedWrite,
-    reports: Vec<TaskReport>,
-) -> Result<CommitOutcome> {
+pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
+    let BegunWrite { write, turn: _turn } = begun;
     let outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
     after_write(table, &outcome)?;
     Ok(outcome)
 }
 
-/// Rolls back what a write that was given up left.
-pub fn abort_distributed(table: &HudiTable) -> Result<()> {
+/// Rolls back what a write that was given up left; `None` when its commit failed.
+pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result<()> {
+    let _turn = match begun {
+        Some(BegunWrite { turn, .. }) => turn,
+        None => table.timeline_writer()?.take_turn()?,
+    };
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
 }
 
@@ -145,7 +156,8 @@ pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
 
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
-    compaction::schedule(&ready_to_write(table)?, Kind::Base)
+    let (table, _turn) = ready_to_write(table)?;
+    compaction::schedule(&table, Kind::Base)
 }
 
 /// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
@@ -256,7 +268,7 @@ pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
 }
 
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
-    let table = ready_to_write(table)?;
+    let (table, turn) = ready_to_write(table)?;
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
         None => compaction::pending(&table, kind)?,
@@ -264,11 +276,14 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
     if planned.is_empty() {
         planned.extend(compaction::schedule(&table, kind)?);
     }
+    // Writers go on meanwhile.
+    drop(turn);
     let mut last = None;
     for instant in &planned {
         last = compaction::run(&table, instant, &drop_metadata_table)?.or(last);
     }
     if last.is_some() {
+        let _turn = table.timeline_writer()?.take_turn()?;
         clean_and_archive(&table)?;
     }
     Ok(last.map(outcome))
@@ -277,7 +292,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
 /// Begins a compaction whose operations are carried out by other processes: the oldest that is planned, or that with the
 /// given requested time, or one that is planned now. `None` when there is nothing to compact.
 pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Option<CompactionJob>> {
-    let table = ready_to_write(table)?;
+    let (table, _turn) = ready_to_write(table)?;
     let planned = match instant {
         Some(instant) => Some(instant.to_owned()),
         None => compaction::pending(&table, Kind::Base)?.into_iter().next(),
@@ -292,6 +307,7 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
 /// Publishes what other processes compacted, and runs the services that go with it.
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
     let done = job.complete(stats, &drop_metadata_table)?;
+    let _turn = table.timeline_writer()?.take_turn()?;
     clean_and_archive(&table.reload()?)?;
     Ok(outcome(done))
 }
@@ -393,8 +409,9 @@ fn clean_and_archive(table: &HudiTable) -> Result<()> {
 /// What comes of a service that ran after a commit.
 fn settle(table: &HudiTable, service: &str, outcome: Result<()>) -> Result<()> {
     match outcome {
-        // Another writer has the lock. An error that asks to try again would have the rows written twice.
-        Err(e) if e.kind() == ErrorKind::Lock => {
+        // Another process has the lock, or does the same now. An error that asks to try again would have the rows written
+        // twice.
+        Err(e) if matches!(e.kind(), ErrorKind::Lock | ErrorKind::Conflict) => {
             tracing::warn!(table = table.storage().uri(), "{service} is left for the next write: {e}");
             Ok(())
         }

@@ -12,7 +12,7 @@ mod true_time;
 
 pub use active::Timeline;
 pub use lock::{
-    Attempt, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, table_lock,
+    Attempt, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, Turn, table_lock,
 };
 pub use transitions::{TimelineWriter, Transition, next_state};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};

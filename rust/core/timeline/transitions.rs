@@ -1,7 +1,7 @@
 //! State transitions of instants: which are valid (pure), and how each is made on storage (atomic).
 
 use super::active::instant_path;
-use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, table_lock};
+use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, Turn, table_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, Layout, State};
 use crate::storage::Storage;
@@ -72,6 +72,14 @@ impl TimelineWriter {
     /// The table lock. Not re-entrant.
     pub fn lock(&self) -> &TableLock {
         &self.lock
+    }
+
+    /// Waits until no other writer of this process, or of this machine for a table on a local disk, is at work.
+    ///
+    /// # Errors
+    /// Those of [`TableLock::take_turn`].
+    pub fn take_turn(&self) -> Result<Turn> {
+        self.lock.take_turn(&self.storage, &self.config)
     }
 
     /// A fresh snapshot of the timeline.

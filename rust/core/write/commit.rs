@@ -7,12 +7,14 @@ use super::config::Operation;
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, remove_unreported_files};
 use crate::format::avro::metadata::{
-    CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, WriteStat, encode,
+    CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant};
+use crate::storage::Storage;
+use crate::table::commit_metadata::read_plan;
 use crate::table::{HudiTable, TableConfig, TableType};
-use crate::timeline::{TimeZone, TimelineWriter, format_instant};
+use crate::timeline::{TimeZone, Timeline, TimelineWriter, format_instant};
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +128,7 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let done = self.timeline.complete(&self.instant, body, |timeline| {
+            refuse_rolled_back(storage, timeline, &self.instant.requested)?;
             refuse_replaced(storage, timeline, &self.instant.requested, &stats, &replaced)?;
             // Files of failed or doubled task attempts would be visible with the commit, so they go before it.
             remove_unreported_files(storage, &self.instant.requested, &reported)?;
@@ -146,6 +149,21 @@ impl PendingCommit {
             replaced,
         })
     }
+}
+
+/// Fails when another writer took this write for dead and is about to remove its files. To be asked under the table lock.
+fn refuse_rolled_back(storage: &Storage, timeline: &Timeline, own: &str) -> Result<()> {
+    for rollback in timeline.pending().filter(|i| i.action == Action::Rollback) {
+        let Some(plan) = read_plan(storage, timeline, rollback)? else { continue };
+        let plan: RollbackPlan = decode(&plan).map_err(|e| e.with("table", storage.uri()).with("instant", rollback))?;
+        if plan.instant_to_rollback.is_some_and(|target| target.commit_time == own) {
+            return Err(Error::conflict("another writer took this write for dead and rolls it back")
+                .with("table", storage.uri())
+                .with("instant", rollback)
+                .remedy("Nothing was written. Write again, and let one process at a time write to the table"));
+        }
+    }
+    Ok(())
 }
 
 /// What Hudi does to a metadata table that this write does not keep up to date: first the property, by which readers

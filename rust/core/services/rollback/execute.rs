@@ -99,7 +99,7 @@ fn refuse_restore(storage: &Storage, timeline: &Timeline) -> Result<()> {
     }
 }
 
-fn roll_back(
+pub(super) fn roll_back(
     table: &HudiTable,
     writer: &TimelineWriter,
     timeline: &Timeline,
@@ -111,7 +111,19 @@ fn roll_back(
     heartbeat::refuse_alive(table, &failed.requested)?;
     let found = find_files(storage, timeline, failed)?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
-    let requested = writer.request(Action::Rollback, |_| encode(&plan))?;
+    let requested = writer.request(Action::Rollback, |_| {
+        // Asked under the lock: its writer may be alive after all, and have completed it just now. From the request on it
+        // cannot.
+        if is_completed(&writer.load()?, failed) {
+            return Err(Error::conflict(
+                "another writer is at work on the table: it completed what looked like a failed write",
+            )
+            .with("table", storage.uri())
+            .with("instant", failed)
+            .remedy("Write again, and let one process at a time write to the table"));
+        }
+        encode(&plan)
+    })?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
     carry_out(table, writer, &requested, &plan, before_complete)
 }
@@ -212,11 +224,14 @@ fn target_of(plan: &RollbackPlan) -> Result<(InstantInfo, Instant)> {
     Ok((info, target))
 }
 
-fn refuse_completed(timeline: &Timeline, target: &Instant) -> Result<()> {
-    let completed = timeline.instants().iter().any(|i| {
+fn is_completed(timeline: &Timeline, target: &Instant) -> bool {
+    timeline.instants().iter().any(|i| {
         i.is_completed() && i.requested == target.requested && i.action.completed_as() == target.action.completed_as()
-    });
-    if !completed {
+    })
+}
+
+fn refuse_completed(timeline: &Timeline, target: &Instant) -> Result<()> {
+    if !is_completed(timeline, target) {
         return Ok(());
     }
     Err(Error::unsupported(format!("an unfinished rollback would take back the completed write {}", target.requested))

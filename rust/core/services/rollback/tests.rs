@@ -62,6 +62,23 @@ fn a_failed_write_goes_by_its_markers() {
 }
 
 #[test]
+fn a_write_that_completes_after_all_is_not_rolled_back() {
+    let made = Handmade::new(&[]);
+    made.commit("p1", "a", &["1", "2"]);
+    let mut slow = made.begin(Action::Commit);
+    slow.file("p1", "b", &["3"]);
+    let failed = slow.instant.clone();
+    let before = made.table.timeline().unwrap();
+    slow.complete();
+    let writer = made.table.timeline_writer().unwrap();
+    let refused = execute::roll_back(&made.table, &writer, &before, &failed, &no_hook).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    let timeline = made.table.timeline().unwrap();
+    assert!(timeline.is_committed(&failed.requested));
+    assert!(timeline.instants().iter().all(|i| i.action != Action::Rollback), "{:?}", made.instants());
+}
+
+#[test]
 fn without_markers_files_are_found_by_their_names() {
     let (made, _, kept) = with_failed_write(false);
     let log = |t: &str| format!("p1/.a_{t}.log.1_0-1-1");

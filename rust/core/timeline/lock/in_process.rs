@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 
 /// The lock of one table within the process.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ProcessLock(Arc<Shared>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Shared {
     holder: Mutex<Option<(ThreadId, String)>>,
     freed: Condvar,
@@ -58,6 +58,7 @@ impl ProcessLock {
 }
 
 /// Holds the lock until it is dropped.
+#[derive(Debug)]
 pub(super) struct ProcessGuard(ProcessLock);
 
 impl Drop for ProcessGuard {

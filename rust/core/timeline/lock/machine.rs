@@ -66,6 +66,7 @@ impl MachineLock {
 }
 
 /// Holds the lock until it is dropped.
+#[derive(Debug)]
 pub(super) struct MachineGuard(File);
 
 impl Drop for MachineGuard {

@@ -18,6 +18,7 @@ mod file_system;
 mod in_process;
 mod machine;
 mod storage_based;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
+pub use turn::Turn;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
