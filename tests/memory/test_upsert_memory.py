@@ -78,7 +78,9 @@ def test_ten_times_the_file_groups_take_the_same_memory(tmp_path: Path) -> None:
     peaks = {}
     for files in (_FEW, _MANY):
         _run(_MAKE, tmp_path / str(files), files)
-        started, peak = (int(kib) for kib in _run(_UPSERT, tmp_path / str(files), files).split())
-        peaks[files] = peak
-        print(f"{files} file groups: {started >> 10} MiB before the upsert, {peak >> 10} MiB at its peak")
+        # Which thread meets which file is chance, and moves a peak by a fifth: the lowest one says what is needed.
+        for _ in range(3):
+            started, peak = (int(kib) for kib in _run(_UPSERT, tmp_path / str(files), files).split())
+            peaks[files] = min(peak, peaks.get(files, peak))
+            print(f"{files} file groups: {started >> 10} MiB before the upsert, {peak >> 10} MiB at its peak")
     assert peaks[_MANY] <= _ALLOWED * peaks[_FEW], peaks

@@ -25,6 +25,8 @@ const PARTS_IN_FLIGHT: usize = 4;
 const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
 /// Bytes that go to a disk at once: a file system takes large pieces in less time.
 const DISK_PIECE: usize = 512 << 10;
+/// Bytes that a new file has room for in memory.
+const FIRST_PIECE: usize = 32 << 10;
 
 /// Something to write to that takes bytes from a reader without a detour.
 pub trait CopyFrom: Write {
@@ -234,10 +236,12 @@ impl LocalFile {
 
     /// What is free of the piece in the making, never nothing: a full one is written first.
     fn free_room(&mut self) -> std::io::Result<&mut [u8]> {
-        if self.piece.is_empty() {
-            self.piece = vec![0; DISK_PIECE];
-        } else if self.filled == self.piece.len() {
-            self.write_filled()?;
+        if self.filled == self.piece.len() {
+            match self.piece.len() {
+                DISK_PIECE.. => self.write_filled()?,
+                // Small files take little memory.
+                small => self.piece.resize((2 * small).clamp(FIRST_PIECE, DISK_PIECE), 0),
+            }
         }
         Ok(self.piece.get_mut(self.filled..).unwrap_or_default())
     }
