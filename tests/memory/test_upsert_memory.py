@@ -75,7 +75,7 @@ def _run(script: str, uri: Path, files: int) -> str:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its memory from /proc")
 def test_ten_times_the_file_groups_take_the_same_memory(tmp_path: Path) -> None:
-    peaks = {}
+    peaks: dict[int, int] = {}
     for files in (_FEW, _MANY):
         _run(_MAKE, tmp_path / str(files), files)
         # Which thread meets which file is chance, and moves a peak by a fifth: the lowest one says what is needed.
