@@ -73,6 +73,7 @@ def test_history_equals_the_model(history: History) -> None:
         _run_by_hoodoo(str(Path(folder) / "table"), history)
 
 
+@pytest.mark.timeout(3600)
 @settings(max_examples=5000)
 @given(histories(longest=15))
 @pytest.mark.slow
@@ -108,6 +109,7 @@ def test_history_equals_hudi(hudi: Hudi, history: History) -> None:
 
 @pytest.mark.interop
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=300)
 @given(history=histories(longest=8))
 def test_long_history_equals_hudi(hudi: Hudi, history: History) -> None:

@@ -7,7 +7,6 @@ mod keys;
 mod merge;
 mod run;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -129,8 +128,7 @@ impl Sorter {
         for batch in run.sorted(self.spill.budget)? {
             file.write(&batch?)?;
         }
-        let batches: VecDeque<RecordBatch> = file.finish()?.into();
-        self.sorted.push(Box::new(batches.into_iter().map(Ok)));
+        self.sorted.push(Box::new(file.finish_to_read_once()?));
         Ok(())
     }
 

@@ -139,12 +139,12 @@ impl Read for LocalRead {
 }
 
 #[cfg(unix)]
-fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
+pub(super) fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, out, position)
 }
 
 #[cfg(windows)]
-fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
+pub(super) fn read_at(file: &std::fs::File, out: &mut [u8], position: u64) -> std::io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, out, position)
 }
 

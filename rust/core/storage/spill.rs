@@ -1,8 +1,9 @@
 //! Rows that do not fit into memory, on the local disk.
 //!
 //! A spilled batch stays a batch: its columns lie in a memory map of a temporary file, which the operating system reads
-//! in when they are looked at and drops when it needs the memory. The file has no name; it is gone with the last batch
-//! or with the process, however that ends.
+//! in when they are looked at and drops when it needs the memory. Batches that are needed once, one after the other, are
+//! read back instead: so no more than one of them is in memory, by any measure. The file has no name; it is gone with the
+//! last batch or with the process, however that ends.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -10,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
+use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::datatypes::Schema;
 use arrow::ipc::convert::try_fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
-use arrow::ipc::root_as_footer;
 use arrow::ipc::writer::FileWriter;
+use arrow::ipc::{Block, root_as_footer};
 use bytes::Bytes;
 
+use super::file_reader::read_at;
 use crate::error::{Error, Result};
 
 /// Bytes at the end of an Arrow file: the length of its footer, and a magic word.
@@ -73,12 +75,83 @@ impl SpillWriter {
     /// # Errors
     /// `Storage` when the disk is full.
     pub fn finish(self) -> Result<Vec<RecordBatch>> {
-        let folder = self.folder;
-        let written = self.writer.into_inner().map_err(|e| failed(&folder, e))?;
-        let file = written.into_inner().map_err(|e| failed(&folder, e.into_error()))?;
+        let (folder, file) = self.end()?;
         let mapped = map(&file).map_err(|e| failed(&folder, e))?;
         read(&mapped).map_err(|e| failed(&folder, e))
     }
+
+    /// Ends the file: its batches, each of which is read when it is asked for.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub fn finish_to_read_once(self) -> Result<SpilledBatches> {
+        let (folder, file) = self.end()?;
+        let opened = SpilledBatches::open(file, &folder);
+        opened.map_err(|e| failed(&folder, e))
+    }
+
+    fn end(self) -> Result<(PathBuf, File)> {
+        let folder = self.folder;
+        let written = self.writer.into_inner().map_err(|e| failed(&folder, e))?;
+        let file = written.into_inner().map_err(|e| failed(&folder, e.into_error()))?;
+        Ok((folder, file))
+    }
+}
+
+/// Batches on the disk, given out one after the other.
+pub struct SpilledBatches {
+    file: File,
+    folder: PathBuf,
+    decoder: FileDecoder,
+    blocks: std::vec::IntoIter<Block>,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl SpilledBatches {
+    fn open(file: File, folder: &Path) -> std::result::Result<Self, Failure> {
+        let size = file.metadata()?.len();
+        let start = size.checked_sub(TRAILER as u64).ok_or("it is too short")?;
+        let trailer = read_piece(&file, start, TRAILER)?;
+        let trailer = trailer.as_slice().first_chunk::<TRAILER>().ok_or("it is too short")?;
+        let length = read_footer_length(*trailer)?;
+        let footer = read_piece(&file, start.checked_sub(length as u64).ok_or("its footer is too long")?, length)?;
+        let footer = root_as_footer(&footer).map_err(|e| e.to_string())?;
+        let schema = try_fb_to_schema(footer.schema().ok_or("it has no schema")?)?;
+        let decoder = FileDecoder::new(Arc::new(schema), footer.version());
+        let blocks: Vec<Block> = footer.recordBatches().iter().flatten().copied().collect();
+        Ok(Self { file, folder: folder.to_owned(), decoder, blocks: blocks.into_iter() })
+    }
+
+    fn read(&self, block: &Block) -> std::result::Result<RecordBatch, Failure> {
+        let length = usize::try_from(block.bodyLength())? + usize::try_from(block.metaDataLength())?;
+        let piece = read_piece(&self.file, u64::try_from(block.offset())?, length)?;
+        Ok(self.decoder.read_record_batch(block, &piece)?.ok_or("a block holds no rows")?)
+    }
+}
+
+impl Iterator for SpilledBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let block = self.blocks.next()?;
+        Some(self.read(&block).map_err(|e| failed(&self.folder, e)))
+    }
+}
+
+/// Bytes of a file, where arrays may begin.
+fn read_piece(file: &File, start: u64, length: usize) -> std::io::Result<Buffer> {
+    let mut bytes = MutableBuffer::from_len_zeroed(length);
+    let (mut left, mut at) = (bytes.as_slice_mut(), start);
+    while !left.is_empty() {
+        match read_at(file, left, at) {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => (left, at) = (left.get_mut(n..).unwrap_or_default(), at + n as u64),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(bytes.into())
 }
 
 #[allow(unsafe_code)]
@@ -89,7 +162,7 @@ fn map(file: &File) -> std::io::Result<Buffer> {
     Ok(Buffer::from(Bytes::from_owner(mapped)))
 }
 
-fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Box<dyn std::error::Error + Send + Sync>> {
+fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Failure> {
     let bytes = file.as_slice();
     let (rest, trailer) = bytes.split_last_chunk::<TRAILER>().ok_or("it is too short")?;
     let start = rest.len().checked_sub(read_footer_length(*trailer)?).ok_or("its footer is too long")?;
@@ -109,7 +182,7 @@ fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Box<dyn std::err
     Ok(batches)
 }
 
-fn failed(folder: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn failed(folder: &Path, source: impl Into<Failure>) -> Error {
     Error::storage("rows that do not fit into hoodoo.memory.budget could not be put on the disk")
         .with("folder", folder.display())
         .caused_by(source)
@@ -118,7 +191,7 @@ fn failed(folder: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sy
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
     use arrow::datatypes::Int64Type;
 
@@ -139,6 +212,11 @@ mod tests {
         };
         let batches = [batch(1000), batch(0), batch(1000).slice(17, 500)];
         assert_eq!(spill(folder.path(), &batches).unwrap(), batches);
+        let mut writer = SpillWriter::create(folder.path(), &batches[0].schema()).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        assert_eq!(writer.finish_to_read_once().unwrap().collect::<Result<Vec<_>>>().unwrap(), batches);
+        let none = SpillWriter::create(folder.path(), &batches[0].schema()).unwrap();
+        assert_eq!(none.finish_to_read_once().unwrap().count(), 0);
         assert!(spill(folder.path(), &[]).unwrap().is_empty());
         // Nothing is left in the folder.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
