@@ -96,7 +96,9 @@ class NativeRowKeyer:
 
 class NativeWrite:
     @staticmethod
-    def begin(table: NativeTable, operation: str, schema: pa.Schema, buckets: int) -> NativeWrite: ...
+    def begin(
+        table: NativeTable, operation: str, schema: pa.Schema, buckets: int, partial: bool = False
+    ) -> NativeWrite: ...
     @property
     def plan(self) -> str: ...
     @property

@@ -183,9 +183,15 @@ class PreparedWrite:
     options: dict[str, str]
     storage: dict[str, str]
 
-    def begin(self, schema: pa.Schema, buckets: int) -> DistributedWrite:
-        """Takes an instant. `buckets`: into how many parts the new rows of a partition may be cut."""
-        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets)
+    def begin(self, schema: pa.Schema, buckets: int, partial: bool = False) -> DistributedWrite:
+        """Takes an instant.
+
+        Args:
+            schema: The columns of the rows.
+            buckets: Into how many parts the new rows of a partition may be cut.
+            partial: See `hoodoo.Table.upsert`.
+        """
+        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets, partial)
         task = WriteTask(
             self.table.uri, tuple(sorted(self.options.items())), tuple(sorted(self.storage.items())), write.plan
         )
@@ -202,13 +208,17 @@ def prepare_write(
     operation: str | None,
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, str] | None,
+    partial: bool = False,
 ) -> PreparedWrite:
-    """Opens the table, or creates it, and settles the operation. Arguments as those of `hoodoo.write`."""
+    """Opens the table, or creates it unless the rows are `partial`, and settles the operation.
+
+    Arguments as those of `hoodoo.write` and `hoodoo.Table.upsert`.
+    """
     given = text_options(options)
     warn_unknown(given)
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()
-    if chosen in ("delete", "delete_partition"):
+    if partial or chosen in ("delete", "delete_partition"):
         table = _native.NativeTable.open(uri, given, storage)
     else:
         table = _native.NativeTable.open_or_create(uri, schema, given, storage)

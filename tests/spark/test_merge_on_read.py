@@ -11,6 +11,7 @@ import pytest
 
 import hoodoo
 import hoodoo.spark
+from hoodoo import HudiError, InvalidOptionError, UnsupportedError
 from hoodoo.mergers import PerColumn
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
 from tests.rows import arrow_rows, spark_rows
@@ -127,3 +128,49 @@ def test_merging_dataframes_with_deletes_and_a_merger(frame: Frame) -> None:
     expected = arrow_rows(hoodoo.merge(older, marked, "id", merger=Sums()).read_all())
     assert spark_rows(hoodoo.spark.merge(frame(older), frame(marked), key="id", merger=Sums())) == expected
     assert len(expected) == 9
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+def test_rows_with_some_columns(mode: str, table_type: str, frame: Frame, tmp_path: Path) -> None:
+    """What the rows lack stays, whoever writes them: alone and through Spark the tables are the same."""
+    columns = {"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "a": pa.string(), "b": pa.int64()}
+
+    def rows(names: str, ids: range, ts: int) -> pa.Table:
+        values = {"id": [f"k{i:03}" for i in ids], "part": [f"p{i % 3}" for i in ids], "ts": [ts + i % 2 for i in ids]}
+        values |= {"a": [f"a{i} {ts}" for i in ids], "b": [i * ts for i in ids]}
+        return pa.table({n: pa.array(values[n], columns[n]) for n in names.split()})
+
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.write.record.merge.mode": mode,
+    }
+    alone, by_spark = str(tmp_path / "alone"), str(tmp_path / "spark")
+    with pytest.raises(HudiError):
+        hoodoo.spark.write(frame(rows("id part ts b", range(5), 1)), by_spark, "upsert", options, partial=True)
+    assert not Path(by_spark).exists()
+    first = rows("id part ts a b", range(60), 10)
+    hoodoo.write(first, alone, operation="insert", options=options)
+    hoodoo.spark.write(frame(first), by_spark, "insert", options)
+    for number, some in enumerate(["id part ts b", "id part ts a", "ts b id part", "id part ts a b"]):
+        # Newer rows, older ones, some of a key twice, some of new keys.
+        parts = [rows(some, range(number, 70, 3), 11), rows(some, range(0, 60, 4), 9), rows(some, range(0, 66, 2), 12)]
+        done = hoodoo.Table(alone, options=options).upsert(pa.concat_tables(parts), partial=True)
+        commit = hoodoo.spark.write(frame(*parts), by_spark, "upsert", options, partial=True)
+        assert (commit.inserted, commit.updated) == (done.inserted, done.updated)
+        ours, theirs = (arrow_rows(hoodoo.Table(uri).to_arrow(columns=list(columns))) for uri in (by_spark, alone))
+        assert ours == theirs
+    for operation in ("insert", "bulk_insert"):
+        with pytest.raises(InvalidOptionError, match="some columns only"):
+            hoodoo.spark.write(frame(rows("id part ts b", range(5), 1)), by_spark, operation, options, partial=True)
+    if mode == "EVENT_TIME_ORDERING":
+        with pytest.raises(InvalidOptionError, match="ordering column"):
+            hoodoo.spark.write(frame(rows("id part b", range(5), 1)), by_spark, "upsert", options, partial=True)
+    globally = {**options, "hoodie.index.type": "GLOBAL_BLOOM"}
+    with pytest.raises(UnsupportedError, match="global index"):
+        hoodoo.spark.write(frame(rows("id part ts b", range(5), 1)), by_spark, "upsert", globally, partial=True)
+    assert hoodoo.Table(by_spark).verify().ok

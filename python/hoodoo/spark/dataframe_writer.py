@@ -46,6 +46,7 @@ def write(
     operation: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    partial: bool = False,
 ) -> Commit:
     """Writes a DataFrame into a Hudi table; creates the table when there is none.
 
@@ -63,6 +64,9 @@ def write(
             `delete_partition`; see `hoodoo.write`.
         options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
         storage_options: Settings of the storage; see `hoodoo.Table`.
+        partial: The rows of an upsert have only some columns, those of the key, of the partition and of the ordering
+            among them: what they lack stays as it is stored, as with `hoodoo.Table.upsert`. The table has to be there.
+            Not with a global index.
 
     Returns:
         What was done.
@@ -85,14 +89,14 @@ def write(
         ```
     """
     schema = arrow_of(df.schema)
-    prepared = prepare_write(schema, uri, operation, options, storage_options)
+    prepared = prepare_write(schema, uri, operation, options, storage_options, partial)
     if prepared.operation == "delete_partition":
         named = prepared.options.get("hoodie.datasource.write.partitions.to.delete", "")
         partitions = [part.strip() for part in named.split(",") if part.strip()]
         if partitions:
             return prepared.delete_partitions(partitions)
     buckets = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    begun = prepared.begin(schema, buckets)
+    begun = prepared.begin(schema, buckets, partial)
     try:
         reports = _run(df, begun, prepared.operation, prepared.options)
     except BaseException as error:

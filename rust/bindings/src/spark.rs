@@ -37,16 +37,19 @@ fn gone() -> Error {
 #[pymethods]
 impl NativeWrite {
     #[staticmethod]
+    #[pyo3(signature = (table, operation, schema, buckets, partial=false))]
     fn begin(
         py: Python<'_>,
         table: &NativeTable,
         operation: &str,
         schema: PyArrowType<Schema>,
         buckets: u32,
+        partial: bool,
     ) -> PyResult<Self> {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let table = table.table.clone();
-        let write = py.detach(|| client::begin_distributed(&table, operation, &schema.0, buckets)).map_err(to_py)?;
+        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial);
+        let write = py.detach(begin).map_err(to_py)?;
         let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
         Ok(Self { table, write: Mutex::new(Some(write)), plan })
     }

@@ -115,10 +115,16 @@ impl BegunWrite {
 }
 
 /// Begins a write whose rows are merged in tasks of other processes. No other writer of this machine gets its turn before
-/// that one is committed, aborted or dropped.
-pub fn begin_distributed(table: &HudiTable, operation: Operation, given: &Schema, buckets: u32) -> Result<BegunWrite> {
+/// that one is committed, aborted or dropped. `partial`: the rows of an upsert have only some columns.
+pub fn begin_distributed(
+    table: &HudiTable,
+    operation: Operation,
+    given: &Schema,
+    buckets: u32,
+    partial: bool,
+) -> Result<BegunWrite> {
     let (table, turn) = ready_to_write(table)?;
-    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets)?, turn })
+    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets, partial)?, turn })
 }
 
 /// Commits what the tasks did, and runs the inline services.

@@ -24,6 +24,7 @@ mod incoming;
 mod merge_file;
 mod operation;
 mod outcome;
+mod partial_rows;
 mod sort;
 mod splice_merge;
 mod stored_records;

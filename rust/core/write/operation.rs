@@ -17,6 +17,7 @@ use super::create_file::create_files;
 use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::incoming::{Incoming, Preparer};
 use super::merge_file::{MergeRows, first_copies, merge_file};
+use super::partial_rows::{check_partial, check_required, nothing_to_keep, with_missing};
 use super::stored_records::stored_records_reader;
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, Result};
@@ -51,10 +52,7 @@ pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutco
     let resolved = TableSchema::resolve(table.config(), &view)?;
     let old_schema = resolved.map(|s| s.data);
     let WriteRequest { operation, data, partitions, partial } = request;
-    if partial && operation != Operation::Upsert {
-        return Err(Error::invalid_option(format!("{} cannot write some columns only", operation.name()))
-            .remedy("Pass partial=True to upserts only"));
-    }
+    check_partial(partial, operation)?;
     match data {
         Some(data) if operation == Operation::DeletePartition => {
             let chosen = partitions_of_data(&encoding_of_keys(table)?, data)?;
@@ -133,11 +131,7 @@ impl Write<'_> {
             (Operation::Delete, Some(old)) => Ok(old.clone()),
             (Operation::Delete, None) => Ok(Arc::new(Schema::empty())),
             (_, Some(old)) if self.partial => SchemaChange::default().apply(Some(old), &with_missing(given, old)),
-            (_, None) if self.partial => {
-                Err(Error::invalid_option("the table has no columns yet that could stay as they are")
-                    .with("table", self.table.storage().uri())
-                    .remedy("Write whole rows first"))
-            }
+            (_, None) if self.partial => Err(nothing_to_keep(self.table)),
             _ => {
                 let change = SchemaChange { null_for_missing: self.config.null_for_missing };
                 change.apply(self.old_schema.as_deref(), given)
@@ -398,26 +392,10 @@ pub(super) fn check_base_files(table: &HudiTable, slices: &[FileSlice]) -> Resul
     }
 }
 
-/// The columns of rows and, behind them, those of the table that they lack.
-fn with_missing(given: &Schema, table: &Schema) -> Schema {
-    let missing = table.fields().iter().filter(|f| given.field_with_name(f.name()).is_err());
-    Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
-}
-
 /// Rows that are new in the table need every required column.
 fn check_new_rows(context: &WriteContext, units: &Units, alone: bool) -> Result<()> {
     let is_new = alone || !units.creates.is_empty() || units.merges.iter().any(|(_, inserts)| !inserts.is_empty());
-    let given = context.given_columns.as_deref().unwrap_or_default();
-    let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name()));
-    match required {
-        Some(field) if is_new => Err(Error::schema(format!(
-            "a row that may be new in its file lacks the required column '{}'",
-            field.name()
-        ))
-        .with("column", field.name())
-        .remedy("Give the rows all required columns")),
-        _ => Ok(()),
-    }
+    if is_new { check_required(context) } else { Ok(()) }
 }
 
 /// Bytes of a record on average, as earlier commits tell.

@@ -17,6 +17,7 @@ use crate::write::create_file::FileCreator;
 use crate::write::incoming::Incoming;
 use crate::write::merge_file::{MergeRows, first_copies, merge_file};
 use crate::write::operation::rows_to_insert;
+use crate::write::partial_rows::check_required;
 use crate::write::tagging::{MatchedRow, Tagging, tag};
 
 /// What rows of a route are: those that meet a stored record, and those that are new.
@@ -105,7 +106,7 @@ struct Apply<'a> {
 impl<'a> Apply<'a> {
     fn group(&mut self, (partition, route): &(String, String), batches: Vec<RecordBatch>) -> Result<()> {
         let given = batches.first().map(RecordBatch::schema).ok_or_else(|| Error::schema("a route without rows"))?;
-        let mut preparer = self.setup.preparer(&self.setup.schema, &given)?;
+        let mut preparer = self.setup.preparer(&self.setup.read, &given)?;
         for batch in &batches {
             preparer.add(batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }
@@ -148,6 +149,7 @@ impl<'a> Apply<'a> {
         if rows.is_empty() {
             return Ok(());
         }
+        check_required(self.context)?;
         if self.creator.as_ref().is_none_or(|(known, _)| known != partition) {
             self.flush()?;
             let creator = FileCreator::new(self.context, partition, self.task, self.token);
@@ -179,6 +181,9 @@ impl<'a> Apply<'a> {
         let room = self.setup.config.max_file_size.saturating_sub(size) / self.plan.record_size.max(1);
         let room = usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts.len());
         let (here, elsewhere) = inserts.split_at(room);
+        if !here.is_empty() {
+            check_required(self.context)?;
+        }
         let updates = if appends { first_copies(&updates) } else { updates };
         let rows = MergeRows { incoming, updates: &updates, inserts: here, delete_by_key };
         self.reports.push(TaskReport::file(merge_file(self.context, slice, &rows, self.task, self.token)?));

@@ -43,6 +43,7 @@ use super::incoming::{Preparer, is_anywhere};
 use super::operation::encoding_of_keys;
 use crate::error::{Error, Result};
 use crate::format::avro::schema::avro_to_arrow_schema;
+use crate::merge::nullable;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, MergeSettings, TableView};
 
@@ -69,17 +70,21 @@ struct TaskSetup {
     keys: KeyGenConfig,
     view: TableView,
     schema: SchemaRef,
+    /// Columns of rows as they are read: those that they lack are null for now.
+    read: SchemaRef,
     settings: MergeSettings,
 }
 
 impl TaskSetup {
     fn new(table: &HudiTable, plan: &TaskPlan) -> Result<Self> {
+        let schema: SchemaRef = Arc::new(avro_to_arrow_schema(&plan.schema)?);
         Ok(Self {
             operation: Operation::parse(&plan.operation)?,
             config: WriteConfig::new(table.options())?,
             keys: encoding_of_keys(table)?,
             view: table.view(Some(&plan.instant))?,
-            schema: Arc::new(avro_to_arrow_schema(&plan.schema)?),
+            read: if plan.given.is_some() { nullable(&schema) } else { schema.clone() },
+            schema,
             settings: table.merge_settings()?,
         })
     }
@@ -114,6 +119,10 @@ impl TaskSetup {
         context.watched = Some(table.clone());
         if self.config.index.is_global() && !self.config.update_partition_path {
             context.kept_partition_columns = table.config().partition_fields();
+        }
+        if let Some(given) = &plan.given {
+            let fields = self.schema.fields().iter().filter(|f| given.contains(f.name())).cloned();
+            context.take_partial_rows(&Schema::new(fields.collect::<Vec<_>>()), table.config().name())?;
         }
         if !context.is_under_way()? {
             return Err(Error::conflict("the write was committed or rolled back before this task began")

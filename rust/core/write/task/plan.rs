@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::{MergeRule, missing};
-use crate::table::{HudiTable, SchemaChange, TableSchema};
+use crate::merge::{MergeRule, missing, nullable};
+use crate::table::{HudiTable, SchemaChange, TableSchema, TableType};
 use crate::write::commit::{CommitOutcome, PendingCommit};
 use crate::write::config::{Operation, WriteConfig};
+use crate::write::context::WriteContext;
 use crate::write::delete_partition::{partition_generator, refuse_busy};
 use crate::write::incoming::Preparer;
 use crate::write::operation::{encoding_of_keys, record_size, replaced_groups};
+use crate::write::partial_rows::{check_partial, check_required, nothing_to_keep, with_missing};
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +34,8 @@ pub struct TaskPlan {
     pub record_size: u64,
     /// Keys are looked for in all partitions: the rows of a key have to meet before they get a route.
     pub whole_table: bool,
+    /// The columns that the rows have, where what they lack stays as it is stored.
+    pub given: Option<Vec<String>>,
 }
 
 /// What a task tells the driver, as text that crosses processes.
@@ -61,8 +65,10 @@ pub struct DistributedWrite {
 }
 
 impl DistributedWrite {
-    /// Checks the data's columns and takes the instant. The caller has rolled failed writes back.
-    pub fn begin(table: &HudiTable, operation: Operation, given: &Schema, buckets: u32) -> Result<Self> {
+    /// Checks the data's columns and takes the instant. The caller has rolled failed writes back. `partial`: the rows of
+    /// an upsert have only some columns.
+    pub fn begin(table: &HudiTable, operation: Operation, given: &Schema, buckets: u32, partial: bool) -> Result<Self> {
+        check_partial(partial, operation)?;
         let config = WriteConfig::new(table.options())?;
         let keys = encoding_of_keys(table)?;
         if operation == Operation::Delete && keys.generates_keys() {
@@ -74,18 +80,36 @@ impl DistributedWrite {
         let old = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
         let schema = match (operation, old) {
             (Operation::Delete | Operation::DeletePartition, old) => old.unwrap_or_else(|| Arc::new(Schema::empty())),
+            (_, None) if partial => return Err(nothing_to_keep(table)),
+            (_, Some(old)) if partial => SchemaChange::default().apply(Some(&old), &with_missing(given, &old))?,
             (_, old) => SchemaChange { null_for_missing: config.null_for_missing }.apply(old.as_deref(), given)?,
         };
         // Missing or unusable key and ordering columns are found before the instant is taken.
         let looks_up = matches!(operation, Operation::Upsert | Operation::Delete) && !keys.generates_keys();
         let anywhere = match operation {
             Operation::DeletePartition => partition_generator(&keys, given).map(|_| false)?,
-            _ => Preparer::new(operation, schema.clone(), keys, table.merge_settings()?, given)?.is_anywhere(),
+            _ => {
+                let read = if partial { nullable(&schema) } else { schema.clone() };
+                Preparer::new(operation, read, keys, table.merge_settings()?, given)?.is_anywhere()
+            }
         };
+        if partial {
+            let mut context = WriteContext::new(table, config.clone(), "", schema.clone())?;
+            context.take_partial_rows(given, table.config().name())?;
+            if table.config().table_type() == TableType::MergeOnRead {
+                // A record of a log file may come to stand alone.
+                check_required(&context)?;
+            }
+        }
         if let (Operation::Upsert, MergeRule::Missing(id)) = (operation, &table.merge_settings()?.rule) {
             return Err(missing(id).with("table", table.storage().uri()));
         }
         let whole_table = looks_up && (config.index.is_global() || anywhere);
+        if whole_table && partial {
+            return Err(Error::unsupported("upserts of some columns only from Spark's tasks by a global index")
+                .with("table", table.storage().uri())
+                .remedy("Use the index BLOOM or SIMPLE, or Table.upsert(partial=True)"));
+        }
         if whole_table && operation == Operation::Upsert && table.merge_settings()?.rule.picks().is_none() {
             return Err(Error::unsupported(
                 "upserts from Spark's tasks by a global index into a table whose records are merged column by column",
@@ -103,6 +127,7 @@ impl DistributedWrite {
             buckets: buckets.max(1),
             record_size,
             whole_table,
+            given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
         };
         Ok(Self { table: table.clone(), pending, operation, schema, plan })
     }

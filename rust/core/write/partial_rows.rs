@@ -1,0 +1,45 @@
+//! Rows that have only some columns of the table: what they lack stays as it is stored.
+
+use arrow::datatypes::Schema;
+
+use super::config::Operation;
+use super::context::WriteContext;
+use crate::error::{Error, Result};
+use crate::table::HudiTable;
+
+/// Refuses other operations than upserts.
+pub(super) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
+    if partial && operation != Operation::Upsert {
+        return Err(Error::invalid_option(format!("{} cannot write some columns only", operation.name()))
+            .remedy("Pass partial=True to upserts only"));
+    }
+    Ok(())
+}
+
+/// The error of rows with some columns only when there is no table yet of which others could stay.
+pub(super) fn nothing_to_keep(table: &HudiTable) -> Error {
+    Error::invalid_option("the table has no columns yet that could stay as they are")
+        .with("table", table.storage().uri())
+        .remedy("Write whole rows first")
+}
+
+/// The columns of rows and, behind them, those of the table that they lack.
+pub(super) fn with_missing(given: &Schema, table: &Schema) -> Schema {
+    let missing = table.fields().iter().filter(|f| given.field_with_name(f.name()).is_err());
+    Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
+}
+
+/// Rows that have only some columns cannot be new without those that are required.
+pub(super) fn check_required(context: &WriteContext) -> Result<()> {
+    let Some(given) = &context.given_columns else { return Ok(()) };
+    let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name()));
+    match required {
+        Some(field) => Err(Error::schema(format!(
+            "a row that may be new in its file lacks the required column '{}'",
+            field.name()
+        ))
+        .with("column", field.name())
+        .remedy("Give the rows all required columns")),
+        None => Ok(()),
+    }
+}
