@@ -208,6 +208,7 @@ def prepare_write(
     operation: str | None,
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, str] | None,
+    *,
     partial: bool = False,
 ) -> PreparedWrite:
     """Opens the table, or creates it unless the rows are `partial`, and settles the operation.

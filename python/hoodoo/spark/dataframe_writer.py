@@ -46,6 +46,7 @@ def write(
     operation: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
     partial: bool = False,
 ) -> Commit:
     """Writes a DataFrame into a Hudi table; creates the table when there is none.
@@ -89,7 +90,7 @@ def write(
         ```
     """
     schema = arrow_of(df.schema)
-    prepared = prepare_write(schema, uri, operation, options, storage_options, partial)
+    prepared = prepare_write(schema, uri, operation, options, storage_options, partial=partial)
     if prepared.operation == "delete_partition":
         named = prepared.options.get("hoodie.datasource.write.partitions.to.delete", "")
         partitions = [part.strip() for part in named.split(",") if part.strip()]

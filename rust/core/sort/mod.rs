@@ -24,6 +24,8 @@ const BATCH_ROWS: usize = 32_768;
 const BATCH_SHARE: usize = 16;
 /// Fewer rows are not worth a batch.
 const LEAST_ROWS: usize = 256;
+/// Into how many batches such a one is cut on the disk.
+const PIECES_OF_A_BATCH: usize = 8;
 
 /// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
 pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
@@ -126,7 +128,12 @@ impl Sorter {
         let run = std::mem::replace(&mut self.run, SortedRun::new(self.schema.clone(), self.threads));
         let mut file = SpillWriter::create(&self.spill.folder, &self.schema)?;
         for batch in run.sorted(self.spill.budget)? {
-            file.write(&batch?)?;
+            let batch = batch?;
+            // One of each run is in memory when they are merged.
+            let step = batch.num_rows().div_ceil(PIECES_OF_A_BATCH).max(LEAST_ROWS);
+            for start in (0..batch.num_rows()).step_by(step) {
+                file.write(&batch.slice(start, step.min(batch.num_rows() - start)))?;
+            }
         }
         self.sorted.push(Box::new(file.finish_to_read_once()?));
         Ok(())
