@@ -289,8 +289,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
         last = compaction::run(&table, instant, &drop_metadata_table)?.or(last);
     }
     if last.is_some() {
-        let _turn = table.timeline_writer()?.take_turn()?;
-        clean_and_archive(&table)?;
+        clean_and_archive_in_turn(&table)?;
     }
     Ok(last.map(outcome))
 }
@@ -313,8 +312,7 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
 /// Publishes what other processes compacted, and runs the services that go with it.
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
     let done = job.complete(stats, &drop_metadata_table)?;
-    let _turn = table.timeline_writer()?.take_turn()?;
-    clean_and_archive(&table.reload()?)?;
+    clean_and_archive_in_turn(&table.reload()?)?;
     Ok(outcome(done))
 }
 
@@ -396,6 +394,14 @@ pub fn after_commit(table: &HudiTable) -> Result<()> {
     }
     settle(table, "clustering", cluster_inline(table))?;
     clean_and_archive(table)
+}
+
+/// The same after a service that has completed: who does not get a turn leaves it to the next write.
+fn clean_and_archive_in_turn(table: &HudiTable) -> Result<()> {
+    match table.timeline_writer()?.take_turn() {
+        Ok(_turn) => clean_and_archive(table),
+        Err(e) => settle(table, "cleaning", Err(e)),
+    }
 }
 
 fn clean_and_archive(table: &HudiTable) -> Result<()> {
