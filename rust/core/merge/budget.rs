@@ -10,7 +10,7 @@ use super::records::Records;
 use crate::error::{Error, Result};
 
 /// Records that are put side by side at a time.
-const PART_ROWS: usize = 65_536;
+pub(super) const PART_ROWS: usize = 65_536;
 /// The fewest of them.
 const LEAST_PART_ROWS: usize = 1024;
 

@@ -2,13 +2,13 @@
 
 use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
-use hashbrown::HashTable;
 
-use super::budget::{Budget, Kept, rows_at_once};
+use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
 use super::fold::{fold, in_order};
 use super::judge::{Judge, MergeMode, Side, Step};
+use super::key_table::KeyTable;
 use super::ordering::OrderingValues;
-use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
+use super::precombine::{KeyedRows, RowRef, precombine};
 use super::records::{Place, Records, interleave_batches};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub struct Delta {
     /// Part and row of each record.
     rows: Vec<RowRef>,
     /// Places in `rows`, by hash of the key.
-    table: HashTable<u32>,
+    table: KeyTable,
     /// Records that may be put side by side.
     part_rows: usize,
 }
@@ -42,9 +42,9 @@ impl Delta {
         if let Some(mode) = rule.picks() {
             // Which of them is left is all there is to find out: they stay where they are.
             let keyed: Vec<KeyedRows<'_>> = batches.iter().map(KeyedRows::of).collect();
-            let (rows, table) = precombine(&keyed, mode, true)?.into_parts();
+            let (rows, hashes) = precombine(&keyed, mode, true)?.into_parts();
             drop(keyed);
-            return Ok(Self { schema: schema.clone(), parts: batches, rows, table, part_rows });
+            return Ok(Self { schema: schema.clone(), parts: batches, rows, table: KeyTable::new(&hashes), part_rows });
         }
         let mut kept = Kept::new(budget);
         fold(schema, &batches, in_order(&batches), rule, step, part_rows, &mut |part| kept.push(part))?;
@@ -52,9 +52,9 @@ impl Delta {
         let parts = kept.into_list();
         let keyed: Vec<KeyedRows<'_>> = parts.iter().map(KeyedRows::of).collect();
         // Each key is there once: nothing is left to be judged.
-        let (rows, table) = precombine(&keyed, MergeMode::CommitTime, false)?.into_parts();
+        let (rows, hashes) = precombine(&keyed, MergeMode::CommitTime, false)?.into_parts();
         drop(keyed);
-        Ok(Self { schema: schema.clone(), parts, rows, table, part_rows })
+        Ok(Self { schema: schema.clone(), parts, rows, table: KeyTable::new(&hashes), part_rows })
     }
 
     /// The records, each key once, some at a time.
@@ -87,10 +87,9 @@ impl Delta {
         self.rows.get(entry as usize).copied()
     }
 
-    /// The number of the record with a key.
-    fn find(&self, key: &str) -> Option<u32> {
-        let same = |entry: &u32| self.place(*entry).is_some_and(|at| self.key(at) == key);
-        self.table.find(hash_key(key), same).copied()
+    /// Tells `found` of all keys that have a record: the row of the key, the number of the record.
+    fn find_all(&self, keys: &StringArray, found: impl FnMut(usize, u32)) {
+        self.table.find_all(keys, |entry, key| self.place(entry).is_some_and(|at| self.key(at) == key), found);
     }
 
     fn is_deleted(&self, at: RowRef) -> bool {
@@ -131,6 +130,17 @@ pub struct MergeCounts {
     pub inserted: u64,
 }
 
+/// What becomes of older records that newer ones meet.
+#[derive(Debug)]
+pub struct Chosen {
+    /// What comes out, in the order of the older records: (0, row) is one of these, (n, row) one of the n-th of `parts`.
+    pub rows: Vec<Place>,
+    /// Numbers for [`MergeOnto::part`].
+    pub parts: Vec<usize>,
+    /// Older records that went.
+    pub gone: u64,
+}
+
 /// Puts a [`Delta`] onto older records, batch after batch.
 pub struct MergeOnto {
     delta: Delta,
@@ -153,6 +163,16 @@ impl MergeOnto {
         Self { delta, rule, wanted, all_copies, used, counts: MergeCounts::default(), next_new: 0 }
     }
 
+    /// Whether newer records are so large that a few of them take much of the budget.
+    pub fn has_large_records(&self) -> bool {
+        self.delta.part_rows < PART_ROWS
+    }
+
+    /// Whether of two records one is kept as it is.
+    pub fn keeps_one(&self) -> bool {
+        self.rule.picks().is_some()
+    }
+
     /// What was merged so far.
     pub fn counts(&self) -> MergeCounts {
         self.counts
@@ -173,55 +193,97 @@ impl MergeOnto {
         keys: &StringArray,
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
+        let met = self.met(keys);
+        if met.is_empty() {
+            return self.wanted_of(base);
+        }
+        let ordering = ordering(base)?;
+        match self.rule.picks() {
+            Some(mode) => {
+                let Chosen { rows, parts, .. } = self.judge(mode, &met, keys.len(), &ordering)?;
+                let newer = parts.iter().filter_map(|part| self.part(*part));
+                interleave_batches(&self.wanted, &std::iter::once(base).chain(newer).collect::<Vec<_>>(), &rows)
+            }
+            None => self.put_together(base, &met, keys, &ordering),
+        }
+    }
+
+    /// Says what becomes of older records, where the rule keeps one of two as it is; `None` where none of them meets
+    /// a newer one.
+    ///
+    /// # Errors
+    /// `Schema` for a rule that makes records of its own; what ordering values fail with.
+    pub fn choose(
+        &mut self,
+        keys: &StringArray,
+        ordering: &dyn Fn() -> Result<OrderingValues>,
+    ) -> Result<Option<Chosen>> {
+        let mode = self.rule.picks().ok_or_else(|| Error::schema("this rule does not keep records as they are"))?;
+        let met = self.met(keys);
+        if met.is_empty() { Ok(None) } else { self.judge(mode, &met, keys.len(), &ordering()?).map(Some) }
+    }
+
+    /// Some of the newer records, by the numbers that [`Chosen::parts`] has.
+    pub fn part(&self, number: usize) -> Option<&RecordBatch> {
+        self.delta.parts.get(number).map(|part| &part.data)
+    }
+
+    /// Whether any of the newer records deletes.
+    pub fn has_deletes(&self) -> bool {
+        self.delta.rows.iter().any(|at| self.delta.is_deleted(*at))
+    }
+
+    /// How many of the newer records met no older one so far, deletes left out.
+    pub fn unmet(&self) -> usize {
+        let unmet = self.delta.rows.iter().zip(&self.used).filter(|(at, used)| !**used && !self.delta.is_deleted(**at));
+        unmet.count()
+    }
+
+    /// Rows of keys that a newer record has, with that record.
+    fn met(&mut self, keys: &StringArray) -> Vec<(usize, RowRef)> {
+        let (delta, used, all_copies) = (&self.delta, &mut self.used, self.all_copies);
         let mut met: Vec<(usize, RowRef)> = Vec::new();
-        for row in 0..keys.len() {
-            if let Some(entry) = self.delta.find(keys.value(row))
-                && let (Some(at), Some(used)) = (self.delta.place(entry), self.used.get_mut(entry as usize))
-                && (self.all_copies || !*used)
+        delta.find_all(keys, |row, entry| {
+            if let (Some(at), Some(used)) = (delta.place(entry), used.get_mut(entry as usize))
+                && (all_copies || !*used)
             {
                 *used = true;
                 met.push((row, at));
             }
-        }
-        if met.is_empty() {
-            return self.wanted_of(base);
-        }
-        match self.rule.picks() {
-            Some(_) => self.pick(base, met, &ordering(base)?),
-            None => self.put_together(base, &met, keys, &ordering(base)?),
-        }
+        });
+        met
     }
 
-    fn pick(
+    fn judge(
         &mut self,
-        base: &RecordBatch,
-        met: Vec<(usize, RowRef)>,
+        mode: MergeMode,
+        met: &[(usize, RowRef)],
+        older: usize,
         ordering: &OrderingValues,
-    ) -> Result<RecordBatch> {
+    ) -> Result<Chosen> {
         let mut places: Vec<Place> = met.iter().map(|(_, at)| place_of(*at)).collect();
         let used = renumber(&mut places);
         let parts: Vec<&Records> = used.iter().filter_map(|part| self.delta.parts.get(*part)).collect();
         let new_ordering = OrderingValues::gather(&parts.iter().map(|p| &p.ordering).collect::<Vec<_>>(), &places)?;
         let deleted: BooleanArray = met.iter().map(|(_, at)| Some(self.delta.is_deleted(*at))).collect();
-        let mode = self.rule.picks().unwrap_or(super::MergeMode::EventTime);
         let judge = Judge::new(mode, Step::Final, Side::new(ordering, None), Side::new(&new_ordering, Some(&deleted)))?;
-        let mut picks: Vec<Place> = Vec::with_capacity(base.num_rows());
-        let mut next = 0;
+        let mut picks: Vec<Place> = Vec::with_capacity(older);
+        let (mut next, mut gone) = (0, 0);
         for (i, ((row, _), (part, place))) in met.iter().zip(&places).enumerate() {
             picks.extend((next..*row).map(|r| (0, r)));
             next = row + 1;
             if !judge.new_wins(*row, i) {
                 picks.push((0, *row));
             } else if deleted.value(i) {
-                self.counts.deleted += 1;
+                gone += 1;
             } else {
                 picks.push((part + 1, *place));
                 self.counts.updated += 1;
             }
         }
-        picks.extend((next..base.num_rows()).map(|r| (0, r)));
-        let batches: Vec<&RecordBatch> = std::iter::once(base).chain(parts.iter().map(|p| &p.data)).collect();
-        interleave_batches(&self.wanted, &batches, &picks)
+        picks.extend((next..older).map(|r| (0, r)));
+        self.counts.deleted += gone;
+        Ok(Chosen { rows: picks, parts: used, gone })
     }
 
     fn put_together(

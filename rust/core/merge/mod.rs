@@ -10,6 +10,7 @@ mod columns;
 mod delta;
 mod fold;
 mod judge;
+mod key_table;
 mod ordering;
 mod payload;
 mod precombine;
@@ -18,7 +19,7 @@ mod rule;
 
 pub use budget::{Budget, Kept, rows_at_once};
 pub use columns::Fill;
-pub use delta::{Delta, MergeCounts, MergeOnto, nullable};
+pub use delta::{Chosen, Delta, MergeCounts, MergeOnto, nullable};
 pub use fold::{fold, has_duplicates, in_order};
 pub use judge::{Judge, MergeMode, Side, Step};
 pub use ordering::OrderingValues;

@@ -114,9 +114,9 @@ pub fn precombine_in_order(
 }
 
 impl Precombined {
-    /// The rows, and their positions by hash of the key.
-    pub(super) fn into_parts(self) -> (Vec<RowRef>, HashTable<u32>) {
-        (self.rows, self.table)
+    /// The rows, and the hashes of their keys.
+    pub(super) fn into_parts(self) -> (Vec<RowRef>, Vec<u64>) {
+        (self.rows, self.hashes)
     }
 
     /// Positions in `rows` of a key: one, or several when rows were not combined.

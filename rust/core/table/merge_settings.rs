@@ -80,23 +80,27 @@ pub fn rule_of(persisted: PersistedRule, mergers: &[Arc<dyn RecordMerger>], cont
 impl MergeSettings {
     /// The columns of a table that have to be read to give back `wanted`: these first.
     pub(super) fn columns(&self, wanted: &Schema, table: &Schema) -> SchemaRef {
-        let mut fields: Vec<FieldRef> = wanted.fields().iter().cloned().collect();
-        let keys: Vec<&str> = match &self.keys {
-            None => vec![RECORD_KEY],
-            Some(config) => config.record_key_fields.iter().map(|f| top_level(f)).collect(),
-        };
         let marker = self.marker.iter().map(|marker| marker.field.as_str());
-        let looked_at = keys.into_iter().chain(self.ordering.iter().map(|f| top_level(f))).chain(marker);
+        let looked_at = self.compared().into_iter().chain(marker);
         let by_rule: Vec<&str> = match self.rule.columns() {
             Some(columns) => columns.to_vec(),
             None => table.fields().iter().map(|f| f.name().as_str()).collect(),
         };
-        for name in looked_at.chain([DELETE_MARK, OPERATION]).chain(by_rule) {
-            if let (Ok(field), None) = (table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
-                fields.push(Arc::new(field.clone()));
-            }
-        }
-        Arc::new(Schema::new(fields))
+        with_fields(wanted, table, looked_at.chain([DELETE_MARK, OPERATION]).chain(by_rule))
+    }
+
+    /// The columns of a table that tell which of two records of a key is kept, where one of them is.
+    pub fn compared_columns(&self, table: &Schema) -> SchemaRef {
+        with_fields(&Schema::empty(), table, self.compared().into_iter())
+    }
+
+    /// Names of the columns with the key and the ordering values.
+    fn compared(&self) -> Vec<&str> {
+        let keys: Vec<&str> = match &self.keys {
+            None => vec![RECORD_KEY],
+            Some(config) => config.record_key_fields.iter().map(|f| top_level(f)).collect(),
+        };
+        keys.into_iter().chain(self.ordering.iter().map(|f| top_level(f))).collect()
     }
 
     /// The ordering values of records.
@@ -111,7 +115,11 @@ impl MergeSettings {
         OrderingValues::try_new(self.ordering.iter().map(column).collect::<Result<_>>()?)
     }
 
-    pub(super) fn keys(&self, batch: &RecordBatch) -> Result<StringArray> {
+    /// The keys of records.
+    ///
+    /// # Errors
+    /// `Corrupt` and `Schema` where columns are missing that they come from.
+    pub fn keys(&self, batch: &RecordBatch) -> Result<StringArray> {
         match &self.keys {
             Some(config) => KeyGenerator::new(config.clone(), &batch.schema())?.record_keys(batch),
             None => {
@@ -148,6 +156,17 @@ impl MergeSettings {
         })?;
         Ok(all.filter(|marks| marks.true_count() > 0))
     }
+}
+
+/// Columns, and behind them others of a table that are not among them.
+fn with_fields<'n>(columns: &Schema, table: &Schema, more: impl Iterator<Item = &'n str>) -> SchemaRef {
+    let mut fields: Vec<FieldRef> = columns.fields().iter().cloned().collect();
+    for name in more {
+        if let (Ok(field), None) = (table.field_with_name(name), fields.iter().find(|f| f.name() == name)) {
+            fields.push(Arc::new(field.clone()));
+        }
+    }
+    Arc::new(Schema::new(fields))
 }
 
 /// The column of a field, which may lie inside of it.

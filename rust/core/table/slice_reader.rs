@@ -57,22 +57,48 @@ impl SliceReader {
     /// # Errors
     /// `Corrupt`, `Schema`, `Unsupported`, `Storage`; while streaming too.
     pub fn read(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<SliceRows> {
+        self.rows(slice, self.merged_logs(slice, wanted)?)
+    }
+
+    /// The log files of a slice, merged with each other, to be put onto the wanted columns of its base file.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn merged_logs(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<MergedLogs> {
         let columns = self.settings.columns(wanted, &self.table);
         let log = self.log_records(slice, &columns)?;
         let merge = MergeOnto::new(log.delta, log.rule, wanted.clone(), log.all_copies);
+        Ok(MergedLogs { settings: self.settings.clone(), columns, merge, counts: log.counts })
+    }
+
+    /// The base file of a slice with its log files put onto it.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn rows(&self, slice: &FileSlice, logs: MergedLogs) -> Result<SliceRows> {
         let base: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
             Some(base) => {
                 let uri = self.storage.uri().to_owned();
                 let path = base.path.clone();
                 let named = move |e: Error| e.with("table", &uri).with("file", &path);
                 let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
-                let scan =
-                    reader.scan(&ScanOptions::new(columns.clone()).with_batch_size(merge.batch_rows().min(BATCH_ROWS)));
+                let rows = logs.merge.batch_rows().min(BATCH_ROWS);
+                let scan = reader.scan(&ScanOptions::new(logs.columns.clone()).with_batch_size(rows));
                 Box::new(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
             }
             None => Box::new(std::iter::empty()),
         };
-        Ok(SliceRows { settings: self.settings.clone(), merge, base, counts: log.counts, ended: false })
+        Ok(SliceRows { logs, base, ended: false })
+    }
+
+    /// Bytes that reading one slice may take.
+    pub fn budget(&self) -> usize {
+        self.spill.budget
+    }
+
+    /// All columns of the table.
+    pub fn columns(&self) -> &SchemaRef {
+        &self.table
     }
 
     /// Gives the key of each row of a slice to `each`.
@@ -257,12 +283,22 @@ pub struct LogCounts {
     pub records: u64,
 }
 
+/// What the log files of a slice come down to, before it is put onto the base file.
+pub struct MergedLogs {
+    /// How records are merged.
+    pub settings: MergeSettings,
+    /// The columns of the base file that have to be read: those that are wanted come first.
+    columns: SchemaRef,
+    /// Puts the records onto those of the base file.
+    pub merge: MergeOnto,
+    /// What the log files held.
+    pub counts: LogCounts,
+}
+
 /// The rows of a slice, as they are merged.
 pub struct SliceRows {
-    settings: MergeSettings,
-    merge: MergeOnto,
+    logs: MergedLogs,
     base: Box<dyn Iterator<Item = Result<RecordBatch>>>,
-    counts: LogCounts,
     ended: bool,
 }
 
@@ -282,25 +318,26 @@ impl Iterator for SliceRows {
 impl SliceRows {
     /// What was merged so far.
     pub fn merged(&self) -> MergeCounts {
-        self.merge.counts()
+        self.logs.merge.counts()
     }
 
     /// What the log files held.
     pub fn counts(&self) -> LogCounts {
-        self.counts
+        self.logs.counts
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        let MergedLogs { settings, merge, .. } = &mut self.logs;
         while let Some(batch) = self.base.next() {
             let batch = batch?;
-            let keys = self.settings.keys(&batch)?;
-            let merged = self.merge.merge(&batch, &keys, &|batch| self.settings.ordering(batch))?;
+            let keys = settings.keys(&batch)?;
+            let merged = merge.merge(&batch, &keys, &|batch| settings.ordering(batch))?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }
         }
         // What is new comes behind all others.
-        self.merge.next_new()
+        merge.next_new()
     }
 }
 

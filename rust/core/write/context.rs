@@ -69,7 +69,7 @@ impl WriteContext {
             settings: table.merge_settings()?,
             given_columns: None,
             kept_partition_columns: Vec::new(),
-            key_columns: exact_key_columns(&table.key_config()?, &data_schema),
+            key_columns: table.key_config()?.exact_key_columns(&data_schema),
             identity_columns: identity_columns(&table.key_config()?),
             log_schema: None,
             populate_meta,
@@ -196,18 +196,6 @@ impl WriteContext {
 fn identity_columns(keys: &KeyGenConfig) -> Vec<String> {
     let partition = keys.partition_fields.iter().map(|f| &f.name);
     keys.record_key_fields.iter().chain(partition).cloned().collect()
-}
-
-/// Key columns that a record key spells without loss: integers, or a text that is the whole key. A key of several parts
-/// is ambiguous where one of them is a text.
-fn exact_key_columns(keys: &KeyGenConfig, schema: &Schema) -> Vec<String> {
-    let fields = &keys.record_key_fields;
-    let exact = |name: &String| match schema.field_with_name(name).map(Field::data_type) {
-        Ok(DataType::Int32 | DataType::Int64) => true,
-        Ok(DataType::Utf8) => fields.len() == 1,
-        _ => false,
-    };
-    if keys.generates_keys() || !fields.iter().all(exact) { Vec::new() } else { fields.clone() }
 }
 
 /// A write stat whose counters are zero, as Hudi writes them, and not null.

@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_null_array};
-use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{concat_batches, interleave, take};
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use super::context::WriteContext;
 use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather, gather_keys};
@@ -19,14 +18,13 @@ use super::outcome::{Picks, decide, needs_stored_ordering};
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, FileKeys, RowGroupInfo, ScanOptions, Splice, SplicedColumn,
+    BaseFileReader, BaseFileWriter, FileKeys, PIECE_ROWS, RowGroupInfo, Splice, SplicedColumn, fills_up,
+    row_group_pieces, same_values,
 };
 use crate::merge::RowRef;
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
 
-/// Rows that are decoded into one array.
-const PIECE_ROWS: usize = 32_768;
 /// Rows that are written behind the old ones at once.
 const INSERT_ROWS: usize = 32_768;
 /// Position of the record key among the meta columns.
@@ -64,8 +62,7 @@ pub(super) fn splice_merge(
         updates = rest;
         // New rows fill up a small last row group, so that they never make many fragments; a large one would have to be
         // written anew for them, so there they begin another.
-        let fills =
-            g + 1 == groups.len() && fills_up(info.rows, inserts.len(), context.config.base_file.row_group_rows);
+        let fills = g + 1 == groups.len() && fills_up(info.rows, inserts.len(), &context.config.base_file);
         let appended = if fills { std::mem::take(&mut inserts) } else { &[] };
         merge.row_group(g, *info, met, appended)?;
     }
@@ -78,12 +75,6 @@ pub(super) fn splice_merge(
     let keys = merge.keys()?;
     merge.writer.set_keys(keys);
     Ok(merge.counts)
-}
-
-/// Whether so many rows are to go into a last row group of this size.
-fn fills_up(rows: u64, more: usize, row_group_rows: usize) -> bool {
-    let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-    rows < row_group_rows / 4 && rows.saturating_add(more) <= row_group_rows
 }
 
 struct SpliceMerge<'a> {
@@ -170,7 +161,7 @@ impl SpliceMerge<'_> {
         let ordering = |f: &&FieldRef| self.context.settings.ordering.contains(f.name());
         let fields: Vec<FieldRef> = self.context.file_schema.fields().iter().filter(ordering).cloned().collect();
         let schema = Arc::new(Schema::new(fields));
-        let pieces = read_row_group(self.reader, &schema, index)?;
+        let pieces = row_group_pieces(self.reader, &schema, index)?;
         Ok(Some(Decoded { schema, pieces }))
     }
 
@@ -215,11 +206,6 @@ fn kept_rows(column: &ArrayRef, first: u64, gone: &[u64]) -> Result<ArrayRef> {
     let mut gone = gone.iter().peekable();
     let kept = (0..column.len() as u32).filter(|row| gone.next_if(|p| **p == first + u64::from(*row)).is_none());
     Ok(take(column, &UInt32Array::from_iter_values(kept), None)?)
-}
-
-fn read_row_group(reader: &BaseFileReader<FileReader>, schema: &SchemaRef, index: usize) -> Result<Vec<RecordBatch>> {
-    let options = ScanOptions::new(schema.clone()).with_batch_size(PIECE_ROWS).with_row_groups(vec![index]);
-    reader.scan(&options)?.collect()
 }
 
 /// Columns of a row group.
@@ -287,7 +273,7 @@ impl Group<'_> {
             Some((decoded, i)) => decoded.pieces.iter().map(|b| b.column(i).clone()).collect(),
             None => {
                 let schema = Arc::new(Schema::new(vec![field.clone()]));
-                read_row_group(self.reader, &schema, self.index)?.iter().map(|b| b.column(0).clone()).collect()
+                row_group_pieces(self.reader, &schema, self.index)?.iter().map(|b| b.column(0).clone()).collect()
             }
         };
         if pieces.iter().map(|p| p.len()).ne(self.pieces.lengths()) {
@@ -300,7 +286,7 @@ impl Group<'_> {
     fn nothing_new(&self, old: &[ArrayRef], column: usize) -> Result<bool> {
         let Some(new) = self.columns.get(column) else { return Ok(false) };
         for (old, (at, by)) in old.iter().zip(&self.pieces.replaced) {
-            if !at.is_empty() && !equal(&take(old, at, None)?, &take(new, by, None)?)? {
+            if !at.is_empty() && !same_values(&take(old, at, None)?, &take(new, by, None)?)? {
                 return Ok(false);
             }
         }
@@ -367,26 +353,5 @@ impl Pieces {
 
     fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.picks.len()).map(|i| (self.old_rows - i * PIECE_ROWS).min(PIECE_ROWS))
-    }
-}
-
-/// Whether two arrays hold the same values, to the bit. `false` where that cannot be told cheaply.
-fn equal(a: &ArrayRef, b: &ArrayRef) -> Result<bool> {
-    if a.data_type().is_nested() {
-        // Floats inside compare by value, and so would lose the sign of a zero.
-        return Ok(!has_floats(a.data_type()) && a.as_ref() == b.as_ref());
-    }
-    let same = not_distinct(a, b)?;
-    Ok(same.true_count() == same.len())
-}
-
-fn has_floats(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
-        DataType::Struct(fields) => fields.iter().any(|f| has_floats(f.data_type())),
-        DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) | DataType::Map(f, _) => {
-            has_floats(f.data_type())
-        }
-        _ => false,
     }
 }

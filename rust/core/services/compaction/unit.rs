@@ -9,16 +9,17 @@ use super::super::schema_of;
 use super::super::task_files::TaskFiles;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
+use super::splice::{Target, can_splice, splice};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter, Splice};
 use crate::file_group::log::{BlockFormat, BlockSettings};
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
-use crate::storage::FileMeta;
+use crate::storage::{FileMeta, FileReader};
 use crate::table::HudiTable;
-use crate::table::slice_reader::{LogCounts, SliceReader};
+use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
 
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
@@ -27,6 +28,8 @@ pub(super) struct Unit<'a> {
     reader: SliceReader,
     schema: SchemaRef,
     options: BaseFileOptions,
+    /// Columns that the record key spells.
+    key_columns: Vec<String>,
     files: TaskFiles<'a>,
 }
 
@@ -34,11 +37,13 @@ impl<'a> Unit<'a> {
     pub(super) fn new(table: &'a HudiTable, instant: &'a str, operations: usize, watched: bool) -> Result<Self> {
         let files = TaskFiles::new(table, instant, watched)?;
         let view = table.view(None)?;
-        let (schema, mut options) = table.file_settings(&schema_of(table, &view)?.data)?;
+        let data = schema_of(table, &view)?.data;
+        let key_columns = table.key_config()?.exact_key_columns(&data);
+        let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
         let reader = table.slice_reader(timeline, schema.clone())?;
-        Ok(Self { table, instant, reader, schema, options, files })
+        Ok(Self { table, instant, reader, schema, options, key_columns, files })
     }
 
     pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
@@ -58,23 +63,57 @@ impl<'a> Unit<'a> {
         let sink = self.files.create(&path, kind)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
         self.files.set_file_name(&mut writer, &name);
-        let mut rows = self.reader.read(&slice, &self.schema).map_err(named)?;
+        let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
-        for batch in &mut rows {
-            writer.write(&batch.map_err(named)?)?;
-        }
+        let counts = logs.counts;
+        let merged = match self.old_file(&slice, &logs, &name).map_err(named)? {
+            Some((reader, how)) => {
+                splice(&reader, &how, &mut writer, &mut logs, &self.target(&name)).map_err(named)?;
+                logs.merge.counts()
+            }
+            None => {
+                let mut rows = self.reader.rows(&slice, logs).map_err(named)?;
+                for batch in &mut rows {
+                    writer.write(&batch.map_err(named)?)?;
+                }
+                rows.merged()
+            }
+        };
         let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
         let bytes = self.files.publish(&path, kind, sink)?;
-        let merged = rows.merged();
         Ok(WriteStat {
             prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
             num_writes: count(written.rows),
             num_update_writes: count(merged.updated),
             num_deletes: count(merged.deleted),
             num_inserts: count(merged.inserted),
-            total_updated_records_compacted: count(rows.counts().records),
-            ..stat(&slice, path, bytes, rows.counts(), read, started)
+            total_updated_records_compacted: count(counts.records),
+            ..stat(&slice, path, bytes, counts, read, started)
         })
+    }
+
+    /// The base file of a slice, where its row groups can be taken over.
+    fn old_file(
+        &self,
+        slice: &FileSlice,
+        logs: &MergedLogs,
+        name: &str,
+    ) -> Result<Option<(BaseFileReader<FileReader>, Splice)>> {
+        let by_columns = logs.merge.keeps_one() && !logs.merge.has_large_records();
+        let Some(base) = slice.base.as_ref().filter(|_| by_columns) else { return Ok(None) };
+        let reader = BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)?;
+        let how = can_splice(&reader, &self.target(name), self.reader.budget())?;
+        Ok(how.map(|how| (reader, how)))
+    }
+
+    fn target<'u>(&'u self, file_name: &'u str) -> Target<'u> {
+        Target {
+            schema: &self.schema,
+            options: &self.options,
+            populate_meta: self.table.config().populates_meta_fields(),
+            key_columns: &self.key_columns,
+            file_name,
+        }
     }
 
     /// Merges the log files of a slice with each other.

@@ -1,5 +1,7 @@
 //! What a table or a write says about keys: generator, fields, path style; read from `hoodie.*` properties.
 
+use arrow::datatypes::{DataType, Field, Schema};
+
 use super::timestamp::TimestampKeyGenConfig;
 use crate::error::{Error, Result};
 
@@ -231,6 +233,18 @@ impl KeyGenConfig {
         self.slash_separated_date
             && field.kind == PartitionFieldKind::Simple
             && (self.partition_fields.len() == 1 || self.kind == KeyGeneratorType::Custom)
+    }
+
+    /// Key columns that a record key spells without loss: integers, or a text that is the whole key. A key of several
+    /// parts is ambiguous where one of them is a text.
+    pub fn exact_key_columns(&self, schema: &Schema) -> Vec<String> {
+        let fields = &self.record_key_fields;
+        let exact = |name: &String| match schema.field_with_name(name).map(Field::data_type) {
+            Ok(DataType::Int32 | DataType::Int64) => true,
+            Ok(DataType::Utf8) => fields.len() == 1,
+            _ => false,
+        };
+        if self.generates_keys() || !fields.iter().all(exact) { Vec::new() } else { fields.clone() }
     }
 }
 

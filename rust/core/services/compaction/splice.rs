@@ -1,0 +1,289 @@
+//! Compacting a slice row group by row group, a column at a time: what no log record changes is copied as it is.
+//!
+//! Where no record of a row group goes and none is added, its record keys stay, and so do all columns of which the log
+//! records say what is stored already. Of these only the columns that merging compares are read at all, or such as have
+//! to be read to find out; none is encoded again. Where rules make records of two, all their columns are needed at once:
+//! such slices stream through (`unit.rs`).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use super::super::task_files::FILE_NAME;
+use crate::error::{Error, Result};
+use crate::file_group::base::{
+    BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice, SplicedColumn, fills_up,
+    row_group_pieces, same_values,
+};
+use crate::merge::{Chosen, Place};
+use crate::storage::{FileReader, FileWriter};
+use crate::table::slice_reader::MergedLogs;
+
+/// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
+const UNKNOWN_BYTES: u64 = 32;
+
+/// What the new file of a slice is to be.
+pub(super) struct Target<'a> {
+    pub(super) schema: &'a SchemaRef,
+    pub(super) options: &'a BaseFileOptions,
+    /// Whether records have meta columns.
+    pub(super) populate_meta: bool,
+    /// Columns that the record key spells.
+    pub(super) key_columns: &'a [String],
+    pub(super) file_name: &'a str,
+}
+
+/// How row groups of the old file can be taken over; `None` where they are better written anew: they are cut otherwise,
+/// or a column of one, decoded for each thread, is more than `budget` bytes.
+pub(super) fn can_splice(
+    reader: &BaseFileReader<FileReader>,
+    target: &Target<'_>,
+    budget: usize,
+) -> Result<Option<Splice>> {
+    let chunks = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+    let largest = chunks.map(decoded_bytes).max().unwrap_or_default();
+    // As it was, as it is to be, and encoded.
+    let needed = largest.saturating_mul(3).saturating_mul(target.options.threads.max(1) as u64);
+    if needed > budget as u64 {
+        return Ok(None);
+    }
+    Splice::new(reader, target.schema, target.options)
+}
+
+fn decoded_bytes(chunk: &ColumnChunkMetaData) -> u64 {
+    let encoded = chunk.uncompressed_size().max(0).cast_unsigned();
+    let values = chunk.num_values().max(0).cast_unsigned();
+    match chunk.unencoded_byte_array_data_bytes() {
+        Some(bytes) => bytes.max(0).cast_unsigned() + values * 4,
+        None => encoded.saturating_add(values.saturating_mul(UNKNOWN_BYTES)),
+    }
+}
+
+/// Writes the row groups of the old file with the log records put onto them, and new records behind.
+pub(super) fn splice(
+    reader: &BaseFileReader<FileReader>,
+    splice: &Splice,
+    writer: &mut BaseFileWriter<FileWriter>,
+    logs: &mut MergedLogs,
+    target: &Target<'_>,
+) -> Result<()> {
+    let compared = logs.settings.compared_columns(target.schema);
+    // Where none goes, the footer of the old file tells all but the new keys.
+    let grows =
+        target.populate_meta && !logs.merge.has_deletes() && FileKeys::grown(reader, &[], target.options)?.is_some();
+    let mut added = Vec::new();
+    let groups = reader.row_groups();
+    for (index, info) in groups.iter().enumerate() {
+        let mut pieces = Vec::new();
+        for batch in row_group_pieces(reader, &compared, index)? {
+            let keys = logs.settings.keys(&batch)?;
+            let (settings, ordering) = (&logs.settings, &batch);
+            let chosen = logs.merge.choose(&keys, &|| settings.ordering(ordering))?;
+            pieces.push(Piece { compared: batch, chosen });
+        }
+        let mut appended = Vec::new();
+        if index + 1 == groups.len() && fills_up(info.rows, logs.merge.unmet(), target.options) {
+            while let Some(batch) = logs.merge.next_new()? {
+                appended.push(batch);
+            }
+        }
+        let group = RowGroup { reader, splice, logs, target, index, pieces, appended };
+        let rows = group.rows();
+        if rows == 0 {
+            continue;
+        }
+        if target.populate_meta && !grows {
+            group.each_key(&mut |keys| writer.add_spliced_keys(keys))?;
+        } else if target.populate_meta {
+            added.extend(group.appended.iter().map(key_column).collect::<Result<Vec<_>>>()?);
+        }
+        // Nothing to encode where nothing changes.
+        let threads = if group.is_untouched() { 1 } else { target.options.threads };
+        writer.splice_row_group(reader, splice, index, rows, threads, &|column| group.column(column))?;
+    }
+    while let Some(batch) = logs.merge.next_new()? {
+        if grows {
+            added.push(key_column(&batch)?);
+        }
+        writer.write(&batch)?;
+    }
+    if grows {
+        writer.set_keys(keys_with(reader, added, target)?);
+    } else if !target.populate_meta {
+        writer.set_keys(FileKeys::default());
+    }
+    Ok(())
+}
+
+/// The keys of the old file and some more.
+fn keys_with(reader: &BaseFileReader<FileReader>, mut added: Vec<ArrayRef>, target: &Target<'_>) -> Result<FileKeys> {
+    let texts = |keys: &ArrayRef| {
+        let texts = keys.as_any().downcast_ref::<arrow::array::StringArray>().filter(|keys| keys.null_count() == 0);
+        texts.cloned().ok_or_else(|| Error::corrupt("a record of a base file has no record key"))
+    };
+    let more = added.iter().map(texts).collect::<Result<Vec<_>>>()?;
+    if let Some(keys) = FileKeys::grown(reader, &more, target.options)? {
+        return Ok(keys);
+    }
+    for part in reader.key_column()? {
+        added.push(part?.1.column(0).clone());
+    }
+    FileKeys::of(&added.iter().map(texts).collect::<Result<Vec<_>>>()?, target.options)
+}
+
+fn key_column(batch: &RecordBatch) -> Result<ArrayRef> {
+    let keys = batch.column_by_name(RECORD_KEY_COLUMN).cloned();
+    keys.ok_or_else(|| Error::corrupt("a data file has no record keys"))
+}
+
+/// Rows of the old row group, and what becomes of them.
+struct Piece {
+    /// What was read to find out.
+    compared: RecordBatch,
+    /// `None`: they stay.
+    chosen: Option<Chosen>,
+}
+
+impl Piece {
+    fn rows(&self) -> usize {
+        self.chosen.as_ref().map_or(self.compared.num_rows(), |chosen| chosen.rows.len())
+    }
+
+    /// Rows that another record replaces, and these, where none goes.
+    fn replaced(&self) -> (UInt32Array, Vec<Place>) {
+        let rows = self.chosen.iter().flat_map(|chosen| chosen.rows.iter().enumerate());
+        let replaced = rows.filter(|(_, (side, _))| *side > 0);
+        let (old, new): (Vec<u32>, Vec<Place>) =
+            replaced.map(|(row, (side, place))| (row as u32, (side - 1, *place))).unzip();
+        (UInt32Array::from(old), new)
+    }
+}
+
+/// One row group while its columns are put together.
+struct RowGroup<'a> {
+    reader: &'a BaseFileReader<FileReader>,
+    splice: &'a Splice,
+    logs: &'a MergedLogs,
+    target: &'a Target<'a>,
+    index: usize,
+    pieces: Vec<Piece>,
+    /// New records that come behind.
+    appended: Vec<RecordBatch>,
+}
+
+impl RowGroup<'_> {
+    fn rows(&self) -> usize {
+        let appended = self.appended.iter().map(RecordBatch::num_rows).sum::<usize>();
+        self.pieces.iter().map(Piece::rows).sum::<usize>() + appended
+    }
+
+    /// Whether every old record keeps its place.
+    fn is_intact(&self) -> bool {
+        let none_goes = |piece: &Piece| piece.chosen.as_ref().is_none_or(|chosen| chosen.gone == 0);
+        self.appended.is_empty() && self.pieces.iter().all(none_goes)
+    }
+
+    /// Whether no log record meets any.
+    fn is_untouched(&self) -> bool {
+        self.appended.is_empty() && self.pieces.iter().all(|piece| piece.chosen.is_none())
+    }
+
+    /// Gives the record keys that come out to `each`.
+    fn each_key(&self, each: &mut dyn FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
+        let field = Arc::new(Field::new(RECORD_KEY_COLUMN, DataType::Utf8, true));
+        let schema = Arc::new(Schema::new(vec![field.clone()]));
+        let column = self.target.schema.index_of(RECORD_KEY_COLUMN)?;
+        let old = self.decoded(&field)?;
+        for keys in self.merged(&old, column)? {
+            each(&RecordBatch::try_new(schema.clone(), vec![keys])?)?;
+        }
+        Ok(())
+    }
+
+    fn column(&self, column: usize) -> Result<SplicedColumn> {
+        let field = self.target.schema.fields().get(column);
+        let field = field.ok_or_else(|| Error::schema("a column that the file does not have"))?;
+        if self.target.populate_meta && column == FILE_NAME {
+            return Ok(SplicedColumn::Constant(self.target.file_name.to_owned()));
+        }
+        let can_copy = self.is_intact() && self.splice.can_copy(column);
+        let is_key = || {
+            let name = field.name();
+            (self.target.populate_meta && name == RECORD_KEY_COLUMN) || self.target.key_columns.contains(name)
+        };
+        if can_copy && (self.is_untouched() || is_key()) {
+            return Ok(SplicedColumn::Same);
+        }
+        let old = self.decoded(field)?;
+        if can_copy && self.nothing_new(&old, column)? {
+            return Ok(SplicedColumn::Same);
+        }
+        Ok(SplicedColumn::Values(self.merged(&old, column)?))
+    }
+
+    /// A column of the old row group, in pieces.
+    fn decoded(&self, field: &Arc<Field>) -> Result<Vec<ArrayRef>> {
+        let known = self.pieces.first().and_then(|piece| piece.compared.schema().index_of(field.name()).ok());
+        let pieces: Vec<ArrayRef> = match known {
+            Some(at) => self.pieces.iter().map(|piece| piece.compared.column(at).clone()).collect(),
+            None => {
+                let schema = Arc::new(Schema::new(vec![field.clone()]));
+                let batches = row_group_pieces(self.reader, &schema, self.index)?;
+                batches.iter().map(|batch| batch.column(0).clone()).collect()
+            }
+        };
+        if pieces.iter().map(|p| p.len()).ne(self.pieces.iter().map(|p| p.compared.num_rows())) {
+            return Err(Error::corrupt("a column of a base file is shorter than others").with("column", field.name()));
+        }
+        Ok(pieces)
+    }
+
+    /// A column of the log records that were chosen for a piece, part by part.
+    fn newer(&self, chosen: &Chosen, column: usize) -> Result<Vec<&dyn Array>> {
+        let part = |number: &usize| {
+            let column = self.logs.merge.part(*number).and_then(|part| part.columns().get(column));
+            column.map(AsRef::as_ref).ok_or_else(|| Error::schema("a column that log records do not have"))
+        };
+        chosen.parts.iter().map(part).collect()
+    }
+
+    /// Whether all records that replace old ones say of a column what these said.
+    fn nothing_new(&self, old: &[ArrayRef], column: usize) -> Result<bool> {
+        for (piece, old) in self.pieces.iter().zip(old) {
+            let (at, by) = piece.replaced();
+            let Some(chosen) = piece.chosen.as_ref().filter(|_| !by.is_empty()) else { continue };
+            if !same_values(&take(old, &at, None)?, &interleave(&self.newer(chosen, column)?, &by)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn merged(&self, old: &[ArrayRef], column: usize) -> Result<Vec<ArrayRef>> {
+        let lacking = || Error::schema("a column that log records do not have");
+        let mut out = Vec::with_capacity(old.len() + self.appended.len());
+        for (piece, old) in self.pieces.iter().zip(old) {
+            match &piece.chosen {
+                None => out.push(old.clone()),
+                Some(chosen) if chosen.rows.is_empty() => {}
+                Some(chosen) => {
+                    let mut sides: Vec<&dyn Array> = vec![old.as_ref()];
+                    sides.extend(self.newer(chosen, column)?);
+                    out.push(interleave(&sides, &chosen.rows)?);
+                }
+            }
+        }
+        for batch in &self.appended {
+            out.push(batch.columns().get(column).cloned().ok_or_else(lacking)?);
+        }
+        let field = self.target.schema.fields().get(column).ok_or_else(lacking)?;
+        if !field.is_nullable() && out.iter().any(|piece| piece.null_count() > 0) {
+            let what = format!("a record has no value in the column '{}', which asks for one", field.name());
+            return Err(Error::schema(what).with("column", field.name()));
+        }
+        Ok(out)
+    }
+}
