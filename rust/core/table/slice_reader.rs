@@ -25,6 +25,8 @@ use crate::timeline::Timeline;
 
 /// Rows of the base file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
+/// Log records are read in pieces of this part of the budget.
+const PIECES: usize = 16;
 
 /// Reads slices of one table.
 #[derive(Debug)]
@@ -172,12 +174,12 @@ impl SliceReader {
         // A record that deletes need have no values, not even where the table asks for one.
         let schema = log_schema(columns);
         let put_away = |batches: &[RecordBatch]| spill(&self.spill.folder, batches);
-        let budget = Some(Budget { bytes: self.spill.budget, spill: &put_away });
+        let budget = Some(Budget { bytes: self.spill.budget / 2, spill: &put_away });
         let mut kept = Kept::new(budget);
         let mut counts = LogCounts { blocks: scan.blocks() as u64, records: 0 };
         for block in 0..scan.blocks() {
             let present = if partial { scan.columns_of(block)? } else { None };
-            scan.read(block, &schema, &mut |batch| {
+            scan.read(block, &schema, self.spill.budget / PIECES, &mut |batch| {
                 kept.push(match batch {
                     LogBatch::Records(batch) => {
                         counts.records += batch.num_rows() as u64;

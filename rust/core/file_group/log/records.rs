@@ -9,14 +9,19 @@ use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockContent, BlockKind, Deletes, HeaderKey, each_avro_batch, each_hfile_batch,
+    self, AvroRecords, Block, BlockContent, BlockKind, Deletes, HeaderKey, Portions, each_avro_batch, each_hfile_batch,
     record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
-/// Rows of a batch.
+/// Most rows of a batch.
 const BATCH_ROWS: usize = 16_384;
+/// The fewest, however large they are.
+const LEAST_ROWS: usize = 256;
+/// Bytes of a block from which batches are made at once, at most and at least.
+const MOST_BYTES: usize = 8 << 20;
+const LEAST_BYTES: usize = 256 << 10;
 
 /// What a block holds.
 pub enum LogBatch {
@@ -103,11 +108,18 @@ impl LogScan {
         Ok(Some(schema.fields().iter().map(|f| f.name().clone()).collect()))
     }
 
-    /// Gives the records of one block to `each`, in the given columns, some at a time.
+    /// Gives the records of one block to `each`, in the given columns, some at a time: about as many as take `bytes` bytes.
     ///
     /// # Errors
     /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`; and those of `each`.
-    pub fn read(&self, block: usize, schema: &SchemaRef, each: &mut dyn FnMut(LogBatch) -> Result<()>) -> Result<()> {
+    pub fn read(
+        &self,
+        block: usize,
+        schema: &SchemaRef,
+        bytes: usize,
+        each: &mut dyn FnMut(LogBatch) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = bytes.clamp(LEAST_BYTES, MOST_BYTES);
         let Some((number, block)) = self.blocks.get(block) else { return Ok(()) };
         let Some((path, file)) = self.files.get(*number) else { return Ok(()) };
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -116,7 +128,8 @@ impl LogScan {
             match block.kind {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
-                    each_avro_batch(&file.pieces(block), AvroRecords::schema(block)?, &names, BATCH_ROWS, &mut records)
+                    let portions = Portions { rows: BATCH_ROWS, bytes: bytes as u64 };
+                    each_avro_batch(&file.pieces(block), AvroRecords::schema(block)?, &names, portions, &mut records)
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,
@@ -126,7 +139,7 @@ impl LogScan {
                     &mut records,
                 ),
                 BlockKind::ParquetData => {
-                    parquet_records(file.pieces(block), AvroRecords::schema(block)?, schema, each)
+                    parquet_records(file.pieces(block), AvroRecords::schema(block)?, schema, bytes, each)
                 }
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }
@@ -144,6 +157,7 @@ fn parquet_records(
     content: BlockContent<FileReader>,
     writer: &str,
     schema: &SchemaRef,
+    bytes: usize,
     each: &mut dyn FnMut(LogBatch) -> Result<()>,
 ) -> Result<()> {
     let reader = BaseFileReader::open(content)?;
@@ -152,7 +166,10 @@ fn parquet_records(
     if let Some(name) = record_columns(writer)?.into_iter().find(lacks) {
         return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
     }
-    let options = ScanOptions::new(schema.clone()).with_batch_size(BATCH_ROWS);
+    let size: i64 = reader.metadata().row_groups().iter().map(|group| group.total_byte_size()).sum();
+    let row_bytes = (size.max(0).cast_unsigned() / reader.rows().max(1)).max(1);
+    let rows = usize::try_from(bytes as u64 / row_bytes).unwrap_or(usize::MAX).clamp(LEAST_ROWS, BATCH_ROWS);
+    let options = ScanOptions::new(schema.clone()).with_batch_size(rows);
     for batch in reader.scan(&options)? {
         each(LogBatch::Records(batch?))?;
     }

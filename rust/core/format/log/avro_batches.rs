@@ -25,9 +25,8 @@ use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 /// What stands between the blocks of a container file.
 const SYNC: [u8; 16] = *b"hoodoo log block";
 
-/// Batches of a block that are decoded at once, or so many bytes of large records, but some records in any case.
+/// Batches of a block that are decoded at once, unless their records are large, but some records in any case.
 const BATCHES_AT_ONCE: usize = 4;
-const BYTES_AT_ONCE: u64 = 8 << 20;
 const LEAST_AT_ONCE: usize = 256;
 
 /// What the nulls of a block, and items that take no bytes, may take in columns: this, and so much for each of its bytes.
@@ -42,11 +41,27 @@ const BUDGET_PER_BYTE: u64 = 1000;
 /// for records that contain themselves.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
-    each_avro_batch(&Bytes::copy_from_slice(content), schema, columns, batch_rows, &mut |batch| {
+    each_avro_batch(&Bytes::copy_from_slice(content), schema, columns, Portions::of(batch_rows), &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
     Ok(batches)
+}
+
+/// How much of a block is read at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Portions {
+    /// Most rows of a batch.
+    pub rows: usize,
+    /// Bytes of the block from which some batches are decoded at once.
+    pub bytes: u64,
+}
+
+impl Portions {
+    /// Batches of so many rows, from a few MB at once.
+    pub fn of(rows: usize) -> Self {
+        Self { rows, bytes: 8 << 20 }
+    }
 }
 
 /// The same, batch after batch: no more than some of them, and the bytes that they are made of, are in memory.
@@ -57,10 +72,10 @@ pub fn each_avro_batch(
     content: &impl ChunkReader,
     schema: &str,
     columns: &[&str],
-    batch_rows: usize,
+    portions: Portions,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
+    let decoder = RecordDecoder::new(schema, columns, portions.rows)?;
     let size = content.len();
     let piece = |start: u64, length: u64| -> Result<Bytes> {
         let length = length.min(size.saturating_sub(start));
@@ -69,10 +84,10 @@ pub fn each_avro_batch(
     let mut left = AvroRecords::count(&piece(0, AvroRecords::HEAD as u64)?, size)?;
     let mut at = AvroRecords::HEAD as u64;
     let bytes_each = size / left.max(1) as u64;
-    let at_once = usize::try_from(BYTES_AT_ONCE / bytes_each.max(1)).unwrap_or(usize::MAX);
-    let at_once = at_once.max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * batch_rows.max(1));
+    let at_once = usize::try_from(portions.bytes / bytes_each.max(1)).unwrap_or(usize::MAX);
+    let at_once = at_once.max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * portions.rows.max(1));
     // A little more than those are likely to take.
-    let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, 2 * BYTES_AT_ONCE);
+    let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, (2 * portions.bytes).max(64 << 10));
     while left > 0 {
         let mut some = piece(at, ahead)?;
         let (mut count, mut bytes) = AvroRecords::whole(&some, left.min(at_once));

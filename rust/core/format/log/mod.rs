@@ -34,7 +34,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::{avro_batches, each_avro_batch, record_columns};
+pub use avro_batches::{Portions, avro_batches, each_avro_batch, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;

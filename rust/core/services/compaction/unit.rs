@@ -21,6 +21,9 @@ use crate::storage::{FileMeta, FileReader};
 use crate::table::HudiTable;
 use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
 
+/// Bytes of a row group, however small the budget is.
+const LEAST_ROW_GROUP: usize = 1 << 20;
+
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
     table: &'a HudiTable,
@@ -43,6 +46,8 @@ impl<'a> Unit<'a> {
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
         let reader = table.slice_reader(timeline, schema.clone())?;
+        // Besides the records, the row group that is written is in memory.
+        options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
         Ok(Self { table, instant, reader, schema, options, key_columns, files })
     }
 
