@@ -255,7 +255,7 @@ class Table:
         Raises:
             SchemaError: A column that is not there.
             InvalidOptionError: A malformed filter, instant or query; an `as_of` whose files were cleaned since.
-            UnsupportedError: A snapshot of a merge-on-read table with log files.
+            UnsupportedError: A snapshot of a merge-on-read table whose record merger was not given.
             CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
         """
         return self._native.scan(*self._request(columns, filters, as_of, query))

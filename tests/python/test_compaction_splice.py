@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
+import hoodoo.mergers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +35,7 @@ _OPTIONS = {
 _META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 
 
-def _rows(ids: Sequence[int] | np.ndarray, ts: int, text: str) -> pa.Table:
+def _rows(ids: Sequence[int] | np.ndarray[Any, Any], ts: int, text: str) -> pa.Table:
     ids = np.asarray(ids)
     return pa.table(
         {
@@ -121,6 +123,42 @@ def test_deletes_and_new_rows(tmp_path: Path, mode: str, rows: int, meta: str) -
     again = table.upsert(_rows(np.arange(0, 300), 21, "again"))
     assert again.inserted == 100
     assert table.to_arrow().num_rows == rows
+
+
+@pytest.mark.parametrize("rows", [_FEW, _ROWS])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+        {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
+        {
+            "hoodie.record.merge.mode": "CUSTOM",
+            "hoodie.write.record.merge.strategy.id": hoodoo.mergers.KeepNonNull.strategy_id,
+            "hoodie.write.record.merge.custom.implementation.classes": "hoodoo.mergers.KeepNonNull",
+        },
+    ],
+    ids=["defaults", "unavailable", "merger"],
+)
+def test_rules_that_put_records_together(tmp_path: Path, rule: dict[str, str], rows: int) -> None:
+    table = _table(tmp_path, rows, **rule)
+    first = _chunks(table, tmp_path)
+    met = np.arange(0, 100_000, 10)
+    given = _rows(met, 11, "second")
+    without = given.set_column(3, "text", pa.nulls(len(met), pa.string()))
+    table.upsert(without)
+    table.delete(_rows(np.arange(100, 200), 20, "gone").select(["id", "ts"]))
+    table.upsert(_rows(np.arange(rows // 2, rows // 2 + 10), 12, "third"))
+    _compacted(table)
+    found = table.to_arrow()
+    assert found.num_rows == rows - 100
+    kept = "first" if "IGNORE_DEFAULTS" in rule.values() or "CUSTOM" in rule.values() else None
+    one = found.filter(pc.equal(found["id"], "key-0000300"))
+    assert one["text"][0].as_py() == (f"first {300 % 101}" if kept else None)
+    then = _chunks(table, tmp_path)
+    # In the last row group nothing was met, or something that says what is stored.
+    assert then["id"][-1] == first["id"][-1]
+    assert then["kept"][-1] == first["kept"][-1]
+    assert table.upsert(_rows(np.arange(0, 300), 21, "again")).inserted == 100
 
 
 @pytest.mark.parametrize("bloom", ["DYNAMIC_V0", "SIMPLE"])

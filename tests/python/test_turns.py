@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo import HudiError, LockError
+from hoodoo import ConflictError, HudiError, LockError
+from hoodoo.distributed import prepare_write
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -136,6 +138,27 @@ def test_a_write_within_a_write_is_an_error(tmp_path: Path):
     assert len(content(table)) == 10
     # Nothing is held any more.
     assert table.insert(rows("later", 3, 1)).inserted == 3
+
+
+def test_what_is_rolled_back_does_not_commit(tmp_path: Path):
+    """A writer on another machine, whom no turn keeps away, takes a live write for dead."""
+    root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    make(root)
+    write = prepare_write(SCHEMA, str(root), "insert", {}, {}).begin(SCHEMA, 1)
+    # What it would do to this table it does to a copy.
+    shutil.copytree(root, elsewhere)
+    hoodoo.Table(elsewhere).insert(rows("other", 1, 1))
+    timeline = Path(".hoodie") / "timeline"
+    (planned,) = (elsewhere / timeline).glob("*.rollback.requested")
+    shutil.copy(planned, root / timeline)
+    with pytest.raises(ConflictError, match="took this write for dead"):
+        write.commit([])
+    table = hoodoo.Table(root)
+    assert len(content(table)) == 10
+    # The next one carries the rollback out.
+    table.insert(rows("later", 3, 1))
+    assert len(content(table)) == 13
+    assert table.verify().ok
 
 
 def test_waiting_has_an_end(tmp_path: Path):

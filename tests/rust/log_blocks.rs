@@ -83,7 +83,7 @@ impl Table {
         let scan = LogScan::open(&self.storage, &[log], |_| true)?;
         let mut rows = Vec::new();
         for block in 0..scan.blocks() {
-            scan.read(block, &self.schema, &mut |batch| {
+            scan.read(block, &self.schema, 8 << 20, &mut |batch| {
                 match batch {
                     LogBatch::Records(batch) => rows.extend(records(&batch)),
                     LogBatch::Deletes(deletes) => rows.extend(keys(&deletes)),

@@ -133,10 +133,12 @@ pub struct MergeCounts {
 /// What becomes of older records that newer ones meet.
 #[derive(Debug)]
 pub struct Chosen {
-    /// What comes out, in the order of the older records: (0, row) is one of these, (n, row) one of the n-th of `parts`.
+    /// What comes out, in the order of the older records: (0, row) is one of these, (n, row) one of the n-th of
+    /// [`MergeOnto::newer`].
     pub rows: Vec<Place>,
-    /// Numbers for [`MergeOnto::part`].
-    pub parts: Vec<usize>,
+    parts: Vec<usize>,
+    /// Records that were made of two: behind all parts.
+    made: Option<RecordBatch>,
     /// Older records that went.
     pub gone: u64,
 }
@@ -193,39 +195,38 @@ impl MergeOnto {
         keys: &StringArray,
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
+        let Some(chosen) = self.choose(base, keys, ordering)? else { return self.wanted_of(base) };
+        let sides: Vec<&RecordBatch> = std::iter::once(base).chain(self.newer(&chosen)).collect();
+        interleave_batches(&self.wanted, &sides, &chosen.rows)
+    }
+
+    /// Says what becomes of older records; `None` where none of them meets a newer one. Where the rule keeps one of two as
+    /// it is, only the columns of `base` are needed that `ordering` looks at.
+    ///
+    /// # Errors
+    /// What the rule fails with.
+    pub fn choose(
+        &mut self,
+        base: &RecordBatch,
+        keys: &StringArray,
+        ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
+    ) -> Result<Option<Chosen>> {
         let met = self.met(keys);
         if met.is_empty() {
-            return self.wanted_of(base);
+            return Ok(None);
         }
         let ordering = ordering(base)?;
         match self.rule.picks() {
-            Some(mode) => {
-                let Chosen { rows, parts, .. } = self.judge(mode, &met, keys.len(), &ordering)?;
-                let newer = parts.iter().filter_map(|part| self.part(*part));
-                interleave_batches(&self.wanted, &std::iter::once(base).chain(newer).collect::<Vec<_>>(), &rows)
-            }
+            Some(mode) => self.judge(mode, &met, keys.len(), &ordering),
             None => self.put_together(base, &met, keys, &ordering),
         }
+        .map(Some)
     }
 
-    /// Says what becomes of older records, where the rule keeps one of two as it is; `None` where none of them meets
-    /// a newer one.
-    ///
-    /// # Errors
-    /// `Schema` for a rule that makes records of its own; what ordering values fail with.
-    pub fn choose(
-        &mut self,
-        keys: &StringArray,
-        ordering: &dyn Fn() -> Result<OrderingValues>,
-    ) -> Result<Option<Chosen>> {
-        let mode = self.rule.picks().ok_or_else(|| Error::schema("this rule does not keep records as they are"))?;
-        let met = self.met(keys);
-        if met.is_empty() { Ok(None) } else { self.judge(mode, &met, keys.len(), &ordering()?).map(Some) }
-    }
-
-    /// Some of the newer records, by the numbers that [`Chosen::parts`] has.
-    pub fn part(&self, number: usize) -> Option<&RecordBatch> {
-        self.delta.parts.get(number).map(|part| &part.data)
+    /// The newer records among which [`Chosen::rows`] chooses, in its order.
+    pub fn newer<'c>(&'c self, chosen: &'c Chosen) -> impl Iterator<Item = &'c RecordBatch> {
+        let parts = chosen.parts.iter().filter_map(|number| self.delta.parts.get(*number)).map(|part| &part.data);
+        parts.chain(&chosen.made)
     }
 
     /// Whether any of the newer records deletes.
@@ -283,7 +284,7 @@ impl MergeOnto {
         }
         picks.extend((next..older).map(|r| (0, r)));
         self.counts.deleted += gone;
-        Ok(Chosen { rows: picks, parts: used, gone })
+        Ok(Chosen { rows: picks, parts: used, made: None, gone })
     }
 
     fn put_together(
@@ -292,7 +293,7 @@ impl MergeOnto {
         met: &[(usize, RowRef)],
         keys: &StringArray,
         ordering: &OrderingValues,
-    ) -> Result<RecordBatch> {
+    ) -> Result<Chosen> {
         let schema = nullable(&base.schema());
         let older = Records {
             keys: keys.clone(),
@@ -308,12 +309,12 @@ impl MergeOnto {
         let newer = gather_used(&schema, &parts, met.iter().map(|(_, at)| place_of(*at)).collect())?;
         let merged = self.rule.merge(Step::Final, &older, &newer)?;
         let mut picks: Vec<Place> = Vec::with_capacity(base.num_rows());
-        let mut next = 0;
+        let (mut next, mut gone) = (0, 0);
         for (i, (row, _)) in met.iter().enumerate() {
             picks.extend((next..*row).map(|r| (0, r)));
             next = row + 1;
             if merged.records.deleted.value(i) {
-                self.counts.deleted += 1;
+                gone += 1;
             } else if merged.unchanged.value(i) {
                 picks.push((0, *row));
             } else {
@@ -322,7 +323,8 @@ impl MergeOnto {
             }
         }
         picks.extend((next..base.num_rows()).map(|r| (0, r)));
-        interleave_batches(&self.wanted, &[base, &merged.records.data], &picks)
+        self.counts.deleted += gone;
+        Ok(Chosen { rows: picks, parts: Vec::new(), made: Some(merged.records.data), gone })
     }
 
     /// Records that met none, deletes left out; `None` when all were given out.

@@ -290,7 +290,7 @@ pub struct MergedLogs {
     /// How records are merged.
     pub settings: MergeSettings,
     /// The columns of the base file that have to be read: those that are wanted come first.
-    columns: SchemaRef,
+    pub columns: SchemaRef,
     /// Puts the records onto those of the base file.
     pub merge: MergeOnto,
     /// What the log files held.
@@ -330,7 +330,7 @@ impl SliceRows {
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         let MergedLogs { settings, merge, .. } = &mut self.logs;
-        while let Some(batch) = self.base.next() {
+        for batch in self.base.by_ref() {
             let batch = batch?;
             let keys = settings.keys(&batch)?;
             let merged = merge.merge(&batch, &keys, &|batch| settings.ordering(batch))?;

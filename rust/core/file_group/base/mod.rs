@@ -16,10 +16,12 @@ pub mod splice;
 pub mod writer;
 
 mod bounds;
+mod chunk_pages;
 mod constant_column;
 mod dictionary_column;
 mod evolution;
 pub use evolution::evolve;
+mod number_column;
 mod pieces;
 mod pruning;
 mod row_group;

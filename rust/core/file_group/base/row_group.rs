@@ -15,6 +15,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::{Texts, dictionary_chunk};
+use super::number_column::{NumberSettings, number_chunk};
 use crate::error::{Error, Result};
 
 /// How a column of a row group is made.
@@ -25,6 +26,8 @@ pub(super) enum ColumnUse {
     Values,
     /// By the dictionaries that its texts come with.
     Texts(TextSettings),
+    /// All numbers at once.
+    Numbers(NumberSettings),
 }
 
 /// What is known of a column that is encoded by its dictionaries.
@@ -38,7 +41,7 @@ pub(super) struct TextSettings {
 /// An encoded column.
 pub(super) enum ColumnChunk {
     Values(Box<ArrowColumnChunk>),
-    Texts(Box<EncodedChunk>),
+    Encoded(Box<EncodedChunk>),
 }
 
 impl ColumnChunk {
@@ -46,7 +49,7 @@ impl ColumnChunk {
     pub(super) fn close(&self) -> &ColumnCloseResult {
         match self {
             Self::Values(chunk) => chunk.close(),
-            Self::Texts(chunk) => &chunk.close,
+            Self::Encoded(chunk) => &chunk.close,
         }
     }
 
@@ -54,7 +57,7 @@ impl ColumnChunk {
     pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         match self {
             Self::Values(chunk) => chunk.append_to_row_group(out).map_err(encode_error),
-            Self::Texts(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error),
+            Self::Encoded(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error),
         }
     }
 }
@@ -63,16 +66,30 @@ impl ColumnChunk {
 struct TopColumn {
     field: FieldRef,
     leaves: Vec<ArrowColumnWriter>,
-    /// What came so far, where it is encoded by its dictionaries in the end.
-    texts: Option<(TextSettings, Vec<Texts>)>,
+    kept: Kept,
+}
+
+/// What came of a column so far, where it is encoded in the end.
+enum Kept {
+    Nothing,
+    Texts(TextSettings, Vec<Texts>),
+    Numbers(NumberSettings, Vec<ArrayRef>),
 }
 
 impl TopColumn {
     fn write(&mut self, array: &ArrayRef) -> Result<()> {
-        let Some((_, pieces)) = &mut self.texts else { return self.write_values(array) };
-        let with_dictionary = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-        let piece = if array.data_type() == &with_dictionary { array.clone() } else { cast(array, &with_dictionary)? };
-        pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
+        match &mut self.kept {
+            Kept::Nothing => return self.write_values(array),
+            Kept::Texts(_, pieces) => {
+                let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+                let piece = if array.data_type() == &texts { array.clone() } else { cast(array, &texts)? };
+                pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
+            }
+            Kept::Numbers(settings, pieces) => {
+                settings.check(array)?;
+                pieces.push(array.clone());
+            }
+        }
         Ok(())
     }
 
@@ -85,12 +102,17 @@ impl TopColumn {
     }
 
     fn close(mut self) -> Result<Vec<ColumnChunk>> {
-        if let Some((settings, pieces)) = self.texts.take() {
-            let TextSettings { descriptor, codec, dictionary_bytes } = settings;
-            if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, codec, dictionary_bytes)? {
-                return Ok(vec![ColumnChunk::Texts(Box::new(chunk))]);
+        match std::mem::replace(&mut self.kept, Kept::Nothing) {
+            Kept::Nothing => {}
+            Kept::Texts(TextSettings { descriptor, codec, dictionary_bytes }, pieces) => {
+                if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, codec, dictionary_bytes)? {
+                    return Ok(vec![ColumnChunk::Encoded(Box::new(chunk))]);
+                }
+                pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
             }
-            pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
+            Kept::Numbers(settings, pieces) => {
+                return Ok(vec![ColumnChunk::Encoded(Box::new(number_chunk(&settings, &pieces)?))]);
+            }
         }
         self.leaves
             .into_iter()
@@ -99,11 +121,15 @@ impl TopColumn {
     }
 
     fn encoded_bytes(&self) -> usize {
-        match &self.texts {
-            None => self.leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
-            Some((_, pieces)) => {
+        match &self.kept {
+            Kept::Nothing => self.leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
+            Kept::Texts(_, pieces) => {
                 let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
                 pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+            }
+            // Whether they repeat, or compress well, is not known yet.
+            Kept::Numbers(settings, pieces) => {
+                pieces.iter().map(|piece| piece.len() * settings.width()).sum::<usize>() / 2
             }
         }
     }
@@ -154,12 +180,13 @@ impl RowGroupEncoder {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let texts = match how(i) {
+            let kept = match how(i) {
                 ColumnUse::LeftOut => continue,
-                ColumnUse::Values => None,
-                ColumnUse::Texts(settings) => Some((settings, Vec::new())),
+                ColumnUse::Values => Kept::Nothing,
+                ColumnUse::Texts(settings) => Kept::Texts(settings, Vec::new()),
+                ColumnUse::Numbers(settings) => Kept::Numbers(settings, Vec::new()),
             };
-            columns.push((i, TopColumn { field: field.clone(), leaves, texts }));
+            columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
         }
         Ok(Self { columns, rows: 0 })
     }

@@ -20,9 +20,9 @@ use super::constant_column::{EncodedChunk, constant_chunk};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
-use super::row_group::{ColumnChunk, ColumnUse, RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::row_group::{ColumnChunk, RowGroupEncoder, encode_error, in_parallel, leaf_count};
 use super::sink::{Announced, StandIn};
-use super::writer::{BaseFileWriter, column_factory, properties, repeats};
+use super::writer::{BaseFileWriter, column_factory, column_use, properties, repeats};
 use crate::error::{Error, Result};
 use crate::storage::CopyFrom;
 
@@ -272,7 +272,8 @@ fn encode_column(
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let factory = column_factory(&descriptor, &schema, column_properties(options, field, dictionary, values)?)?;
-    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &|_| ColumnUse::Values)?;
+    let how = |column| column_use(&schema, &descriptor, options, values, column);
+    let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &how)?;
     encoder.encode_arrays(values)?;
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())
 }

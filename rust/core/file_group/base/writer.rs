@@ -16,6 +16,7 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use super::constant_column::constant_chunk;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
+use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
@@ -309,9 +310,13 @@ impl<W: Write + Send> BaseFileWriter<W> {
             (Some(group), _) => group,
             (empty @ None, Some(factory)) => {
                 let (constants, descriptor) = (&self.constants, &self.descriptor);
+                let first = |column: usize| pending.iter().filter_map(|b| b.columns().get(column).cloned()).collect();
                 let how = |column| match constants.contains_key(&column) {
                     true => ColumnUse::LeftOut,
-                    false => column_use(&self.schema, descriptor, &self.options, &pending, column),
+                    false => {
+                        let first: Vec<ArrayRef> = first(column);
+                        column_use(&self.schema, descriptor, &self.options, &first, column)
+                    }
                 };
                 empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &how)?)
             }
@@ -357,12 +362,16 @@ impl<W: Write + Send> BaseFileWriter<W> {
             return Ok(builder.build());
         }
         for (i, field) in self.schema.fields().iter().enumerate() {
+            // The others find out for themselves.
+            let asks = |first: &[ArrayRef]| {
+                matches!(column_use(&self.schema, &self.descriptor, &self.options, first, i), ColumnUse::Values)
+            };
             if self.constants.contains_key(&i) {
                 continue;
             }
             let nested = leaf_count(field.data_type()) != 1 || field.data_type().is_nested();
             let values: Vec<ArrayRef> = first.iter().filter_map(|b| b.columns().get(i).cloned()).collect();
-            if !nested && !repeats(&values)? {
+            if !nested && asks(&values) && !repeats(&values)? {
                 builder = builder.set_column_dictionary_enabled(ColumnPath::new(vec![field.name().clone()]), false);
             }
         }
@@ -370,26 +379,28 @@ impl<W: Write + Send> BaseFileWriter<W> {
     }
 }
 
-/// Texts that come with dictionaries keep them.
-fn column_use(
+/// How a column is encoded: texts that come with dictionaries keep them, and numbers need no general encoder.
+pub(super) fn column_use(
     schema: &Schema,
     descriptor: &SchemaDescriptor,
     options: &BaseFileOptions,
-    first: &[RecordBatch],
+    first: &[ArrayRef],
     column: usize,
 ) -> ColumnUse {
-    let dictionary = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-    let comes_with_one = first.iter().any(|b| b.columns().get(column).is_some_and(|c| c.data_type() == &dictionary));
-    let is_text = schema.fields().get(column).is_some_and(|f| f.data_type() == &DataType::Utf8);
-    if !comes_with_one || !is_text || options.dictionary == DictionaryUse::Never {
-        return ColumnUse::Values;
+    let Some(field) = schema.fields().get(column) else { return ColumnUse::Values };
+    let leaf = descriptor.column(schema.fields().iter().take(column).map(|f| leaf_count(f.data_type())).sum());
+    let page_bytes = options.page_bytes.max(1024);
+    let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
+    let (descriptor, codec) = (leaf, options.codec);
+    if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
+        return ColumnUse::Numbers(NumberSettings { descriptor, codec, page_bytes, dictionary_bytes });
     }
-    let leaf = schema.fields().iter().take(column).map(|f| leaf_count(f.data_type())).sum();
-    ColumnUse::Texts(TextSettings {
-        descriptor: descriptor.column(leaf),
-        codec: options.codec,
-        dictionary_bytes: options.page_bytes.max(1024),
-    })
+    let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+    let comes_with_one = first.iter().any(|array| array.data_type() == &texts);
+    if comes_with_one && field.data_type() == &DataType::Utf8 && dictionary_bytes > 0 {
+        return ColumnUse::Texts(TextSettings { descriptor, codec, dictionary_bytes });
+    }
+    ColumnUse::Values
 }
 
 pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {

@@ -19,8 +19,9 @@ use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::storage::FileWriter;
 
-/// Rows that are encoded for trial.
+/// Rows that are encoded for trial, unless they are much more than a file is to have.
 const TRIAL_ROWS: usize = 32_768;
+const LEAST_TRIAL_ROWS: usize = 64;
 /// Rows that are written before the size of the file is looked at again.
 const STEP_ROWS: usize = 32_768;
 
@@ -190,12 +191,19 @@ impl<'a> Outputs<'a> {
             writer.write(&batch.slice(0, rows))?;
             Ok(writer.finish()?.1.bytes as f64)
         };
-        let all = batch.num_rows().min(TRIAL_ROWS);
+        let mut all = batch.num_rows().min(TRIAL_ROWS);
+        let mut more = size(all)?;
+        // Rows of a small file weigh more than those of a large one.
+        let enough = self.settings.target_bytes.map_or(f64::MAX, |target| target as f64 * 2.0);
+        while more > enough && all > LEAST_TRIAL_ROWS {
+            all = ((all as f64 * enough / 2.0 / more) as usize).min(all / 2).max(LEAST_TRIAL_ROWS);
+            more = size(all)?;
+        }
         let half = all / 2;
         if half == 0 {
-            return Ok(SizeModel { fixed: 0.0, per_row: size(all)? });
+            return Ok(SizeModel { fixed: 0.0, per_row: more });
         }
-        let (more, less) = (size(all)?, size(half)?);
+        let less = size(half)?;
         let per_row = ((more - less) / (all - half) as f64).max(0.01);
         Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
     }

@@ -2,8 +2,8 @@
 //!
 //! Where no record of a row group goes and none is added, its record keys stay, and so do all columns of which the log
 //! records say what is stored already. Of these only the columns that merging compares are read at all, or such as have
-//! to be read to find out; none is encoded again. Where rules make records of two, all their columns are needed at once:
-//! such slices stream through (`unit.rs`).
+//! to be read to find out; none is encoded again. Where rules make records of two, all columns of a row group are read
+//! first. Row groups that are too large for that stream through instead (`unit.rs`).
 
 use std::sync::Arc;
 
@@ -37,17 +37,22 @@ pub(super) struct Target<'a> {
 }
 
 /// How row groups of the old file can be taken over; `None` where they are better written anew: they are cut otherwise,
-/// or a column of one, decoded for each thread, is more than `budget` bytes.
+/// or what of one is decoded at a time is more than `budget` bytes.
 pub(super) fn can_splice(
     reader: &BaseFileReader<FileReader>,
+    logs: &MergedLogs,
     target: &Target<'_>,
     budget: usize,
 ) -> Result<Option<Splice>> {
-    let chunks = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
-    let largest = chunks.map(decoded_bytes).max().unwrap_or_default();
+    let groups = reader.metadata().row_groups();
+    let largest = groups.iter().flat_map(|group| group.columns()).map(decoded_bytes).max().unwrap_or_default();
     // As it was, as it is to be, and encoded.
-    let needed = largest.saturating_mul(3).saturating_mul(target.options.threads.max(1) as u64);
-    if needed > budget as u64 {
+    let one_each = largest.saturating_mul(3).saturating_mul(target.options.threads.max(1) as u64);
+    let all = match logs.merge.keeps_one() {
+        true => 0,
+        false => groups.iter().map(|group| group.columns().iter().map(decoded_bytes).sum()).max().unwrap_or_default(),
+    };
+    if logs.merge.has_large_records() || one_each.saturating_add(all) > budget as u64 {
         return Ok(None);
     }
     Splice::new(reader, target.schema, target.options)
@@ -70,18 +75,20 @@ pub(super) fn splice(
     logs: &mut MergedLogs,
     target: &Target<'_>,
 ) -> Result<()> {
-    let compared = logs.settings.compared_columns(target.schema);
+    let keeps_one = logs.merge.keeps_one();
+    let compared = if keeps_one { logs.settings.compared_columns(target.schema) } else { logs.columns.clone() };
     // Where none goes, the footer of the old file tells all but the new keys.
-    let grows =
-        target.populate_meta && !logs.merge.has_deletes() && FileKeys::grown(reader, &[], target.options)?.is_some();
+    let grows = target.populate_meta
+        && keeps_one
+        && !logs.merge.has_deletes()
+        && FileKeys::grown(reader, &[], target.options)?.is_some();
     let mut added = Vec::new();
     let groups = reader.row_groups();
     for (index, info) in groups.iter().enumerate() {
         let mut pieces = Vec::new();
         for batch in row_group_pieces(reader, &compared, index)? {
-            let keys = logs.settings.keys(&batch)?;
-            let (settings, ordering) = (&logs.settings, &batch);
-            let chosen = logs.merge.choose(&keys, &|| settings.ordering(ordering))?;
+            let (settings, keys) = (&logs.settings, logs.settings.keys(&batch)?);
+            let chosen = logs.merge.choose(&batch, &keys, &|batch| settings.ordering(batch))?;
             pieces.push(Piece { compared: batch, chosen });
         }
         let mut appended = Vec::new();
@@ -212,7 +219,9 @@ impl RowGroup<'_> {
         let can_copy = self.is_intact() && self.splice.can_copy(column);
         let is_key = || {
             let name = field.name();
-            (self.target.populate_meta && name == RECORD_KEY_COLUMN) || self.target.key_columns.contains(name)
+            // What is made of two records may say anything.
+            self.logs.merge.keeps_one()
+                && (self.target.populate_meta && name == RECORD_KEY_COLUMN || self.target.key_columns.contains(name))
         };
         if can_copy && (self.is_untouched() || is_key()) {
             return Ok(SplicedColumn::Same);
@@ -242,12 +251,12 @@ impl RowGroup<'_> {
     }
 
     /// A column of the log records that were chosen for a piece, part by part.
-    fn newer(&self, chosen: &Chosen, column: usize) -> Result<Vec<&dyn Array>> {
-        let part = |number: &usize| {
-            let column = self.logs.merge.part(*number).and_then(|part| part.columns().get(column));
-            column.map(AsRef::as_ref).ok_or_else(|| Error::schema("a column that log records do not have"))
+    fn newer(&self, chosen: &Chosen, column: usize) -> Result<Vec<ArrayRef>> {
+        let of_part = |part: &'_ RecordBatch| {
+            let column = part.columns().get(column).cloned();
+            column.ok_or_else(|| Error::schema("a column that log records do not have"))
         };
-        chosen.parts.iter().map(part).collect()
+        self.logs.merge.newer(chosen).map(of_part).collect()
     }
 
     /// Whether all records that replace old ones say of a column what these said.
@@ -255,7 +264,9 @@ impl RowGroup<'_> {
         for (piece, old) in self.pieces.iter().zip(old) {
             let (at, by) = piece.replaced();
             let Some(chosen) = piece.chosen.as_ref().filter(|_| !by.is_empty()) else { continue };
-            if !same_values(&take(old, &at, None)?, &interleave(&self.newer(chosen, column)?, &by)?)? {
+            let newer = self.newer(chosen, column)?;
+            let newer: Vec<&dyn Array> = newer.iter().map(AsRef::as_ref).collect();
+            if !same_values(&take(old, &at, None)?, &interleave(&newer, &by)?)? {
                 return Ok(false);
             }
         }
@@ -270,8 +281,8 @@ impl RowGroup<'_> {
                 None => out.push(old.clone()),
                 Some(chosen) if chosen.rows.is_empty() => {}
                 Some(chosen) => {
-                    let mut sides: Vec<&dyn Array> = vec![old.as_ref()];
-                    sides.extend(self.newer(chosen, column)?);
+                    let newer = self.newer(chosen, column)?;
+                    let sides: Vec<&dyn Array> = std::iter::once(old).chain(&newer).map(AsRef::as_ref).collect();
                     out.push(interleave(&sides, &chosen.rows)?);
                 }
             }

@@ -104,10 +104,9 @@ impl<'a> Unit<'a> {
         logs: &MergedLogs,
         name: &str,
     ) -> Result<Option<(BaseFileReader<FileReader>, Splice)>> {
-        let by_columns = logs.merge.keeps_one() && !logs.merge.has_large_records();
-        let Some(base) = slice.base.as_ref().filter(|_| by_columns) else { return Ok(None) };
+        let Some(base) = &slice.base else { return Ok(None) };
         let reader = BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)?;
-        let how = can_splice(&reader, &self.target(name), self.reader.budget())?;
+        let how = can_splice(&reader, logs, &self.target(name), self.reader.budget())?;
         Ok(how.map(|how| (reader, how)))
     }
 

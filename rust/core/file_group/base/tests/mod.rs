@@ -4,6 +4,7 @@ mod dictionaries;
 mod evolution;
 mod fixtures;
 mod hostile;
+mod numbers;
 mod pruning;
 mod round_trip;
 mod splice;

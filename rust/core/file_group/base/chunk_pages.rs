@@ -1,0 +1,197 @@
+//! The pages of a column chunk that is encoded here, and not by the general encoder.
+
+use bytes::Bytes;
+use parquet::basic::{BoundaryOrder, Compression, Encoding, PageType, Type};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::compression::{Codec, CodecOptions, create_codec};
+use parquet::encodings::rle::RleEncoder;
+use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, PageEncodingStats};
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::constant_column::{EncodedChunk, offset, run};
+use super::row_group::encode_error;
+use crate::error::{Error, Result};
+
+/// Rows of a page, as in other columns.
+pub(super) const PAGE_ROWS: usize = 20_000;
+
+/// The pages of a flat column in the making.
+pub(super) struct ChunkPages {
+    sink: TrackedWrite<Vec<u8>>,
+    compression: Compression,
+    codec: Option<Box<dyn Codec>>,
+    dictionary_at: Option<u64>,
+    encoding: Encoding,
+    locations: Vec<PageLocation>,
+    index: ColumnIndexBuilder,
+    rows: usize,
+    nulls: usize,
+    uncompressed: usize,
+    written: usize,
+}
+
+/// What a data page holds.
+pub(super) struct PageValues<'v> {
+    pub(super) rows: usize,
+    pub(super) nulls: usize,
+    /// For a column that may have nulls: which rows have a value. `None` where it has to have them.
+    pub(super) levels: Option<Vec<u8>>,
+    /// Adds the encoded values.
+    pub(super) put: &'v dyn Fn(&mut Vec<u8>),
+    /// The least and the greatest value, as statistics have them.
+    pub(super) ends: (Vec<u8>, Vec<u8>),
+}
+
+impl ChunkPages {
+    /// `encoding` is that of the values in data pages.
+    pub(super) fn new(physical: Type, compression: Compression, encoding: Encoding) -> Result<Self> {
+        Ok(Self {
+            sink: TrackedWrite::new(Vec::new()),
+            compression,
+            codec: create_codec(compression, &CodecOptions::default()).map_err(encode_error)?,
+            dictionary_at: None,
+            encoding,
+            locations: Vec::new(),
+            index: ColumnIndexBuilder::new(physical),
+            rows: 0,
+            nulls: 0,
+            uncompressed: 0,
+            written: 0,
+        })
+    }
+
+    /// Writes a page: its offset and its bytes with the header.
+    fn write(&mut self, body: Vec<u8>, page: impl FnOnce(Bytes) -> Page) -> Result<(u64, usize)> {
+        let size = body.len();
+        let body = match &mut self.codec {
+            None => body,
+            Some(codec) => {
+                let mut compressed = Vec::new();
+                codec.compress(&body, &mut compressed).map_err(encode_error)?;
+                compressed
+            }
+        };
+        let page = CompressedPage::new(page(body.into()), size);
+        let spec = SerializedPageWriter::new(&mut self.sink).write_page(page).map_err(encode_error)?;
+        self.uncompressed += spec.uncompressed_size;
+        self.written += spec.compressed_size;
+        Ok((spec.offset, spec.compressed_size))
+    }
+
+    /// Writes the dictionary, before all data pages.
+    pub(super) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
+        let num_values = u32::try_from(values).unwrap_or(u32::MAX);
+        let page = |buf| Page::DictionaryPage { buf, num_values, encoding: Encoding::PLAIN, is_sorted: false };
+        self.dictionary_at = Some(self.write(plain, page)?.0);
+        Ok(())
+    }
+
+    /// Writes a data page.
+    pub(super) fn data(&mut self, values: PageValues<'_>) -> Result<()> {
+        let PageValues { rows, nulls, levels, put, ends: (least, most) } = values;
+        let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
+        let mut body = Vec::new();
+        if let Some(levels) = levels {
+            body.extend_from_slice(&u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes());
+            body.extend_from_slice(&levels);
+        }
+        put(&mut body);
+        let encoding = self.encoding;
+        let page = |buf| Page::DataPage {
+            buf,
+            num_values,
+            encoding,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        };
+        let (at, size) = self.write(body, page)?;
+        self.locations.push(PageLocation {
+            offset: offset(at),
+            compressed_page_size: i32::try_from(size).unwrap_or(i32::MAX),
+            first_row_index: i64::try_from(self.rows).unwrap_or(i64::MAX),
+        });
+        self.index.append(nulls == rows, least, most, i64::try_from(nulls).unwrap_or(i64::MAX), None);
+        self.rows += rows;
+        self.nulls += nulls;
+        Ok(())
+    }
+
+    /// Says how the least and greatest values of the pages follow each other.
+    pub(super) fn set_order(&mut self, order: BoundaryOrder) {
+        self.index.set_boundary_order(order);
+    }
+
+    /// Rows without a value.
+    pub(super) fn nulls(&self) -> u64 {
+        self.nulls as u64
+    }
+
+    /// Ends the chunk.
+    pub(super) fn finish(self, descriptor: &ColumnDescPtr, statistics: Statistics) -> Result<EncodedChunk> {
+        let bytes = Bytes::from(self.sink.into_inner().map_err(encode_error)?);
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let pages = i32::try_from(self.locations.len()).unwrap_or(i32::MAX);
+        let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
+        let mut encodings = vec![Encoding::PLAIN, Encoding::RLE];
+        let mut page_stats = Vec::new();
+        if self.dictionary_at.is_some() {
+            encodings.push(self.encoding);
+            page_stats.push(stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1));
+        }
+        page_stats.push(stats(PageType::DATA_PAGE, self.encoding, pages));
+        let metadata = ColumnChunkMetaData::builder(descriptor.clone())
+            .set_compression(self.compression)
+            .set_encodings(encodings)
+            .set_page_encoding_stats(page_stats)
+            .set_total_compressed_size(count(self.written))
+            .set_total_uncompressed_size(count(self.uncompressed))
+            .set_num_values(count(self.rows))
+            .set_dictionary_page_offset(self.dictionary_at.map(offset))
+            .set_data_page_offset(self.locations.first().map_or(0, |page| page.offset))
+            .set_statistics(statistics)
+            .build()
+            .map_err(encode_error)?;
+        let close = ColumnCloseResult {
+            bytes_written: bytes.len() as u64,
+            rows_written: self.rows as u64,
+            metadata,
+            bloom_filter: None,
+            column_index: Some(self.index.build().map_err(encode_error)?),
+            offset_index: Some(OffsetIndexMetaData {
+                page_locations: self.locations,
+                unencoded_byte_array_data_bytes: None,
+            }),
+        };
+        Ok(EncodedChunk { bytes, close })
+    }
+}
+
+/// Which of so many rows have a value, encoded. `present` is asked only where some have none.
+pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bool>) -> Result<Vec<u8>> {
+    if nulls == 0 {
+        let rows = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
+        return Ok(run(rows, 1));
+    }
+    let mut encoder = RleEncoder::new(1, RleEncoder::max_buffer_size(1, rows));
+    present.for_each(|present| encoder.put(u64::from(present)));
+    Ok(encoder.consume())
+}
+
+/// Adds numbers of dictionary entries, of so many bits each.
+pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: impl ExactSizeIterator<Item = u32>) {
+    body.push(bits);
+    let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, numbers.len()));
+    numbers.for_each(|number| encoder.put(u64::from(number)));
+    body.extend_from_slice(&encoder.consume());
+}
+
+/// Bits of the numbers of so many entries. One at least, as every reader knows runs of one bit.
+pub(super) fn bits_for(entries: usize) -> u8 {
+    let most = u32::try_from(entries).unwrap_or(u32::MAX).saturating_sub(1);
+    u8::try_from(u32::BITS - most.leading_zeros()).unwrap_or(32).max(1)
+}

@@ -1,0 +1,429 @@
+//! A column chunk of numbers: integers, dates, times, decimals.
+//!
+//! The general encoder makes an object of each decimal, hashes it, and compares it with the least and the greatest so
+//! far. Here a page of values is a slice: its ends are found and its bytes are copied in loops that a processor does
+//! several values at once of, and a dictionary is looked up by the number itself.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+};
+use parquet::basic::{BoundaryOrder, Compression, Encoding, Type};
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_numbers};
+use super::constant_column::EncodedChunk;
+use crate::error::{Error, Result};
+
+/// Rows after which a dictionary must have shown its worth, and after which it is asked again.
+const TRIAL_ROWS: usize = 4096;
+/// Slots of a dictionary in the beginning, a power of two.
+const FIRST_SLOTS: usize = 1024;
+const EMPTY: u32 = 0;
+
+/// What is known of a column of numbers.
+#[derive(Clone)]
+pub(super) struct NumberSettings {
+    pub(super) descriptor: ColumnDescPtr,
+    pub(super) codec: Compression,
+    /// Most bytes of a page.
+    pub(super) page_bytes: usize,
+    /// Most bytes of a dictionary; none is made of 0.
+    pub(super) dictionary_bytes: usize,
+}
+
+impl NumberSettings {
+    /// Fails for values that cannot be in the column.
+    pub(super) fn check(&self, piece: &ArrayRef) -> Result<()> {
+        if self.descriptor.max_def_level() == 0 && piece.null_count() > 0 {
+            let what = "a required column has no value in some row";
+            return Err(Error::schema(what).with("column", self.descriptor.name()));
+        }
+        Ok(())
+    }
+
+    fn page_rows(&self) -> usize {
+        (self.page_bytes / self.width().max(1)).clamp(1, PAGE_ROWS)
+    }
+
+    /// Bytes of a value.
+    pub(super) fn width(&self) -> usize {
+        match self.descriptor.physical_type() {
+            Type::INT32 => size_of::<i32>(),
+            Type::INT64 => size_of::<i64>(),
+            _ => usize::try_from(self.descriptor.type_length()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a column is encoded here: a flat one, stored as its values are in memory, or a decimal of up to 16 bytes.
+pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
+    let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
+    flat && match descriptor.physical_type() {
+        Type::INT32 => {
+            matches!(data_type, DataType::Int32 | DataType::Date32 | DataType::Time32(TimeUnit::Millisecond))
+        }
+        Type::INT64 => matches!(
+            data_type,
+            DataType::Int64
+                | DataType::Time64(TimeUnit::Microsecond)
+                | DataType::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _)
+        ),
+        Type::FIXED_LEN_BYTE_ARRAY => {
+            matches!(data_type, DataType::Decimal128(_, _)) && (1..=16).contains(&descriptor.type_length())
+        }
+        _ => false,
+    }
+}
+
+/// The chunk with the rows of these pieces.
+///
+/// # Errors
+/// `Schema` when rows without a value are in a column that has to have one, or pieces are of another type.
+pub(super) fn number_chunk(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+    match settings.descriptor.physical_type() {
+        Type::INT32 => encode::<i32>(settings, pieces),
+        Type::INT64 => encode::<i64>(settings, pieces),
+        _ => encode::<i128>(settings, pieces),
+    }
+}
+
+/// A value of fixed width.
+trait Number: Copy + Ord {
+    const PHYSICAL: Type;
+    /// The values of an array, in the place of nulls too.
+    fn values(array: &dyn Array) -> Option<&[Self]>;
+    /// Bits that are spread over all of it.
+    fn spread(self) -> u64;
+    /// Adds its bytes, as Parquet has them: so many where that is not fixed.
+    fn put(self, width: usize, to: &mut Vec<u8>);
+    fn statistics(ends: Option<(Self, Self)>, width: usize, nulls: u64, signed: bool) -> Statistics;
+}
+
+/// Fibonacci hashing: the upper bits of the product depend on all bits of the value.
+fn spread(bits: u64) -> u64 {
+    bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Number for i32 {
+    const PHYSICAL: Type = Type::INT32;
+
+    fn values(array: &dyn Array) -> Option<&[Self]> {
+        Some(match array.data_type() {
+            DataType::Int32 => array.as_primitive_opt::<Int32Type>()?.values(),
+            DataType::Date32 => array.as_primitive_opt::<Date32Type>()?.values(),
+            _ => array.as_primitive_opt::<Time32MillisecondType>()?.values(),
+        })
+    }
+
+    fn spread(self) -> u64 {
+        spread(u64::from(self.cast_unsigned()))
+    }
+
+    fn put(self, _: usize, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
+        let (least, most) = ends.unzip();
+        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        Statistics::Int32(statistics.with_backwards_compatible_min_max(signed))
+    }
+}
+
+impl Number for i64 {
+    const PHYSICAL: Type = Type::INT64;
+
+    fn values(array: &dyn Array) -> Option<&[Self]> {
+        Some(match array.data_type() {
+            DataType::Int64 => array.as_primitive_opt::<Int64Type>()?.values(),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                array.as_primitive_opt::<TimestampMillisecondType>()?.values()
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                array.as_primitive_opt::<TimestampMicrosecondType>()?.values()
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                array.as_primitive_opt::<TimestampNanosecondType>()?.values()
+            }
+            _ => array.as_primitive_opt::<Time64MicrosecondType>()?.values(),
+        })
+    }
+
+    fn spread(self) -> u64 {
+        spread(self.cast_unsigned())
+    }
+
+    fn put(self, _: usize, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
+        let (least, most) = ends.unzip();
+        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        Statistics::Int64(statistics.with_backwards_compatible_min_max(signed))
+    }
+}
+
+impl Number for i128 {
+    const PHYSICAL: Type = Type::FIXED_LEN_BYTE_ARRAY;
+
+    fn values(array: &dyn Array) -> Option<&[Self]> {
+        array.as_primitive_opt::<Decimal128Type>().map(|array| &array.values()[..])
+    }
+
+    fn spread(self) -> u64 {
+        let bits = self.cast_unsigned();
+        spread(bits as u64 ^ spread((bits >> 64) as u64))
+    }
+
+    fn put(self, width: usize, to: &mut Vec<u8>) {
+        let bytes = self.to_be_bytes();
+        to.extend_from_slice(bytes.get(bytes.len().saturating_sub(width)..).unwrap_or(&bytes));
+    }
+
+    fn statistics(ends: Option<(Self, Self)>, width: usize, nulls: u64, signed: bool) -> Statistics {
+        let bytes = |value: Self| FixedLenByteArray::from(ByteArray::from(plain(&[value], width)));
+        let (least, most) = ends.map(|(least, most)| (bytes(least), bytes(most))).unzip();
+        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        Statistics::FixedLenByteArray(statistics.with_backwards_compatible_min_max(signed))
+    }
+}
+
+fn plain<T: Number>(values: &[T], width: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(values.len() * width);
+    values.iter().for_each(|value| value.put(width, &mut bytes));
+    bytes
+}
+
+fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+    let descriptor = &settings.descriptor;
+    let width = settings.width();
+    let optional = descriptor.max_def_level() == 1;
+    let page_rows = settings.page_rows();
+    pieces.iter().try_for_each(|piece| settings.check(piece))?;
+    let other = || Error::schema("a column of numbers has other values").with("column", descriptor.name());
+    let pieces =
+        pieces.iter().map(|piece| Ok((piece, T::values(piece).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
+    let dictionary = Dictionary::of(&pieces, width, settings.dictionary_bytes);
+    let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
+    let mut pages = ChunkPages::new(T::PHYSICAL, settings.codec, encoding)?;
+    if let Some(dictionary) = &dictionary {
+        pages.dictionary(plain(&dictionary.values, width), dictionary.values.len())?;
+    }
+    let bits = dictionary.as_ref().map_or(0, |dictionary| bits_for(dictionary.values.len()));
+    let mut numbers = dictionary.as_ref().map_or(&[][..], |dictionary| &dictionary.numbers);
+    let mut order = Order::default();
+    let mut ends: Option<(T, T)> = None;
+    let mut page = PageRows::default();
+    let mut end_page = |page: &mut PageRows<T>| -> Result<()> {
+        let values = std::mem::take(&mut page.values);
+        let nulls = page.rows - values.len();
+        let here = least_and_most(&values);
+        order.add(here);
+        ends = match (ends, here) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (known, here) => known.or(here),
+        };
+        let (here, rest) = numbers.split_at_checked(values.len()).unwrap_or_default();
+        numbers = rest;
+        let put = |body: &mut Vec<u8>| match bits {
+            0 => values.iter().for_each(|value| value.put(width, body)),
+            bits => put_numbers(body, bits, here.iter().copied()),
+        };
+        let bytes = |value: T| plain(&[value], width);
+        let bounds = least_and_most(&values).map(|(least, most)| (bytes(least), bytes(most)));
+        pages.data(PageValues {
+            rows: page.rows,
+            nulls,
+            levels: if optional { Some(levels(page.rows, nulls, page.present.iter().copied())?) } else { None },
+            put: &put,
+            ends: bounds.unwrap_or_default(),
+        })?;
+        *page = PageRows { values, ..PageRows::default() };
+        page.values.clear();
+        Ok(())
+    };
+    for (piece, values) in &pieces {
+        let mut at = 0;
+        while at < values.len() {
+            let count = (page_rows - page.rows).min(values.len() - at);
+            page.add(piece, values, at, count);
+            at += count;
+            if page.rows == page_rows {
+                end_page(&mut page)?;
+            }
+        }
+    }
+    if page.rows > 0 {
+        end_page(&mut page)?;
+    }
+    pages.set_order(order.found());
+    let nulls = pages.nulls();
+    pages.finish(descriptor, T::statistics(ends, width, nulls, descriptor.sort_order().is_signed()))
+}
+
+fn least_and_most<T: Number>(values: &[T]) -> Option<(T, T)> {
+    let first = *values.first()?;
+    Some(values.iter().fold((first, first), |(least, most), value| (least.min(*value), most.max(*value))))
+}
+
+/// Rows of a page in the making.
+struct PageRows<T> {
+    /// Those that there are.
+    values: Vec<T>,
+    rows: usize,
+    /// Which rows have one; nothing as long as all have.
+    present: Vec<bool>,
+}
+
+impl<T> Default for PageRows<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), rows: 0, present: Vec::new() }
+    }
+}
+
+impl<T: Number> PageRows<T> {
+    fn add(&mut self, piece: &ArrayRef, values: &[T], at: usize, count: usize) {
+        let values = values.get(at..at + count).unwrap_or_default();
+        match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => {
+                self.values.extend_from_slice(values);
+                if !self.present.is_empty() {
+                    self.present.resize(self.rows + count, true);
+                }
+            }
+            Some(nulls) => {
+                self.present.resize(self.rows, true);
+                self.present.extend((at..at + count).map(|row| nulls.is_valid(row)));
+                let valid = (at..).zip(values).filter(|(row, _)| nulls.is_valid(*row));
+                self.values.extend(valid.map(|(_, value)| *value));
+            }
+        }
+        self.rows += count;
+    }
+}
+
+/// How the ends of pages follow each other.
+struct Order<T> {
+    last: Option<(T, T)>,
+    ascending: bool,
+    descending: bool,
+}
+
+impl<T> Default for Order<T> {
+    fn default() -> Self {
+        Self { last: None, ascending: true, descending: true }
+    }
+}
+
+impl<T: Number> Order<T> {
+    fn add(&mut self, ends: Option<(T, T)>) {
+        let Some((least, most)) = ends else { return };
+        if let Some((before_least, before_most)) = self.last.replace((least, most)) {
+            self.ascending &= before_least <= least && before_most <= most;
+            self.descending &= before_least >= least && before_most >= most;
+        }
+    }
+
+    fn found(&self) -> BoundaryOrder {
+        match (self.ascending, self.descending) {
+            (true, _) => BoundaryOrder::ASCENDING,
+            (false, true) => BoundaryOrder::DESCENDING,
+            (false, false) => BoundaryOrder::UNORDERED,
+        }
+    }
+}
+
+/// Different values, and the number of that of each row which has one.
+struct Dictionary<T> {
+    values: Vec<T>,
+    numbers: Vec<u32>,
+    /// Numbers counted from 1, by the bits of their values. At least half are empty.
+    slots: Vec<u32>,
+}
+
+impl<T: Number> Dictionary<T> {
+    /// `None` where values are not worth one: they hardly repeat, or are too many.
+    fn of(pieces: &[(&ArrayRef, &[T])], width: usize, most_bytes: usize) -> Option<Self> {
+        if most_bytes == 0 {
+            return None;
+        }
+        let rows = pieces.iter().map(|(piece, _)| piece.len() - piece.null_count()).sum();
+        let mut dictionary =
+            Self { values: Vec::new(), numbers: Vec::with_capacity(rows), slots: vec![EMPTY; FIRST_SLOTS] };
+        for (piece, values) in pieces {
+            match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+                None => {
+                    for values in values.chunks(TRIAL_ROWS) {
+                        dictionary.add(values.iter().copied(), width, most_bytes)?;
+                    }
+                }
+                Some(nulls) => {
+                    let valid = values.iter().zip(nulls).filter(|(_, valid)| *valid);
+                    dictionary.add(valid.map(|(value, _)| *value), width, most_bytes)?;
+                }
+            }
+        }
+        let bits = usize::from(bits_for(dictionary.values.len()));
+        let bytes = dictionary.values.len() * width + rows * bits / 8;
+        (!dictionary.values.is_empty() && bytes <= rows * width).then_some(dictionary)
+    }
+
+    /// Adds rows; `None` when it is not worth going on.
+    fn add(&mut self, values: impl Iterator<Item = T>, width: usize, most_bytes: usize) -> Option<()> {
+        let mut last: Option<(T, u32)> = None;
+        for value in values {
+            let number = match last {
+                Some((before, number)) if before == value => number,
+                _ => self.number(value),
+            };
+            last = Some((value, number));
+            self.numbers.push(number);
+        }
+        let hardly_repeats = self.numbers.len() >= TRIAL_ROWS && self.values.len() * 2 > self.numbers.len();
+        (!hardly_repeats && self.values.len() * width <= most_bytes).then_some(())
+    }
+
+    /// The number of a value, counted from 0.
+    fn number(&mut self, value: T) -> u32 {
+        let mut at = self.first(value);
+        loop {
+            match self.slots.get_mut(at) {
+                Some(slot) if *slot == EMPTY => {
+                    self.values.push(value);
+                    let number = self.values.len() as u32;
+                    *slot = number;
+                    if self.values.len() * 2 > self.slots.len() {
+                        self.grow();
+                    }
+                    return number - 1;
+                }
+                Some(slot) if self.values.get(*slot as usize - 1) == Some(&value) => return *slot - 1,
+                Some(_) => at += 1,
+                None => at = 0,
+            }
+        }
+    }
+
+    fn first(&self, value: T) -> usize {
+        // The upper bits: as many as number all slots.
+        (value.spread() >> (64 - self.slots.len().trailing_zeros())) as usize
+    }
+
+    fn grow(&mut self) {
+        self.slots = vec![EMPTY; self.slots.len() * 2];
+        for (number, value) in (1..).zip(&self.values) {
+            let mut at = self.first(*value);
+            while self.slots.get(at).is_none_or(|slot| *slot != EMPTY) {
+                at = if at < self.slots.len() { at + 1 } else { 0 };
+            }
+            if let Some(slot) = self.slots.get_mut(at) {
+                *slot = number;
+            }
+        }
+    }
+}
