@@ -125,6 +125,26 @@ def test_deletes_and_new_rows(tmp_path: Path, mode: str, rows: int, meta: str) -
     assert table.to_arrow().num_rows == rows
 
 
+def test_texts_that_are_numbers_in_the_file(tmp_path: Path) -> None:
+    table = _table(tmp_path, _ROWS)
+    ids = np.arange(0, _ROWS, 7)
+    rows = _rows(ids, 11, "second")
+    # Few texts of which some are there already, none, and as many as there are rows.
+    few = pa.array([None if i % 5 == 0 else f"first {i % 3}" for i in ids.tolist()])
+    table.upsert(rows.set_column(3, "text", few))
+    _compacted(table)
+    first = _chunks(table, tmp_path)
+    table.upsert(rows.set_column(1, "ts", pa.array([12] * len(ids))).set_column(3, "text", few))
+    _compacted(table)
+    # The same texts once more.
+    assert _chunks(table, tmp_path)["text"] == first["text"]
+    many = pa.array([f"{i} of many" for i in ids.tolist()])
+    table.upsert(rows.set_column(1, "ts", pa.array([13] * len(ids))).set_column(3, "text", many))
+    _compacted(table)
+    table.upsert(rows.set_column(1, "ts", pa.array([14] * len(ids))).set_column(3, "text", few))
+    _compacted(table)
+
+
 @pytest.mark.parametrize("rows", [_FEW, _ROWS])
 @pytest.mark.parametrize(
     "rule",

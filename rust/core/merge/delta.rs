@@ -136,8 +136,9 @@ pub struct Chosen {
     /// What comes out, in the order of the older records: (0, row) is one of these, (n, row) one of the n-th of
     /// [`MergeOnto::newer`].
     pub rows: Vec<Place>,
-    parts: Vec<usize>,
-    /// Records that were made of two: behind all parts.
+    /// Which of [`MergeOnto::parts`] they are; none where records were made of two.
+    pub parts: Vec<usize>,
+    /// Records that were made of two.
     made: Option<RecordBatch>,
     /// Older records that went.
     pub gone: u64,
@@ -227,6 +228,11 @@ impl MergeOnto {
     pub fn newer<'c>(&'c self, chosen: &'c Chosen) -> impl Iterator<Item = &'c RecordBatch> {
         let parts = chosen.parts.iter().filter_map(|number| self.delta.parts.get(*number)).map(|part| &part.data);
         parts.chain(&chosen.made)
+    }
+
+    /// All newer records, and besides them such as lost against another of their key.
+    pub fn parts(&self) -> impl Iterator<Item = &RecordBatch> {
+        self.delta.parts.iter().map(|part| &part.data)
     }
 
     /// Whether any of the newer records deletes.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::datatypes::Schema;
 use arrow_row::{RowConverter, Rows, SortField};
 
@@ -24,8 +24,10 @@ pub(super) struct KeyEncoder {
 pub(super) struct Keys {
     /// The first bytes of each key.
     prefixes: Vec<u128>,
-    /// The keys, unless the first bytes are all there is.
+    /// The keys, unless the first bytes are all there is: in the order in which they were made.
     rows: Option<Rows>,
+    /// Where in `rows` each key is, once they were put into their order.
+    places: Vec<u32>,
 }
 
 impl KeyEncoder {
@@ -51,7 +53,7 @@ impl KeyEncoder {
             u128::from_be_bytes(first)
         };
         let prefixes = rows.iter().map(|row| prefix(row.as_ref())).collect();
-        Ok(Keys { prefixes, rows: (!self.short).then_some(rows) })
+        Ok(Keys { prefixes, rows: (!self.short).then_some(rows), places: Vec::new() })
     }
 }
 
@@ -66,15 +68,37 @@ impl Keys {
 
     /// Bytes in memory.
     pub(super) fn size(&self) -> usize {
-        self.prefixes.len() * 16 + self.rows.as_ref().map_or(0, Rows::size)
+        self.prefixes.len() * 16 + self.places.len() * 4 + self.rows.as_ref().map_or(0, Rows::size)
     }
 
     /// Compares two keys whose first bytes are equal.
     pub(super) fn compare_rest(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
         match (&self.rows, &other.rows) {
-            (Some(a), Some(b)) => a.row(row).cmp(&b.row(other_row)),
+            (Some(a), Some(b)) => a.row(self.place(row)).cmp(&b.row(other.place(other_row))),
             _ => Ordering::Equal,
         }
+    }
+
+    fn place(&self, row: usize) -> usize {
+        self.places.get(row).map_or(row, |place| *place as usize)
+    }
+
+    /// Puts the keys into their order, equal ones as they came: where each was. `None` when they are in order.
+    pub(super) fn sort(&mut self) -> Option<UInt32Array> {
+        if (1..self.len()).all(|row| self.compare(row - 1, self, row).is_le()) {
+            return None;
+        }
+        let mut order: Vec<(u128, u32)> = self.prefixes.iter().copied().zip(0..).collect();
+        order.sort_unstable_by(|a, b| {
+            let rest = || self.compare_rest(a.1 as usize, self, b.1 as usize);
+            a.0.cmp(&b.0).then_with(rest).then_with(|| a.1.cmp(&b.1))
+        });
+        let moved: Vec<u32> = order.iter().map(|(_, row)| *row).collect();
+        if self.rows.is_some() {
+            self.places = moved.iter().map(|row| self.place(*row as usize) as u32).collect();
+        }
+        self.prefixes = order.into_iter().map(|(prefix, _)| prefix).collect();
+        Some(moved.into())
     }
 
     pub(super) fn compare(&self, row: usize, other: &Self, other_row: usize) -> Ordering {

@@ -10,6 +10,7 @@ mod run;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 
 use self::keys::{KeyEncoder, Keys};
@@ -44,12 +45,18 @@ pub struct KeyedBatch {
 }
 
 impl Keyer {
-    /// Makes the keys of these rows.
+    /// Makes the keys of these rows, and puts them into their order among themselves.
     ///
     /// # Errors
     /// Those of the order.
     pub fn keyed(&self, batch: RecordBatch) -> Result<KeyedBatch> {
-        let keys = self.0.of(&batch)?;
+        let mut keys = self.0.of(&batch)?;
+        // Batches in order are read from the front when they are merged, which memory is made for; in any order, each
+        // value would be waited for.
+        let batch = match keys.sort() {
+            Some(places) => take_record_batch(&batch, &places)?,
+            None => batch,
+        };
         Ok(KeyedBatch { batch, keys })
     }
 }

@@ -3,6 +3,8 @@
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::datatypes::{DataType, SchemaRef};
+use parquet::basic::{Encoding, PageType};
+use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::reader::ChunkReader;
 
 use super::options::BaseFileOptions;
@@ -30,6 +32,18 @@ pub fn row_group_pieces<R: ChunkReader + 'static>(
 pub fn fills_up(rows: u64, more: usize, options: &BaseFileOptions) -> bool {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
     rows < options.row_group_rows / 4 && rows.saturating_add(more) <= options.row_group_rows
+}
+
+/// Whether all data pages of a chunk hold numbers of its dictionary: none holds values, for the dictionary had become too
+/// large.
+pub fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
+    let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+    let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
+    match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
+        (Some(pages), _) => pages.iter().filter(is_data).all(|page| numbers(page.encoding)),
+        (None, Some(mask)) => mask.encodings().all(numbers),
+        (None, None) => false,
+    }
 }
 
 /// Whether two arrays hold the same values, to the bit. `false` where that cannot be told cheaply.

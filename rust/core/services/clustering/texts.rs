@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef};
 use hashbrown::HashMap;
-use parquet::basic::{Encoding, PageType, Type};
-use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats, RowGroupMetaData};
+use parquet::basic::Type;
+use parquet::file::metadata::RowGroupMetaData;
 
 use crate::error::{Error, Result};
-use crate::file_group::base::BaseFileReader;
+use crate::file_group::base::{BaseFileReader, has_only_numbers};
 use crate::storage::FileReader;
 
 /// The part of the memory budget that dictionaries may take, as they stand in the files: in memory they take several
@@ -173,17 +173,6 @@ fn dictionary_bytes(file: &BaseFileReader<FileReader>, name: &str) -> Option<i64
         (in_order > 0 && chunk.column_type() == Type::BYTE_ARRAY && has_only_numbers(chunk)).then_some(in_order)
     };
     file.metadata().row_groups().iter().map(of_group).sum()
-}
-
-/// Whether no page of the chunk holds texts, for the dictionary had become too large.
-fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
-    let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
-    let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
-    match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
-        (Some(pages), _) => pages.iter().filter(is_data).all(|page| numbers(page.encoding)),
-        (None, Some(mask)) => mask.encodings().all(numbers),
-        (None, None) => false,
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod plan;
 mod schedule;
 mod splice;
 mod strategy;
+mod texts;
 mod unit;
 
 pub use job::{Compacted, CompactionJob, is_under_way, run, run_operation};

@@ -13,10 +13,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::super::task_files::FILE_NAME;
+use super::texts::{LogTexts, MergedTexts, with_dictionary};
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice, SplicedColumn, fills_up,
-    row_group_pieces, same_values,
+    has_only_numbers, row_group_pieces, same_values,
 };
 use crate::merge::{Chosen, Place};
 use crate::storage::{FileReader, FileWriter};
@@ -24,6 +25,9 @@ use crate::table::slice_reader::MergedLogs;
 
 /// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
 const UNKNOWN_BYTES: u64 = 32;
+
+/// The part of the budget that texts of log records may take as numbers.
+const TEXTS_SHARE: usize = 8;
 
 /// What the new file of a slice is to be.
 pub(super) struct Target<'a> {
@@ -74,6 +78,7 @@ pub(super) fn splice(
     writer: &mut BaseFileWriter<FileWriter>,
     logs: &mut MergedLogs,
     target: &Target<'_>,
+    budget: usize,
 ) -> Result<()> {
     let keeps_one = logs.merge.keeps_one();
     let compared = if keeps_one { logs.settings.compared_columns(target.schema) } else { logs.columns.clone() };
@@ -83,6 +88,7 @@ pub(super) fn splice(
         && !logs.merge.has_deletes()
         && FileKeys::grown(reader, &[], target.options)?.is_some();
     let mut added = Vec::new();
+    let texts = LogTexts::new(target.schema.fields().len(), budget / TEXTS_SHARE);
     let groups = reader.row_groups();
     for (index, info) in groups.iter().enumerate() {
         let mut pieces = Vec::new();
@@ -97,7 +103,7 @@ pub(super) fn splice(
                 appended.push(batch);
             }
         }
-        let group = RowGroup { reader, splice, logs, target, index, pieces, appended };
+        let group = RowGroup { reader, splice, logs, target, index, pieces, appended, texts: &texts };
         let rows = group.rows();
         if rows == 0 {
             continue;
@@ -179,6 +185,7 @@ struct RowGroup<'a> {
     pieces: Vec<Piece>,
     /// New records that come behind.
     appended: Vec<RecordBatch>,
+    texts: &'a LogTexts,
 }
 
 impl RowGroup<'_> {
@@ -226,11 +233,46 @@ impl RowGroup<'_> {
         if can_copy && (self.is_untouched() || is_key()) {
             return Ok(SplicedColumn::Same);
         }
+        if let Some(texts) = self.texts(field, column)? {
+            let same = can_copy && texts.same;
+            return Ok(if same { SplicedColumn::Same } else { SplicedColumn::Values(texts.pieces) });
+        }
         let old = self.decoded(field)?;
         if can_copy && self.nothing_new(&old, column)? {
             return Ok(SplicedColumn::Same);
         }
         Ok(SplicedColumn::Values(self.merged(&old, column)?))
+    }
+
+    /// A column of texts that are stored as numbers, as they are in the old row group and among the log records. `None`
+    /// for other columns.
+    fn texts(&self, field: &Field, column: usize) -> Result<Option<MergedTexts>> {
+        let groups = self.reader.metadata().row_groups();
+        let chunk = groups.get(self.index).and_then(|group| {
+            let mut chunks = group.columns().iter();
+            chunks.find(|chunk| matches!(chunk.column_path().parts(), [name] if name == field.name()))
+        });
+        let stored = self.reader.schema().field_with_name(field.name()).map(Field::data_type);
+        let are_numbers = matches!(stored, Ok(DataType::Utf8)) && chunk.is_some_and(has_only_numbers);
+        // What was read already has its texts.
+        let is_known = self.pieces.first().is_some_and(|piece| piece.compared.column_by_name(field.name()).is_some());
+        let is_text = field.data_type() == &DataType::Utf8 && self.logs.merge.keeps_one();
+        if !is_text || !are_numbers || is_known || !self.appended.is_empty() {
+            return Ok(None);
+        }
+        let Some(texts) = self.texts.column(column, self.logs.merge.parts()) else { return Ok(None) };
+        let schema = Arc::new(Schema::new(vec![with_dictionary(field)]));
+        let old: Vec<ArrayRef> =
+            row_group_pieces(self.reader, &schema, self.index)?.iter().map(|batch| batch.column(0).clone()).collect();
+        self.check_lengths(&old, field)?;
+        texts.put_onto(old.iter().zip(self.pieces.iter().map(|piece| piece.chosen.as_ref()))).map(Some)
+    }
+
+    fn check_lengths(&self, pieces: &[ArrayRef], field: &Field) -> Result<()> {
+        if pieces.iter().map(|p| p.len()).ne(self.pieces.iter().map(|p| p.compared.num_rows())) {
+            return Err(Error::corrupt("a column of a base file is shorter than others").with("column", field.name()));
+        }
+        Ok(())
     }
 
     /// A column of the old row group, in pieces.
@@ -244,9 +286,7 @@ impl RowGroup<'_> {
                 batches.iter().map(|batch| batch.column(0).clone()).collect()
             }
         };
-        if pieces.iter().map(|p| p.len()).ne(self.pieces.iter().map(|p| p.compared.num_rows())) {
-            return Err(Error::corrupt("a column of a base file is shorter than others").with("column", field.name()));
-        }
+        self.check_lengths(&pieces, field)?;
         Ok(pieces)
     }
 

@@ -73,7 +73,8 @@ impl<'a> Unit<'a> {
         let counts = logs.counts;
         let merged = match self.old_file(&slice, &logs, &name).map_err(named)? {
             Some((reader, how)) => {
-                splice(&reader, &how, &mut writer, &mut logs, &self.target(&name)).map_err(named)?;
+                let budget = self.reader.budget();
+                splice(&reader, &how, &mut writer, &mut logs, &self.target(&name), budget).map_err(named)?;
                 logs.merge.counts()
             }
             None => {
