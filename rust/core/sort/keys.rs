@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 
 /// Bytes that are compared first.
 const PREFIX: usize = 16;
+/// Keys of so many bytes leave room for the place of their row behind them.
+const TINY: usize = 12;
 
 /// Makes keys of batches.
 pub(super) struct KeyEncoder {
@@ -18,6 +20,8 @@ pub(super) struct KeyEncoder {
     converter: RowConverter,
     /// Whether the first bytes are all there is of any key.
     short: bool,
+    /// Whether the last of them are always zero.
+    tiny: bool,
 }
 
 /// The keys of a batch.
@@ -28,6 +32,8 @@ pub(super) struct Keys {
     rows: Option<Rows>,
     /// Where in `rows` each key is, once they were put into their order.
     places: Vec<u32>,
+    /// Whether the lower 32 bits of all first bytes are zero, and they are all there is.
+    tiny: bool,
 }
 
 impl KeyEncoder {
@@ -38,11 +44,12 @@ impl KeyEncoder {
         }
         // A value of fixed width is its bytes, and one before them for null.
         let width = |c: &ArrayRef| c.data_type().primitive_width().map(|bytes| bytes + 1);
-        let short = columns.iter().map(width).sum::<Option<usize>>().is_some_and(|bytes| bytes <= PREFIX);
+        let bytes = columns.iter().map(width).sum::<Option<usize>>();
+        let (short, tiny) = (bytes.is_some_and(|bytes| bytes <= PREFIX), bytes.is_some_and(|bytes| bytes <= TINY));
         let fields = columns.iter().map(|c| SortField::new(c.data_type().clone()));
         let converter = RowConverter::new(fields.collect())
             .map_err(|e| Error::unsupported("sorting by a column of a type that has no order").caused_by(e))?;
-        Ok(Self { order_by, converter, short })
+        Ok(Self { order_by, converter, short, tiny })
     }
 
     pub(super) fn of(&self, batch: &RecordBatch) -> Result<Keys> {
@@ -53,13 +60,18 @@ impl KeyEncoder {
             u128::from_be_bytes(first)
         };
         let prefixes = rows.iter().map(|row| prefix(row.as_ref())).collect();
-        Ok(Keys { prefixes, rows: (!self.short).then_some(rows), places: Vec::new() })
+        Ok(Keys { prefixes, rows: (!self.short).then_some(rows), places: Vec::new(), tiny: self.tiny })
     }
 }
 
 impl Keys {
     pub(super) fn prefix(&self, row: usize) -> u128 {
         self.prefixes.get(row).copied().unwrap_or(u128::MAX)
+    }
+
+    /// Whether the lower 32 bits of [`Keys::prefix`] are free, and the others are all there is to compare.
+    pub(super) fn are_tiny(&self) -> bool {
+        self.tiny
     }
 
     pub(super) fn len(&self) -> usize {
@@ -87,6 +99,14 @@ impl Keys {
     pub(super) fn sort(&mut self) -> Option<UInt32Array> {
         if (1..self.len()).all(|row| self.compare(row - 1, self, row).is_le()) {
             return None;
+        }
+        if self.tiny {
+            let mut order: Vec<u128> =
+                self.prefixes.iter().zip(0u32..).map(|(key, row)| key | u128::from(row)).collect();
+            order.sort_unstable();
+            let moved: Vec<u32> = order.iter().map(|entry| *entry as u32).collect();
+            self.prefixes = order.into_iter().map(|entry| entry >> 32 << 32).collect();
+            return Some(moved.into());
         }
         let mut order: Vec<(u128, u32)> = self.prefixes.iter().copied().zip(0..).collect();
         order.sort_unstable_by(|a, b| {

@@ -1,5 +1,7 @@
 //! The pages of a column chunk that is encoded here, and not by the general encoder.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use parquet::basic::{BoundaryOrder, Compression, Encoding, PageType, Type};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -18,12 +20,14 @@ use crate::error::{Error, Result};
 
 /// Rows of a page, as in other columns.
 pub(super) const PAGE_ROWS: usize = 20_000;
+/// Numbers that are given to the encoder at once.
+const NUMBERS_AT_ONCE: usize = 1024;
 
 /// The pages of a flat column in the making.
 pub(super) struct ChunkPages {
     sink: TrackedWrite<Vec<u8>>,
     compression: Compression,
-    codec: Option<Box<dyn Codec>>,
+    codec: Option<KeptCodec>,
     dictionary_at: Option<u64>,
     encoding: Encoding,
     locations: Vec<PageLocation>,
@@ -52,7 +56,7 @@ impl ChunkPages {
         Ok(Self {
             sink: TrackedWrite::new(Vec::new()),
             compression,
-            codec: create_codec(compression, &CodecOptions::default()).map_err(encode_error)?,
+            codec: KeptCodec::get(compression)?,
             dictionary_at: None,
             encoding,
             locations: Vec::new(),
@@ -71,7 +75,7 @@ impl ChunkPages {
             None => body,
             Some(codec) => {
                 let mut compressed = Vec::new();
-                codec.compress(&body, &mut compressed).map_err(encode_error)?;
+                codec.compress(&body, &mut compressed)?;
                 compressed
             }
         };
@@ -132,7 +136,10 @@ impl ChunkPages {
     }
 
     /// Ends the chunk.
-    pub(super) fn finish(self, descriptor: &ColumnDescPtr, statistics: Statistics) -> Result<EncodedChunk> {
+    pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Statistics) -> Result<EncodedChunk> {
+        if let Some(codec) = self.codec.take() {
+            codec.put_back();
+        }
         let bytes = Bytes::from(self.sink.into_inner().map_err(encode_error)?);
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let pages = i32::try_from(self.locations.len()).unwrap_or(i32::MAX);
@@ -171,6 +178,41 @@ impl ChunkPages {
     }
 }
 
+/// Codecs that nobody uses now: making one takes longer than compressing a small page.
+static UNUSED_CODECS: Mutex<Vec<KeptCodec>> = Mutex::new(Vec::new());
+/// How many are kept.
+const MOST_UNUSED: usize = 8;
+
+/// A codec that is used again for other chunks.
+struct KeptCodec {
+    compression: Compression,
+    codec: Box<dyn Codec>,
+}
+
+impl KeptCodec {
+    /// `None` for pages that are not compressed.
+    fn get(compression: Compression) -> Result<Option<Self>> {
+        let mut unused = UNUSED_CODECS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = unused.iter().position(|codec| codec.compression == compression) {
+            return Ok(Some(unused.swap_remove(place)));
+        }
+        drop(unused);
+        let codec = create_codec(compression, &CodecOptions::default()).map_err(encode_error)?;
+        Ok(codec.map(|codec| Self { compression, codec }))
+    }
+
+    fn compress(&mut self, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        self.codec.compress(from, to).map_err(encode_error)
+    }
+
+    fn put_back(self) {
+        let mut unused = UNUSED_CODECS.lock().unwrap_or_else(PoisonError::into_inner);
+        if unused.len() < MOST_UNUSED {
+            unused.push(self);
+        }
+    }
+}
+
 /// Which of so many rows have a value, encoded. `present` is asked only where some have none.
 pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bool>) -> Result<Vec<u8>> {
     if nulls == 0 {
@@ -183,11 +225,46 @@ pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bo
 }
 
 /// Adds numbers of dictionary entries, of so many bits each.
-pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: impl ExactSizeIterator<Item = u32>) {
+pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: &[u32]) {
     body.push(bits);
     let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, numbers.len()));
-    numbers.for_each(|number| encoder.put(u64::from(number)));
+    let mut group = [0u64; NUMBERS_AT_ONCE];
+    for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
+        group.iter_mut().zip(numbers).for_each(|(to, from)| *to = u64::from(*from));
+        encoder.put_batch(group.get(..numbers.len()).unwrap_or_default());
+    }
     body.extend_from_slice(&encoder.consume());
+}
+
+/// How the ends of pages follow each other.
+pub(super) struct PageOrder<T> {
+    last: Option<(T, T)>,
+    ascending: bool,
+    descending: bool,
+}
+
+impl<T> Default for PageOrder<T> {
+    fn default() -> Self {
+        Self { last: None, ascending: true, descending: true }
+    }
+}
+
+impl<T: Copy + Ord> PageOrder<T> {
+    pub(super) fn add(&mut self, ends: Option<(T, T)>) {
+        let Some((least, most)) = ends else { return };
+        if let Some((before_least, before_most)) = self.last.replace((least, most)) {
+            self.ascending &= before_least <= least && before_most <= most;
+            self.descending &= before_least >= least && before_most >= most;
+        }
+    }
+
+    pub(super) fn found(&self) -> BoundaryOrder {
+        match (self.ascending, self.descending) {
+            (true, _) => BoundaryOrder::ASCENDING,
+            (false, true) => BoundaryOrder::DESCENDING,
+            (false, false) => BoundaryOrder::UNORDERED,
+        }
+    }
 }
 
 /// Bits of the numbers of so many entries. One at least, as every reader knows runs of one bit.

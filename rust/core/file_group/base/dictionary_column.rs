@@ -3,6 +3,8 @@
 //! Through the general encoder each text is hashed, compared with the one in the dictionary, and compared with the
 //! least and the greatest, row by row. Here that is done once for each text.
 
+use std::borrow::Cow;
+
 use arrow::array::{Array, AsArray, DictionaryArray, StringArray};
 use arrow::datatypes::Int32Type;
 use hashbrown::HashMap;
@@ -16,7 +18,7 @@ use super::constant_column::EncodedChunk;
 use crate::error::{Error, Result};
 
 /// Longer texts do not stand whole in statistics.
-const LONGEST_TEXT: usize = 256;
+pub(super) const LONGEST_TEXT: usize = 256;
 /// Number of a row without a text.
 const NULL: u32 = u32::MAX;
 
@@ -52,13 +54,14 @@ pub(super) fn dictionary_chunk(
         let present = || rows.iter().filter(|number| **number != NULL);
         let nulls = rows.len() - present().count();
         let levels = optional.then(|| levels(rows.len(), nulls, rows.iter().map(|number| *number != NULL)));
-        let numbers = || present().copied().collect::<Vec<u32>>().into_iter();
+        let numbers: Cow<'_, [u32]> =
+            if nulls == 0 { rows.into() } else { present().copied().collect::<Vec<u32>>().into() };
         let (least, most) = numbered.ends(rows).unwrap_or_default();
         pages.data(PageValues {
             rows: rows.len(),
             nulls,
             levels: levels.transpose()?,
-            put: &|body| put_numbers(body, bits, numbers()),
+            put: &|body| put_numbers(body, bits, &numbers),
             ends: (least.into(), most.into()),
         })?;
     }

@@ -17,7 +17,9 @@ pub mod writer;
 
 mod bounds;
 mod chunk_pages;
+mod coded_column;
 mod constant_column;
+mod dictionary_codes;
 mod dictionary_column;
 mod evolution;
 pub use evolution::evolve;
@@ -28,6 +30,7 @@ mod row_group;
 mod sink;
 
 pub use bounds::ColumnBounds;
+pub use dictionary_codes::CodeScan;
 pub use file_keys::{FileKeys, TakenKeys};
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};

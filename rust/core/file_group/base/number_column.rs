@@ -9,12 +9,12 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
 };
-use parquet::basic::{BoundaryOrder, Compression, Encoding, Type};
+use parquet::basic::{Compression, Encoding, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_numbers};
+use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
 use super::constant_column::EncodedChunk;
 use crate::error::{Error, Result};
 
@@ -51,11 +51,7 @@ impl NumberSettings {
 
     /// Bytes of a value.
     pub(super) fn width(&self) -> usize {
-        match self.descriptor.physical_type() {
-            Type::INT32 => size_of::<i32>(),
-            Type::INT64 => size_of::<i64>(),
-            _ => usize::try_from(self.descriptor.type_length()).unwrap_or_default(),
-        }
+        width(&self.descriptor)
     }
 }
 
@@ -88,6 +84,84 @@ pub(super) fn number_chunk(settings: &NumberSettings, pieces: &[ArrayRef]) -> Re
         Type::INT32 => encode::<i32>(settings, pieces),
         Type::INT64 => encode::<i64>(settings, pieces),
         _ => encode::<i128>(settings, pieces),
+    }
+}
+
+/// Values of a column of numbers, such as a dictionary has.
+pub(super) struct NumberValues<'a> {
+    values: Values<'a>,
+    /// Bytes of a value in Parquet.
+    width: usize,
+}
+
+enum Values<'a> {
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    I128(&'a [i128]),
+}
+
+/// The values of an array, those in the place of nulls too; `None` where it is none of the column.
+pub(super) fn number_values<'a>(array: &'a ArrayRef, descriptor: &ColumnDescPtr) -> Option<NumberValues<'a>> {
+    if !is_number(array.data_type(), descriptor) {
+        return None;
+    }
+    let values = match descriptor.physical_type() {
+        Type::INT32 => Values::I32(i32::values(array)?),
+        Type::INT64 => Values::I64(i64::values(array)?),
+        _ => Values::I128(i128::values(array)?),
+    };
+    Some(NumberValues { values, width: width(descriptor) })
+}
+
+impl NumberValues<'_> {
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether each is greater than the one before it.
+    pub(super) fn is_ascending(&self) -> bool {
+        match self.values {
+            Values::I32(values) => values.is_sorted_by(|a, b| a < b),
+            Values::I64(values) => values.is_sorted_by(|a, b| a < b),
+            Values::I128(values) => values.is_sorted_by(|a, b| a < b),
+        }
+    }
+
+    /// Adds one as Parquet has it.
+    pub(super) fn put(&self, place: usize, to: &mut Vec<u8>) {
+        match self.values {
+            Values::I32(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
+            Values::I64(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
+            Values::I128(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
+        }
+    }
+
+    pub(super) fn statistics(&self, least: usize, most: usize, nulls: u64, signed: bool) -> Statistics {
+        fn of<T: Number>(
+            values: &[T],
+            (least, most): (usize, usize),
+            width: usize,
+            nulls: u64,
+            signed: bool,
+        ) -> Statistics {
+            let ends = values.get(least).copied().zip(values.get(most).copied());
+            T::statistics(ends, width, nulls, signed)
+        }
+        let ends = (least, most);
+        match self.values {
+            Values::I32(values) => of(values, ends, self.width, nulls, signed),
+            Values::I64(values) => of(values, ends, self.width, nulls, signed),
+            Values::I128(values) => of(values, ends, self.width, nulls, signed),
+        }
+    }
+}
+
+/// Bytes of a value in Parquet.
+fn width(descriptor: &ColumnDescPtr) -> usize {
+    match descriptor.physical_type() {
+        Type::INT32 => size_of::<i32>(),
+        Type::INT64 => size_of::<i64>(),
+        _ => usize::try_from(descriptor.type_length()).unwrap_or_default(),
     }
 }
 
@@ -215,8 +289,8 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         pages.dictionary(plain(&dictionary.values, width), dictionary.values.len())?;
     }
     let bits = dictionary.as_ref().map_or(0, |dictionary| bits_for(dictionary.values.len()));
-    let mut numbers = dictionary.as_ref().map_or(&[][..], |dictionary| &dictionary.numbers);
-    let mut order = Order::default();
+    let mut numbers = dictionary.as_ref().map_or(&[][..], |dictionary| &dictionary.numbers[..]);
+    let mut order = PageOrder::default();
     let mut ends: Option<(T, T)> = None;
     let mut page = PageRows::default();
     let mut end_page = |page: &mut PageRows<T>| -> Result<()> {
@@ -232,7 +306,7 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         numbers = rest;
         let put = |body: &mut Vec<u8>| match bits {
             0 => values.iter().for_each(|value| value.put(width, body)),
-            bits => put_numbers(body, bits, here.iter().copied()),
+            bits => put_numbers(body, bits, here),
         };
         let bytes = |value: T| plain(&[value], width);
         let bounds = least_and_most(&values).map(|(least, most)| (bytes(least), bytes(most)));
@@ -304,37 +378,6 @@ impl<T: Number> PageRows<T> {
             }
         }
         self.rows += count;
-    }
-}
-
-/// How the ends of pages follow each other.
-struct Order<T> {
-    last: Option<(T, T)>,
-    ascending: bool,
-    descending: bool,
-}
-
-impl<T> Default for Order<T> {
-    fn default() -> Self {
-        Self { last: None, ascending: true, descending: true }
-    }
-}
-
-impl<T: Number> Order<T> {
-    fn add(&mut self, ends: Option<(T, T)>) {
-        let Some((least, most)) = ends else { return };
-        if let Some((before_least, before_most)) = self.last.replace((least, most)) {
-            self.ascending &= before_least <= least && before_most <= most;
-            self.descending &= before_least >= least && before_most >= most;
-        }
-    }
-
-    fn found(&self) -> BoundaryOrder {
-        match (self.ascending, self.descending) {
-            (true, _) => BoundaryOrder::ASCENDING,
-            (false, true) => BoundaryOrder::DESCENDING,
-            (false, false) => BoundaryOrder::UNORDERED,
-        }
     }
 }
 

@@ -13,6 +13,8 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
+use super::chunk_pages::bits_for;
+use super::coded_column::{CodedSettings, coded_chunk};
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::{Texts, dictionary_chunk};
 use super::number_column::{NumberSettings, number_chunk};
@@ -28,6 +30,8 @@ pub(super) enum ColumnUse {
     Texts(TextSettings),
     /// All numbers at once.
     Numbers(NumberSettings),
+    /// By the one dictionary whose numbers come in the place of values; where it is not worth it, in the other way.
+    Coded(CodedSettings, Box<ColumnUse>),
 }
 
 /// What is known of a column that is encoded by its dictionaries.
@@ -74,6 +78,19 @@ enum Kept {
     Nothing,
     Texts(TextSettings, Vec<Texts>),
     Numbers(NumberSettings, Vec<ArrayRef>),
+    Coded(CodedSettings, Vec<ArrayRef>, Box<Kept>),
+}
+
+impl Kept {
+    fn new(how: ColumnUse) -> Option<Self> {
+        Some(match how {
+            ColumnUse::LeftOut => return None,
+            ColumnUse::Values => Self::Nothing,
+            ColumnUse::Texts(settings) => Self::Texts(settings, Vec::new()),
+            ColumnUse::Numbers(settings) => Self::Numbers(settings, Vec::new()),
+            ColumnUse::Coded(settings, or) => Self::Coded(settings, Vec::new(), Box::new(Self::new(*or)?)),
+        })
+    }
 }
 
 impl TopColumn {
@@ -87,8 +104,9 @@ impl TopColumn {
             }
             Kept::Numbers(settings, pieces) => {
                 settings.check(array)?;
-                pieces.push(array.clone());
+                pieces.push(plain(array)?);
             }
+            Kept::Coded(_, pieces, _) => pieces.push(array.clone()),
         }
         Ok(())
     }
@@ -113,6 +131,14 @@ impl TopColumn {
             Kept::Numbers(settings, pieces) => {
                 return Ok(vec![ColumnChunk::Encoded(Box::new(number_chunk(&settings, &pieces)?))]);
             }
+            Kept::Coded(settings, pieces, or) => {
+                if let Some(chunk) = coded_chunk(&settings, &pieces)? {
+                    return Ok(vec![ColumnChunk::Encoded(Box::new(chunk))]);
+                }
+                self.kept = *or;
+                pieces.iter().try_for_each(|piece| self.write(&plain(piece)?))?;
+                return self.close();
+            }
         }
         self.leaves
             .into_iter()
@@ -127,11 +153,26 @@ impl TopColumn {
                 let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
                 pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
             }
+            Kept::Coded(_, pieces, _) => {
+                let bits = |piece: &ArrayRef| {
+                    let entries = piece.as_any_dictionary_opt().map_or(u16::MAX.into(), |coded| coded.values().len());
+                    usize::from(bits_for(entries))
+                };
+                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+            }
             // Whether they repeat, or compress well, is not known yet.
             Kept::Numbers(settings, pieces) => {
                 pieces.iter().map(|piece| piece.len() * settings.width()).sum::<usize>() / 2
             }
         }
+    }
+}
+
+/// Values without a dictionary.
+fn plain(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(_, value) => Ok(cast(array, value)?),
+        _ => Ok(array.clone()),
     }
 }
 
@@ -180,12 +221,7 @@ impl RowGroupEncoder {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let kept = match how(i) {
-                ColumnUse::LeftOut => continue,
-                ColumnUse::Values => Kept::Nothing,
-                ColumnUse::Texts(settings) => Kept::Texts(settings, Vec::new()),
-                ColumnUse::Numbers(settings) => Kept::Numbers(settings, Vec::new()),
-            };
+            let Some(kept) = Kept::new(how(i)) else { continue };
             columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
         }
         Ok(Self { columns, rows: 0 })

@@ -13,6 +13,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::coded_column::{CodedSettings, is_coded};
 use super::constant_column::constant_chunk;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
@@ -392,15 +393,20 @@ pub(super) fn column_use(
     let page_bytes = options.page_bytes.max(1024);
     let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
     let (descriptor, codec) = (leaf, options.codec);
-    if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
-        return ColumnUse::Numbers(NumberSettings { descriptor, codec, page_bytes, dictionary_bytes });
-    }
     let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-    let comes_with_one = first.iter().any(|array| array.data_type() == &texts);
-    if comes_with_one && field.data_type() == &DataType::Utf8 && dictionary_bytes > 0 {
-        return ColumnUse::Texts(TextSettings { descriptor, codec, dictionary_bytes });
+    let comes = |test: &dyn Fn(&DataType) -> bool| first.iter().any(|array| test(array.data_type()));
+    let own = if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
+        let descriptor = descriptor.clone();
+        ColumnUse::Numbers(NumberSettings { descriptor, codec, page_bytes, dictionary_bytes })
+    } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &texts) {
+        ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), codec, dictionary_bytes })
+    } else {
+        ColumnUse::Values
+    };
+    if dictionary_bytes > 0 && comes(&is_coded) {
+        return ColumnUse::Coded(CodedSettings { descriptor, codec, dictionary_bytes }, Box::new(own));
     }
-    ColumnUse::Values
+    own
 }
 
 pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {

@@ -8,10 +8,12 @@
 //! `recipe`; they are sorted by columns or along a `curve`, or taken over as they are (`combine`), and cut into files
 //! (`outputs`).
 
+mod codes;
 mod column_ranges;
 mod combine;
 mod curve;
 mod figures;
+mod files;
 mod group;
 mod job;
 mod options;
@@ -23,7 +25,6 @@ mod portion;
 mod ranges;
 mod recipe;
 mod schedule;
-mod texts;
 mod unit;
 
 #[cfg(test)]

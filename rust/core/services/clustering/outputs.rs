@@ -4,6 +4,7 @@
 //! already, those of the file before, or, in the beginning, a part of the first batch that is encoded for trial.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant as Stopwatch;
 
 use arrow::array::{RecordBatch, new_null_array};
@@ -46,6 +47,44 @@ pub(super) struct OutputSettings<'a> {
     pub(super) target_bytes: Option<u64>,
 }
 
+impl OutputSettings<'_> {
+    /// Publishes a file.
+    fn end(&self, file: OpenFile) -> Result<WrittenFile> {
+        let (sink, written, footer) = file.writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
+        let columns: Vec<String> = self.data.fields().iter().map(|f| f.name().clone()).collect();
+        let ranges = of_footer(&BaseFileReader::of_footer(footer)?, &columns, &self.data)?;
+        let bytes = self.files.publish(&file.path, MarkerType::Create, sink)?;
+        let milliseconds = u64::try_from(file.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
+        let stat = WriteStat {
+            file_id: Some(file.file_id),
+            path: Some(file.path.clone()),
+            partition_path: Some(self.partition.to_owned()),
+            prev_commit: Some("null".to_owned()),
+            num_writes: count(written.rows),
+            num_inserts: count(written.rows),
+            num_deletes: Some(0),
+            num_update_writes: Some(0),
+            total_write_bytes: count(bytes),
+            file_size_in_bytes: count(bytes),
+            total_write_errors: Some(0),
+            total_log_records: Some(0),
+            total_log_files: Some(0),
+            total_updated_records_compacted: Some(0),
+            total_log_blocks: Some(0),
+            total_corrupt_log_block: Some(0),
+            total_rollback_blocks: Some(0),
+            runtime_stats: Some(RuntimeStats {
+                total_scan_time: Some(0),
+                total_create_time: count(milliseconds),
+                total_upsert_time: Some(0),
+            }),
+            ..Default::default()
+        };
+        Ok(WrittenFile { stat, milliseconds, ranges })
+    }
+}
+
 /// A file that is written.
 pub(super) struct WrittenFile {
     pub(super) stat: WriteStat,
@@ -78,15 +117,36 @@ impl SizeModel {
 
 /// Writes the rows of a group into one file after the other.
 pub(super) struct Outputs<'a> {
-    settings: OutputSettings<'a>,
+    settings: &'a OutputSettings<'a>,
     model: Option<SizeModel>,
     open: Option<OpenFile>,
     done: Vec<WrittenFile>,
+    beside: Option<Beside>,
+}
+
+/// A thread that ends files while the next ones are written.
+struct Beside {
+    files: SyncSender<OpenFile>,
+    written: Receiver<Result<WrittenFile>>,
+    /// Whether it has a file.
+    busy: bool,
 }
 
 impl<'a> Outputs<'a> {
-    pub(super) fn new(settings: OutputSettings<'a>) -> Self {
-        Self { settings, model: None, open: None, done: Vec::new() }
+    pub(super) fn new(settings: &'a OutputSettings<'a>) -> Self {
+        Self { settings, model: None, open: None, done: Vec::new(), beside: None }
+    }
+
+    /// The same, files ended by a thread of their own: two of them are in memory at times.
+    pub(super) fn with_thread<'s>(settings: &'a OutputSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
+    where
+        'a: 's,
+    {
+        let (files, to_end) = sync_channel(1);
+        let (ended, written) = sync_channel(1);
+        // Nobody waits any more after an error.
+        scope.spawn(move || to_end.iter().try_for_each(|file| ended.send(settings.end(file)).ok()));
+        Self { beside: Some(Beside { files, written, busy: false }), ..Self::new(settings) }
     }
 
     /// Adds rows, with or without the column of file names.
@@ -97,6 +157,10 @@ impl<'a> Outputs<'a> {
             let rest = batch.slice(at, batch.num_rows() - at);
             if self.settings.target_bytes.is_some() && self.model.is_none() {
                 self.model = Some(self.try_out(&rest)?);
+            }
+            // The size of the file before tells how much goes into this one; by its middle there is no more time.
+            if self.settings.target_bytes.is_some_and(|target| self.bytes() * 2.0 > target as f64) {
+                self.settle()?;
             }
             let room = self.room()?;
             if room == 0 {
@@ -134,7 +198,7 @@ impl<'a> Outputs<'a> {
     }
 
     fn begin_file(&self) -> Result<OpenFile> {
-        let settings = &self.settings;
+        let settings = self.settings;
         let file_id = new_file_id(0);
         let name = BaseFile::file_name(&file_id, settings.token, settings.instant);
         let path = join(settings.partition, &name);
@@ -208,55 +272,54 @@ impl<'a> Outputs<'a> {
         Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
     }
 
-    /// Publishes the file in the making.
+    /// Publishes the file in the making; a thread of its own may do so, which [`Outputs::settle`] waits for.
     pub(super) fn end_file(&mut self) -> Result<()> {
+        self.settle()?;
         let Some(file) = self.open.take() else { return Ok(()) };
-        let settings = &self.settings;
-        let (sink, written, footer) = file.writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
-        let columns: Vec<String> = settings.data.fields().iter().map(|f| f.name().clone()).collect();
-        let ranges = of_footer(&BaseFileReader::of_footer(footer)?, &columns, &settings.data)?;
-        let bytes = settings.files.publish(&file.path, MarkerType::Create, sink)?;
+        match &mut self.beside {
+            None => {
+                let written = self.settings.end(file)?;
+                self.add(written);
+            }
+            Some(beside) => {
+                beside.files.send(file).map_err(|_| died())?;
+                beside.busy = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a file that is being ended.
+    fn settle(&mut self) -> Result<()> {
+        if let Some(beside) = self.beside.as_mut().filter(|beside| beside.busy) {
+            beside.busy = false;
+            let written = beside.written.recv().map_err(|_| died())??;
+            self.add(written);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, written: WrittenFile) {
+        let number = |n: Option<i64>| n.unwrap_or_default() as f64;
+        let (rows, bytes) = (number(written.stat.num_writes), number(written.stat.file_size_in_bytes));
         if let Some(model) = &mut self.model
-            && written.rows > 0
+            && rows > 0.0
         {
             // What a file weighs without rows was found by trial: no more than half of one that has some.
-            model.fixed = model.fixed.min(bytes as f64 / 2.0);
-            model.per_row = ((bytes as f64 - model.fixed) / written.rows as f64).max(0.01);
+            model.fixed = model.fixed.min(bytes / 2.0);
+            model.per_row = ((bytes - model.fixed) / rows).max(0.01);
         }
-        let milliseconds = u64::try_from(file.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
-        let stat = WriteStat {
-            file_id: Some(file.file_id),
-            path: Some(file.path.clone()),
-            partition_path: Some(settings.partition.to_owned()),
-            prev_commit: Some("null".to_owned()),
-            num_writes: count(written.rows),
-            num_inserts: count(written.rows),
-            num_deletes: Some(0),
-            num_update_writes: Some(0),
-            total_write_bytes: count(bytes),
-            file_size_in_bytes: count(bytes),
-            total_write_errors: Some(0),
-            total_log_records: Some(0),
-            total_log_files: Some(0),
-            total_updated_records_compacted: Some(0),
-            total_log_blocks: Some(0),
-            total_corrupt_log_block: Some(0),
-            total_rollback_blocks: Some(0),
-            runtime_stats: Some(RuntimeStats {
-                total_scan_time: Some(0),
-                total_create_time: count(milliseconds),
-                total_upsert_time: Some(0),
-            }),
-            ..Default::default()
-        };
-        self.done.push(WrittenFile { stat, milliseconds, ranges });
-        Ok(())
+        self.done.push(written);
     }
 
     /// Publishes the last file.
     pub(super) fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.end_file()?;
+        self.settle()?;
         Ok(self.done)
     }
+}
+
+fn died() -> Error {
+    Error::storage("a thread that ended files died").remedy("Run the operation again and report this")
 }

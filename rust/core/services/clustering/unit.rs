@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::super::planned_files::data_file;
 use super::super::schema_of;
 use super::super::task_files::{FILE_NAME, TaskFiles};
+use super::codes::CodedColumns;
 use super::combine::{Combine, Prepared};
+use super::files::{BaseFiles, OpenFile, open};
 use super::outputs::{OutputSettings, Outputs, WrittenFile};
 use super::portion::{Places, Portion, RangeFilter, divide};
 use super::recipe::Recipe;
-use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
@@ -30,6 +31,8 @@ use crate::table::slice_reader::SliceReader;
 const BATCH_ROWS: usize = 32_768;
 /// Footers that wait for the copying of files before theirs.
 const FOOTERS_AHEAD: usize = 2;
+/// Files that take no more than this part of the memory budget are ended beside the writing of those after them.
+const ENDED_SHARE: u64 = 8;
 /// Sorted inputs that are each read by a thread of their own.
 const READ_AHEAD: usize = 8;
 
@@ -108,21 +111,35 @@ impl<'a> Unit<'a> {
             options: self.options.clone(),
             target_bytes: self.recipe.target_bytes,
         };
-        let mut outputs = Outputs::new(settings);
-        if self.recipe.sorts() {
-            let texts = Arc::new(self.texts(&slices)?);
-            let read = &texts.numbered;
-            let filter = portion.filter(self.recipe.order(read)?, read)?.map(Arc::new);
-            let rows = self.sorted(&slices, &texts, filter)?;
-            // Put into their order beside the encoding of those before them: neither keeps all threads busy by itself.
-            let rows = if self.threads > 1 { ahead(texts.numbered.clone(), rows) } else { rows };
-            for batch in rows {
-                outputs.write(&texts.spell(&batch?)?)?;
-            }
+        let written = if self.recipe.sorts() {
+            self.sort(portion, &slices, &settings)
         } else {
-            self.combine(&slices, &mut outputs)?;
-        }
-        Ok(outputs.finish()?.into_iter().map(|file| self.told(file)).collect())
+            let mut outputs = Outputs::new(&settings);
+            self.combine(&slices, &mut outputs).and_then(|()| outputs.finish())
+        };
+        Ok(written?.into_iter().map(|file| self.told(file)).collect())
+    }
+
+    /// All slices in one order.
+    fn sort(&self, portion: &Portion, slices: &[FileSlice], settings: &OutputSettings<'_>) -> Result<Vec<WrittenFile>> {
+        let files = BaseFiles::of(self.table.storage(), slices);
+        let (read, sorted_by) = (&self.read, &self.recipe.sort_columns);
+        let coded = Arc::new(CodedColumns::choose(read, sorted_by, &files, self.spill.budget, self.threads)?);
+        let read = &coded.schema;
+        let filter = portion.filter(self.recipe.order(read)?, read)?.map(Arc::new);
+        let rows = self.sorted(slices, &files, &coded, filter)?;
+        // A file that is being ended is in memory beside the one after it.
+        let small = settings.target_bytes.is_some_and(|target| target <= self.spill.budget as u64 / ENDED_SHARE);
+        std::thread::scope(|scope| {
+            let several = self.threads > 1;
+            let mut outputs =
+                if several && small { Outputs::with_thread(settings, scope) } else { Outputs::new(settings) };
+            // Put into their order beside the encoding of those before them: neither keeps all threads busy by itself.
+            for batch in if several { ahead(read.clone(), rows) } else { rows } {
+                outputs.write(&coded.spell(&batch?)?)?;
+            }
+            outputs.finish()
+        })
     }
 
     /// One slice after the other; row groups are copied where nothing in them changes. Footers, with all their filters,
@@ -159,58 +176,52 @@ impl<'a> Unit<'a> {
         })
     }
 
-    /// The columns that go through the sort as numbers: none where slices have log files, whose rows have whole texts.
-    fn texts(&self, slices: &[FileSlice]) -> Result<Texts> {
-        let bases = slices.iter().map(|slice| slice.base.as_ref().filter(|_| slice.logs.is_empty()));
-        let files = match bases.collect::<Option<Vec<_>>>() {
-            Some(bases) => {
-                run_parallel(bases, self.threads, |base| self.open(base).map_err(|e| e.with("file", &base.path)))?
-            }
-            None => Vec::new(),
-        };
-        Ok(Texts::choose(&self.read, &self.recipe.sort_columns, &files, self.spill.budget))
-    }
-
-    /// All rows in the order of the recipe, some texts as numbers.
-    fn sorted(&self, slices: &[FileSlice], texts: &Arc<Texts>, filter: Option<Arc<RangeFilter>>) -> Result<Rows> {
-        let order = self.recipe.order(&texts.numbered)?;
-        let sorter = Sorter::new(texts.numbered.clone(), order, self.spill.clone(), self.threads)?;
+    /// All rows in the order of the recipe, some columns as numbers.
+    fn sorted(
+        &self,
+        slices: &[FileSlice],
+        files: &BaseFiles<'_>,
+        coded: &Arc<CodedColumns>,
+        filter: Option<Arc<RangeFilter>>,
+    ) -> Result<Rows> {
+        let order = self.recipe.order(&coded.schema)?;
+        let sorter = Sorter::new(coded.schema.clone(), order, self.spill.clone(), self.threads)?;
         let keyer = sorter.keyer();
         let mut work = Vec::new();
         let mut sorted = Vec::new();
         for (number, slice) in slices.iter().enumerate() {
-            match &slice.base {
-                Some(base) if slice.logs.is_empty() => {
-                    let reader = self.open(base).map_err(|e| e.with("file", &base.path))?;
-                    if self.is_sorted(&reader) {
-                        sorted.push((base.clone(), reader));
-                    } else {
-                        let groups = reader.row_groups().len();
-                        work.extend((0..groups.max(1)).map(|group| (number, slice, Some(group))));
-                    }
-                }
-                _ => work.push((number, slice, None)),
+            if files.get(number).is_none() {
+                work.push((number, slice, None));
+                continue;
+            }
+            let file = files.open(number)?;
+            if self.is_sorted(&file) {
+                sorted.push((number, file));
+            } else {
+                work.extend((0..file.row_groups().len()).map(|group| (number, slice, Some(group))));
             }
         }
         let sorter = Mutex::new(sorter);
         run_parallel(work, self.threads, |(number, slice, group)| {
-            let rows = self.rows(slice, group, texts).map_err(|e| e.with("file group", &slice.file_id))?;
-            for (i, batch) in rows.enumerate() {
-                let batch = batch.and_then(|batch| texts.number(&batch));
-                let batch = batch.map_err(|e| e.with("file group", &slice.file_id))?;
-                let keyed = keyer.keyed(kept(filter.as_deref(), batch)?)?;
+            let put = |(i, batch): (usize, Result<RecordBatch>)| {
+                let keyed = keyer.keyed(kept(filter.as_deref(), batch?)?)?;
                 // By slice, row group and batch, whichever thread comes first.
                 let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
-                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)?;
-            }
-            Ok(())
+                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)
+            };
+            let named = |e: Error| e.with("file group", &slice.file_id);
+            let Some(group) = group else {
+                return self.reader.read(slice, &self.read)?.enumerate().try_for_each(put).map_err(named);
+            };
+            let file = files.open(number)?;
+            let rows = self.batch_rows(&file, self.spill.budget / self.threads);
+            coded.scan(number, &file, group, rows).and_then(|rows| rows.enumerate().try_for_each(put)).map_err(named)
         })?;
         let mut sorter = sorter.into_inner().unwrap_or_else(PoisonError::into_inner);
         let inputs = sorted.len();
-        for (base, reader) in sorted {
-            let (rows, filter) = (self.sorted_input(&base, &reader, inputs, texts)?, filter.clone());
-            let texts = texts.clone();
-            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), texts.number(&batch?)?))))?;
+        for (number, file) in sorted {
+            let (rows, filter) = (self.sorted_input(files, number, file, inputs, coded), filter.clone());
+            sorter.add_sorted(Box::new(rows.map(move |batch| kept(filter.as_deref(), batch?))))?;
         }
         sorter.finish()
     }
@@ -255,39 +266,28 @@ impl<'a> Unit<'a> {
     /// there are.
     fn sorted_input(
         &self,
-        base: &BaseFile,
-        reader: &BaseFileReader<FileReader>,
+        files: &BaseFiles<'_>,
+        number: usize,
+        file: OpenFile,
         inputs: usize,
-        texts: &Texts,
-    ) -> Result<Rows> {
+        coded: &Arc<CodedColumns>,
+    ) -> Rows {
         // A batch of each is in the merge, one is made, and two wait.
-        let rows = self.batch_rows(reader, self.spill.budget / inputs.max(1) * 4);
-        let named = {
-            let (uri, path) = (self.table.storage().uri().to_owned(), base.path.clone());
-            move |e: Error| e.with("table", &uri).with("file", &path)
-        };
-        let scan = reader.scan(&ScanOptions::new(texts.read.clone()).with_batch_size(rows)).map_err(&named)?;
-        let scan = scan.map(move |batch| batch.map_err(&named));
-        if inputs > READ_AHEAD {
-            return Ok(Box::new(scan));
-        }
-        Ok(ahead(texts.read.clone(), Box::new(scan)))
-    }
-
-    /// The rows of a slice, or of one row group of a slice without log files.
-    fn rows<'s>(
-        &'s self,
-        slice: &'s FileSlice,
-        group: Option<usize>,
-        texts: &Texts,
-    ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + 's>> {
-        let (Some(group), Some(base)) = (group, &slice.base) else {
-            return Ok(Box::new(self.reader.read(slice, &self.read)?));
-        };
-        let reader = self.open(base)?;
-        let rows = self.batch_rows(&reader, self.spill.budget / self.threads);
-        let options = ScanOptions::new(texts.read.clone()).with_batch_size(rows).with_row_groups(vec![group]);
-        Ok(Box::new(reader.scan(&options)?))
+        let rows = self.batch_rows(&file, self.spill.budget / inputs.max(1) * 4);
+        let (uri, path) = (self.table.storage().uri().to_owned(), files.get(number).map(|base| base.path.clone()));
+        let named = move |e: Error| e.with("table", &uri).with("file", path.as_deref().unwrap_or_default());
+        let groups = file.row_groups().len();
+        let schema = coded.schema.clone();
+        let coded = coded.clone();
+        let scan = (0..groups).flat_map(move |group| {
+            let (batches, failed) = match coded.scan(number, &file, group, rows) {
+                Ok(batches) => (Some(batches), None),
+                Err(e) => (None, Some(Err(e))),
+            };
+            batches.into_iter().flatten().chain(failed)
+        });
+        let scan: Rows = Box::new(scan.map(move |batch| batch.map_err(&named)));
+        if inputs > READ_AHEAD { scan } else { ahead(schema, scan) }
     }
 
     /// Rows of a file that may be read at once.
@@ -298,7 +298,7 @@ impl<'a> Unit<'a> {
     }
 
     fn open(&self, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
-        BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)
+        open(self.table.storage(), base)
     }
 
     /// Whether a file's rows are in the wanted order, with values of the types that they have now.

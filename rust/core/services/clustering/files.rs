@@ -1,0 +1,64 @@
+//! The base files of slices that have nothing else.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::file_group::base::BaseFileReader;
+use crate::file_group::{BaseFile, FileSlice};
+use crate::storage::{FileReader, Storage};
+
+/// Files that are kept open; of more than these, the bloom filters in their footers would fill the memory.
+const KEPT_OPEN: usize = 64;
+
+/// A file that is open.
+pub(super) type OpenFile = Arc<BaseFileReader<FileReader>>;
+
+/// Base files by the number of their slice; `None` for a slice with log files.
+pub(super) struct BaseFiles<'a> {
+    storage: &'a Storage,
+    files: Vec<Option<&'a BaseFile>>,
+    open: Vec<Mutex<Option<OpenFile>>>,
+}
+
+impl<'a> BaseFiles<'a> {
+    pub(super) fn of(storage: &'a Storage, slices: &'a [FileSlice]) -> Self {
+        let files: Vec<Option<&BaseFile>> =
+            slices.iter().map(|slice| slice.base.as_ref().filter(|_| slice.logs.is_empty())).collect();
+        let kept = if files.len() <= KEPT_OPEN { files.len() } else { 0 };
+        Self { storage, files, open: (0..kept).map(|_| Mutex::default()).collect() }
+    }
+
+    /// The numbers of all slices, when each is a base file and no more.
+    pub(super) fn all(&self) -> Option<Vec<usize>> {
+        self.files.iter().all(Option::is_some).then(|| (0..self.files.len()).collect())
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<&'a BaseFile> {
+        self.files.get(number).copied().flatten()
+    }
+
+    /// Opens the file of a slice.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Storage`.
+    pub(super) fn open(&self, number: usize) -> Result<OpenFile> {
+        let base = self.get(number).ok_or_else(|| Error::schema("a slice that is more than a base file"))?;
+        let named = |e: Error| e.with("table", self.storage.uri()).with("file", &base.path);
+        let open = || open(self.storage, base).map(Arc::new).map_err(named);
+        let Some(kept) = self.open.get(number) else { return open() };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match kept.take() {
+            Some(file) => file,
+            None => open()?,
+        };
+        Ok(kept.insert(file).clone())
+    }
+}
+
+/// Opens a base file.
+///
+/// # Errors
+/// `Corrupt`, `Storage`.
+pub(super) fn open(storage: &Storage, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
+    BaseFileReader::open(storage.reader(&base.path, base.size)?)
+}
