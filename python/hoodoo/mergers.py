@@ -45,11 +45,13 @@ class KeepNonNull(RecordMerger):
         wins = newer_wins(older, newer)
         later = pick(wins, older, newer)
         both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
-        other = pick(pc.invert(wins), older, newer)
-        columns = [
-            pick_values(pc.and_(both, pc.is_null(a)), b, a)
-            for a, b in zip(later.data.columns, other.data.columns, strict=True)
-        ]
+        columns = []
+        for value, a, b in zip(later.data.columns, older.data.columns, newer.data.columns, strict=True):
+            if value.null_count:
+                other = pick_values(wins, a, b)
+                columns.append(pick_values(pc.and_(both, pc.is_null(value)), other, value))
+            else:
+                columns.append(value)
         return Records(pa.RecordBatch.from_arrays(columns, schema=later.data.schema), later.keys, later.deleted)
 
 
@@ -157,8 +159,8 @@ def pick_values(condition: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
 
 
 def _non_null(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:
-    later, other = pick_values(wins, newer, older), pick_values(wins, older, newer)
-    return pick_values(pc.is_null(later), other, later)
+    later = pick_values(wins, newer, older)
+    return pick_values(pc.is_null(later), pick_values(wins, older, newer), later) if later.null_count else later
 
 
 def _sum(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001

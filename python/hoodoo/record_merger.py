@@ -179,13 +179,14 @@ def newer_wins(older: Records, newer: Records) -> pa.Array:
         Booleans, true where `newer` wins.
     """
     rows = len(newer)
-    wins = pa.array([True] * rows) if rows else pa.array([], pa.bool_())
+    wins = pa.repeat(pa.scalar(True), rows)
     for a, b in reversed(list(zip(older.ordering, newer.ordering, strict=True))):
-        less = pc.or_(pc.fill_null(pc.less(b, a), False), pc.and_(pc.is_null(b, nan_is_null=False), pc.is_valid(a)))
-        greater = pc.or_(
-            pc.fill_null(pc.greater(b, a), False), pc.and_(pc.is_valid(b), pc.is_null(a, nan_is_null=False))
-        )
-        wins = pc.if_else(less, False, pc.if_else(greater, True, wins))
+        less, greater = pc.less(b, a), pc.greater(b, a)
+        if a.null_count or b.null_count:
+            no_a, no_b = pc.is_null(a, nan_is_null=False), pc.is_null(b, nan_is_null=False)
+            less = pc.or_(pc.fill_null(less, False), pc.and_(no_b, pc.invert(no_a)))
+            greater = pc.or_(pc.fill_null(greater, False), pc.and_(pc.invert(no_b), no_a))
+        wins = pc.and_(pc.invert(less), pc.or_(greater, wins))
     for side in (older, newer):
         if side.unordered is not None and side.ordering:
             wins = pc.or_(wins, pc.and_(side.deleted, side.unordered))
@@ -203,12 +204,17 @@ def pick(newer_is_taken: pa.Array, older: Records, newer: Records) -> Records:
     Returns:
         The chosen records, deletes among them.
     """
+    if newer_is_taken.true_count == len(newer_is_taken):
+        return Records(newer.data, newer.keys, newer.deleted)
     columns = [_choose(newer_is_taken, a, b) for a, b in zip(older.data.columns, newer.data.columns, strict=True)]
     data = pa.RecordBatch.from_arrays(columns, schema=newer.data.schema)
     return Records(data, newer.keys, pc.if_else(newer_is_taken, newer.deleted, older.deleted))
 
 
 def _choose(newer_is_taken: pa.Array, older: pa.Array, newer: pa.Array) -> pa.Array:
+    # Texts that are the same on both sides, as those of keys are, are sooner compared than put together anew.
+    if pa.types.is_string(newer.type) and newer.equals(older):
+        return newer
     try:
         return pc.if_else(newer_is_taken, newer, older)
     except pa.ArrowNotImplementedError:

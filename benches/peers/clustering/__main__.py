@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from benches.peers import dataset
+from benches.peers import codec, dataset
 from benches.peers.clustering import plan
 from benches.peers.clustering.options import filters_of, sort_columns
 from benches.peers.clustering.rows import FILES, Rows
@@ -78,6 +78,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--java-memory", default="8g", help="heap of Spark's JVM")
     parser.add_argument("--no-hudi", action="store_true", help="leave out what needs Java")
+    parser.add_argument("--codec", choices=codec.CODECS, default=codec.CODECS[0], help="of all files that are written")
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args(arguments)
 
@@ -95,6 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     # A pipe or a log has no width of its own; figures that are cut off are worth nothing there.
     console = Console() if sys.stdout.isatty() else Console(width=180)
     load = os.getloadavg()[0]
+    codec.choose(given.codec)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (
         console.status("rows") as status,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from benches.peers.codec import codec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,7 +26,7 @@ def table_options(cores: int) -> dict[str, str]:
         "hoodie.table.name": "clustering",
         "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
         "hoodie.datasource.write.precombine.field": "event_time",
-        "hoodie.parquet.compression.codec": "zstd",
+        "hoodie.parquet.compression.codec": codec(),
         "hoodie.metadata.enable": "false",
         "hoodie.clean.automatic": "false",
         "hoodie.bulkinsert.shuffle.parallelism": str(cores),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
+from benches.peers.codec import described
+
 if TYPE_CHECKING:
     import argparse
 
@@ -79,7 +81,7 @@ def about(given: argparse.Namespace, load: float, results: Results, rows: str, f
     machine = f"{given.cores} cores, {gibibytes:.0f} GiB, Python {platform.python_version()}"
     return (
         f"{given.rows:,} rows of {rows}; medians of {given.runs} or more runs after warming up, "
-        f"files in the page cache, zstd level 1, JVM heap {given.java_memory}.\n{machine}, {', '.join(versions)}.\n"
+        f"files in the page cache, {described()}, JVM heap {given.java_memory}.\n{machine}, {', '.join(versions)}.\n"
         f"Load of the machine before and after: {load:.1f}, {os.getloadavg()[0]:.1f}. On a shared machine trust CPU "
         f"seconds more than wall.\nThe first of each group is what the others are divided by. {floors}"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benches.peers.case import PROJECT, Case
+from benches.peers.codec import codec
 from benches.peers.duck import Digest, digest
 from benches.peers.tables import folder, hudi_files, prepare_hudi
 
@@ -58,7 +59,7 @@ class Floor(Peer):
             out: The folder that it writes into.
             files: What it reads.
         """
-        given = ["--threads", str(cores), "--codec", "zstd", "--out", str(out)]
+        given = ["--threads", str(cores), "--codec", codec(), "--out", str(out)]
         return [str(self._program), *given, *(str(file) for file in files)]
 
     def upsert(self, case: Case, table: Path) -> None:

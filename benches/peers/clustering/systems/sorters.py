@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from benches.peers.clustering.options import sort_columns
+from benches.peers.codec import codec, level
 from benches.peers.duck import connect
 from benches.peers.merge_on_read.systems import System
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benches.peers.merge_on_read.job import Job
+
+
+_LEVEL = ", COMPRESSION_LEVEL 1"
 
 
 class _OneFile(System):
@@ -36,7 +40,7 @@ class DuckDb(_OneFile):
         query = (
             f"COPY (SELECT * FROM read_parquet({sources!r}, hive_partitioning = false) "  # noqa: S608
             f"ORDER BY {', '.join(sort_columns(job.more))}) "
-            f"TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+            f"TO '{target}' (FORMAT parquet, COMPRESSION {codec()}{_LEVEL if level() else ''})"
         )
 
         def sort() -> Path:
@@ -64,10 +68,11 @@ class Polars(_OneFile):
         import polars as pl  # noqa: PLC0415
 
         target = place / "polars.parquet"
+        compression: Any = codec()
         rows = pl.scan_parquet(inputs(job, place), hive_partitioning=False).sort(sort_columns(job.more))
 
         def sort() -> Path:
-            rows.sink_parquet(target, compression="zstd", compression_level=1)
+            rows.sink_parquet(target, compression=compression, compression_level=level())
             return target
 
         return sort

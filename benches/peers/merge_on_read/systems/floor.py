@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benches.peers.codec import codec, level
 from benches.peers.merge_on_read.tables import files
 
 from .system import System
@@ -92,7 +93,7 @@ def rewrite(source: Path, target: Path) -> None:
     """Copies a Parquet file batch by batch, with the codec and level that the others write with; in one thread."""
     with pq.ParquetFile(source) as rows:
         schema = rows.schema_arrow.remove_metadata()
-        with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
+        with pq.ParquetWriter(target, schema, compression=codec(), compression_level=level()) as writer:
             for batch in rows.iter_batches(_BATCH_ROWS, use_threads=False):
                 writer.write_batch(batch.replace_schema_metadata(None))
 

@@ -26,6 +26,8 @@ const LEAST_TRIAL_ROWS: usize = 64;
 /// Rows that are written before the size of the file is looked at again.
 const STEP_ROWS: usize = 32_768;
 
+/// How much more goes into a file with this part of its bytes has to be known.
+const NEARLY_FULL: f64 = 0.75;
 /// A file with this part of its bytes is full.
 const FULL: f64 = 0.97;
 /// More than this is too much.
@@ -158,8 +160,8 @@ impl<'a> Outputs<'a> {
             if self.settings.target_bytes.is_some() && self.model.is_none() {
                 self.model = Some(self.try_out(&rest)?);
             }
-            // The size of the file before tells how much goes into this one; by its middle there is no more time.
-            if self.settings.target_bytes.is_some_and(|target| self.bytes() * 2.0 > target as f64) {
+            // What the file before weighs tells best how much goes into this one.
+            if self.settings.target_bytes.is_some_and(|target| self.bytes() > target as f64 * NEARLY_FULL) {
                 self.settle()?;
             }
             let room = self.room()?;
