@@ -179,6 +179,9 @@ def test_rules_that_put_records_together(tmp_path: Path, rule: dict[str, str], r
     assert then["id"][-1] == first["id"][-1]
     assert then["kept"][-1] == first["kept"][-1]
     assert table.upsert(_rows(np.arange(0, 300), 21, "again")).inserted == 100
+    # Without deletes, the filter grows from the one before.
+    _compacted(table)
+    assert table.upsert(_rows([5, 250, rows // 2 + 5], 22, "once more")).inserted == 0
 
 
 @pytest.mark.parametrize("bloom", ["DYNAMIC_V0", "SIMPLE"])

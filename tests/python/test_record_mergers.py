@@ -170,6 +170,33 @@ def test_a_result_may_be_a_delete(tmp_path: Path, table_type: str) -> None:
     assert [r["id"] for r in _rows(table)] == ["b"]
     _write(table, _row("a", 3, note="back"))
     assert [r["id"] for r in _rows(table)] == ["a", "b"]
+    if table_type == "MERGE_ON_READ":
+        table.compact()
+        assert [r["id"] for r in _rows(table)] == ["a", "b"]
+        _write(table, _row("b", 4, note="gone"))
+        table.compact()
+        assert [r["id"] for r in _rows(table)] == ["a"]
+        assert table.verify().ok
+        assert table.upsert(pa.Table.from_pylist([_row("b", 5)], schema=SCHEMA)).inserted == 1
+
+
+def test_a_result_has_the_key_of_its_records(tmp_path: Path) -> None:
+    table = _table(tmp_path, Wrong, "MERGE_ON_READ")
+    _write(table, _row("a", 1), _row("b", 1))
+    _write(table, _row("a", 2), _row("b", 2))
+    key = "_hoodie_record_key"
+
+    def another(_: Records, new: Records, __: MergeContext) -> pa.RecordBatch:
+        data = new.data
+        assert key in data.schema.names
+        return data.set_column(data.schema.get_field_index(key), key, pa.array(["x"] * len(data)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wrong, "answer", staticmethod(another))
+        with pytest.raises(hoodoo.SchemaError, match="changed a record key"):
+            table.compact()
+        patch.setattr(Wrong, "answer", staticmethod(lambda old, _, __: old.data))
+        assert [(r["id"], r["ts"]) for r in _rows(table)] == [("a", 1), ("b", 1)]
 
 
 _WRONG = {

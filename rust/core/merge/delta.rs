@@ -4,11 +4,11 @@ use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
-use super::fold::{fold, in_order};
+use super::fold::fold_several;
 use super::judge::{Judge, MergeMode, Side, Step};
 use super::key_table::KeyTable;
 use super::ordering::OrderingValues;
-use super::precombine::{KeyedRows, RowRef, precombine};
+use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
 use super::records::{Place, Records, interleave_batches};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
@@ -47,13 +47,21 @@ impl Delta {
             return Ok(Self { schema: schema.clone(), parts: batches, rows, table: KeyTable::new(&hashes), part_rows });
         }
         let mut kept = Kept::new(budget);
-        fold(schema, &batches, in_order(&batches), rule, step, part_rows, &mut |part| kept.push(part))?;
-        drop(batches);
-        let parts = kept.into_list();
-        let keyed: Vec<KeyedRows<'_>> = parts.iter().map(KeyedRows::of).collect();
-        // Each key is there once: nothing is left to be judged.
-        let (rows, hashes) = precombine(&keyed, MergeMode::CommitTime, false)?.into_parts();
-        drop(keyed);
+        let mut merged = |part| kept.push(part);
+        let alone = fold_several(schema, &batches, rule, step, part_rows, &mut merged)?;
+        // Records that are the only ones of their key stay where they are.
+        let at = |batch: usize, row: usize| RowRef { batch: batch as u32, row: row as u32 };
+        let (mut rows, mut hashes): (Vec<RowRef>, Vec<u64>) =
+            alone.into_iter().map(|((batch, row), hash)| (at(batch, row), hash)).unzip();
+        let mut parts = batches;
+        for part in kept.into_list() {
+            rows.extend((0..part.len()).map(|row| at(parts.len(), row)));
+            hashes.extend((0..part.len()).map(|row| hash_key(part.keys.value(row))));
+            parts.push(part);
+        }
+        if u32::try_from(rows.len()).is_err() {
+            return Err(Error::unsupported("more than 4 billion keys in the log files of one file group"));
+        }
         Ok(Self { schema: schema.clone(), parts, rows, table: KeyTable::new(&hashes), part_rows })
     }
 

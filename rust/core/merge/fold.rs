@@ -19,19 +19,43 @@ pub fn fold(
     keys_at_once: usize,
     out: &mut dyn FnMut(Records) -> Result<()>,
 ) -> Result<()> {
-    let keys = ByKey::new(batches, order);
     let parts: Vec<&Records> = batches.iter().collect();
-    let mut several: Vec<usize> = Vec::new();
-    let mut single: Vec<Place> = Vec::new();
-    for entry in 0..keys.counts.len() {
-        match keys.rows_of(entry) {
-            [only] => single.push(*only),
-            _ => several.push(entry),
-        }
-    }
-    for chunk in single.chunks(keys_at_once.max(1)) {
+    let keys = ByKey::new(batches, order);
+    let (alone, several) = keys.split();
+    let alone: Vec<Place> = alone.into_iter().map(|(place, _)| place).collect();
+    for chunk in alone.chunks(keys_at_once.max(1)) {
         out(Records::gather(schema, &parts, chunk)?)?;
     }
+    fold_keys(schema, batches, &keys, several, rule, step, keys_at_once, out)
+}
+
+/// The same for keys that have several records. Gives the others: where each is, and the hash of its key.
+pub(super) fn fold_several(
+    schema: &SchemaRef,
+    batches: &[Records],
+    rule: &MergeRule,
+    step: Step,
+    keys_at_once: usize,
+    out: &mut dyn FnMut(Records) -> Result<()>,
+) -> Result<Vec<(Place, u64)>> {
+    let keys = ByKey::new(batches, in_order(batches));
+    let (alone, several) = keys.split();
+    fold_keys(schema, batches, &keys, several, rule, step, keys_at_once, out)?;
+    Ok(alone)
+}
+
+#[expect(clippy::too_many_arguments, reason = "they are those of `fold`")]
+fn fold_keys(
+    schema: &SchemaRef,
+    batches: &[Records],
+    keys: &ByKey,
+    mut several: Vec<usize>,
+    rule: &MergeRule,
+    step: Step,
+    keys_at_once: usize,
+    out: &mut dyn FnMut(Records) -> Result<()>,
+) -> Result<()> {
+    let parts: Vec<&Records> = batches.iter().collect();
     for chunk in several.chunks_mut(keys_at_once.max(1)) {
         // Those with most records first, so that in every round the keys that have another one are the first ones.
         chunk.sort_by_key(|entry| std::cmp::Reverse(keys.rows_of(*entry).len()));
@@ -70,6 +94,7 @@ struct ByKey {
     rows: Vec<Place>,
     starts: Vec<usize>,
     counts: Vec<usize>,
+    hashes: Vec<u64>,
 }
 
 impl ByKey {
@@ -114,7 +139,21 @@ impl ByKey {
                 *place += 1;
             }
         }
-        Self { rows, starts, counts }
+        let hashes = first.into_iter().map(|(_, hash)| hash).collect();
+        Self { rows, starts, counts, hashes }
+    }
+
+    /// Records that are the only ones of their key, with the hash of it; and the other keys.
+    fn split(&self) -> (Vec<(Place, u64)>, Vec<usize>) {
+        let mut several: Vec<usize> = Vec::new();
+        let mut alone: Vec<(Place, u64)> = Vec::new();
+        for (entry, hash) in self.hashes.iter().enumerate() {
+            match self.rows_of(entry) {
+                [only] => alone.push((*only, *hash)),
+                _ => several.push(entry),
+            }
+        }
+        (alone, several)
     }
 
     fn rows_of(&self, entry: usize) -> &[Place] {

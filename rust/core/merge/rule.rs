@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow::compute::or;
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{and, and_not, or};
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
 use super::judge::{Judge, MergeMode, Step};
@@ -13,6 +14,9 @@ use super::ordering::OrderingValues;
 use super::payload::PayloadClass;
 use super::records::Records;
 use crate::error::{Error, Result};
+
+/// The column of record keys, where records have it.
+const RECORD_KEY: &str = "_hoodie_record_key";
 
 /// Merges pairs of records in a way of its own.
 ///
@@ -189,6 +193,7 @@ impl CustomMerge {
             false => self.merger.merge(older, newer, &self.context)?,
         };
         self.check(&result, older)?;
+        self.check_keys(&result, older, newer)?;
         let MergedRows { data, deleted, present } = result;
         // What says the same as the older record, and not the same as the newer one, is the older one.
         let (old, new) = (equal_rows(&data, &older.data)?, equal_rows(&data, &newer.data)?);
@@ -231,6 +236,23 @@ impl CustomMerge {
         }
         if result.deleted.null_count() > 0 {
             return wrong("records of which it does not say whether they delete".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Results stand in the place of both records, and so have their key: files say of keys what they said before.
+    fn check_keys(&self, result: &MergedRows, older: &Records, newer: &Records) -> Result<()> {
+        let of = |batch: &RecordBatch| batch.column_by_name(RECORD_KEY).cloned();
+        let (Some(keys), Some(old), Some(new)) = (of(&result.data), of(&older.data), of(&newer.data)) else {
+            return Ok(());
+        };
+        // Deletes, and records of some columns only, may lack it.
+        let changed = and_not(&and(&distinct(&keys, &old)?, &distinct(&keys, &new)?)?, &result.deleted)?;
+        if changed.has_true() {
+            let id = self.merger.strategy_id();
+            return Err(Error::schema(format!("the record merger {id} changed a record key"))
+                .with("merger", id)
+                .remedy("Its results have to keep the column _hoodie_record_key of the records that it is given"));
         }
         Ok(())
     }

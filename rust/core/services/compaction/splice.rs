@@ -82,7 +82,8 @@ pub(super) fn splice(
 ) -> Result<()> {
     let keeps_one = logs.merge.keeps_one();
     let compared = if keeps_one { logs.settings.compared_columns(target.schema) } else { logs.columns.clone() };
-    // Where none goes, the footer of the old file tells all but the new keys.
+    // Where none goes, the footer of the old file tells all but the new keys. A merger may delete what neither record
+    // did; the filter then stands for some keys more.
     let grows = target.populate_meta
         && keeps_one
         && !logs.merge.has_deletes()
