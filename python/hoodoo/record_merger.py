@@ -74,8 +74,8 @@ class RecordMerger:
 
     What `merge` gives back has a row for each pair, in the columns of `older.data`. A `pyarrow.RecordBatch` stands for
     records that are deletes where `newer` is; to say otherwise give `Records`, of which `data` and `deleted` count.
-    Rows have to keep the values of the ordering columns. Merging has to be associative, for logs are merged with each
-    other before they are merged with base files: `hoodoo.testing.check_merger` tries that.
+    Rows have to keep the values of the ordering columns, and their record key. Merging has to be associative, for logs
+    are merged with each other before they are merged with base files: `hoodoo.testing.check_merger` tries that.
 
     Source: `HoodieRecordMerger` of Hudi, RFC-101.
 
