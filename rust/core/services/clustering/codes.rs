@@ -119,11 +119,12 @@ impl CodedColumns {
             fits
         };
         let chosen: Vec<&FieldRef> = (0..).zip(&asked).filter(|(column, _)| fits(*column)).map(|(_, f)| *f).collect();
-        let read = run_parallel(numbers, threads, |file| {
-            let file = files.open(file)?;
+        let read = run_parallel(numbers, threads, |number| {
+            let file = files.open(number)?;
             let groups = file.row_groups().len();
             let of_column = |field: &&FieldRef| (0..groups).map(|group| file.dictionary(field, group)).collect();
-            chosen.iter().map(of_column).collect::<Result<Vec<Vec<ArrayRef>>>>()
+            let read: Result<Vec<Vec<ArrayRef>>> = chosen.iter().map(of_column).collect();
+            read.map_err(|e| files.named(number, e))
         })?;
         let columns = run_parallel((0..).zip(&chosen).collect(), threads, |(column, field)| {
             let of_column: Vec<&[ArrayRef]> = read.iter().filter_map(|f| f.get(column)).map(Vec::as_slice).collect();

@@ -37,14 +37,19 @@ impl<'a> BaseFiles<'a> {
         self.files.get(number).copied().flatten()
     }
 
+    /// An error that the file of a slice led to.
+    pub(super) fn named(&self, number: usize, error: Error) -> Error {
+        let path = self.get(number).map_or("", |base| &base.path);
+        error.with("table", self.storage.uri()).with("file", path)
+    }
+
     /// Opens the file of a slice.
     ///
     /// # Errors
     /// `Corrupt`, `Storage`.
     pub(super) fn open(&self, number: usize) -> Result<OpenFile> {
         let base = self.get(number).ok_or_else(|| Error::schema("a slice that is more than a base file"))?;
-        let named = |e: Error| e.with("table", self.storage.uri()).with("file", &base.path);
-        let open = || open(self.storage, base).map(Arc::new).map_err(named);
+        let open = || open(self.storage, base).map(Arc::new).map_err(|e| self.named(number, e));
         let Some(kept) = self.open.get(number) else { return open() };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match kept.take() {
