@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
+import hoodoo.spark
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
 from tests.interop.merge_on_read import NO_SMALL_FILES, compact_by_hudi, mor_options, same_rows
@@ -40,28 +41,39 @@ def _blocks(uri: str, kind: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("mode", "block_format"),
+    ("mode", "block_format", "through"),
     [
-        ("EVENT_TIME_ORDERING", "avro"),
-        pytest.param("EVENT_TIME_ORDERING", "parquet", marks=pytest.mark.slow),
-        pytest.param("COMMIT_TIME_ORDERING", "avro", marks=pytest.mark.slow),
-        ("COMMIT_TIME_ORDERING", "parquet"),
+        ("EVENT_TIME_ORDERING", "avro", "alone"),
+        ("EVENT_TIME_ORDERING", "avro", "spark"),
+        pytest.param("EVENT_TIME_ORDERING", "parquet", "alone", marks=pytest.mark.slow),
+        pytest.param("COMMIT_TIME_ORDERING", "avro", "alone", marks=pytest.mark.slow),
+        ("COMMIT_TIME_ORDERING", "parquet", "alone"),
+        pytest.param("COMMIT_TIME_ORDERING", "parquet", "spark", marks=pytest.mark.slow),
     ],
 )
-def test_rows_of_some_columns_are_read_by_hudi(hudi: Hudi, tmp_path: Path, mode: str, block_format: str) -> None:
+def test_rows_of_some_columns_are_read_by_hudi(
+    hudi: Hudi, tmp_path: Path, mode: str, block_format: str, through: str
+) -> None:
     uri = str(tmp_path / "table")
     options = _options(mode) | {"hoodie.logfile.data.block.format": block_format}
     hoodoo.write(batch([row(n, 5, "first") for n in range(9)]), uri, operation="insert", options=options)
     table = hoodoo.Table(uri, options=options)
-    table.upsert(_some([0, 1, 2, 3], 6, "val", "new"), partial=True)
-    table.upsert(_some([1, 2, 4], 7, "amount", 7.5), partial=True)
-    table.upsert(_some([2, 5], 4, "val", "stale"), partial=True)
+
+    def update(rows: pa.Table) -> None:
+        if through == "spark":
+            hoodoo.spark.write(hudi.frame(rows), uri, "upsert", options, partial=True)
+        else:
+            table.upsert(rows, partial=True)
+
+    update(_some([0, 1, 2, 3], 6, "val", "new"))
+    update(_some([1, 2, 4], 7, "amount", 7.5))
+    update(_some([2, 5], 4, "val", "stale"))
     by_key = {r["id"]: r for r in same_rows(hudi, uri)}
     both = by_key[row(1, 0, "")["id"]]
     assert (both["val"], both["amount"]) == ("new", 7.5)
     hoodoo.write(batch([row(1, 8, "whole"), row(6, 8, "whole")]), uri, operation="upsert", options=options)
     hoodoo.write(batch([row(3, 0, "")]), uri, operation="delete", options=options)
-    table.upsert(_some([1, 6], 9, "val", "after"), partial=True)
+    update(_some([1, 6], 9, "val", "after"))
     before = same_rows(hudi, uri)
     compact_by_hudi(hudi, uri)
     assert _without_names(same_rows(hudi, uri)) == _without_names(before)

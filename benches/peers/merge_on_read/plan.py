@@ -195,7 +195,13 @@ class Plan:
         rows = self._rows
         base = rows.file("base")
         for log_format in formats:
-            compacting = [Entry("hoodoo", "built in: event time")]
+            # The same rule as `KeepNonNull`, in Rust.
+            fills = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+            filled = self._table(f"fills-{log_format}", base, rows.deltas, log_format, fills)
+            compacting = [
+                Entry("hoodoo", "built in: event time"),
+                Entry("hoodoo", "built in: IGNORE_DEFAULTS", fills, filled, fill=True),
+            ]
             for rule, label in rules:
                 more = tables.merger_options(rule)
                 table = self._table(f"{rule}-{log_format}", base, rows.deltas, log_format, more)
