@@ -1,12 +1,9 @@
 //! The pages of a column chunk that is encoded here, and not by the general encoder.
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
 use parquet::basic::{BoundaryOrder, Compression, Encoding, PageType, Type};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
-use parquet::compression::{Codec, CodecOptions, create_codec};
 use parquet::encodings::rle::RleEncoder;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, PageEncodingStats};
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
@@ -15,6 +12,7 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::constant_column::{EncodedChunk, offset, run};
+use super::page_codec::{PageCodec, PageContent};
 use super::row_group::encode_error;
 use crate::error::{Error, Result};
 
@@ -22,12 +20,16 @@ use crate::error::{Error, Result};
 pub(super) const PAGE_ROWS: usize = 20_000;
 /// Numbers that are given to the encoder at once.
 const NUMBERS_AT_ONCE: usize = 1024;
+/// Bytes of the length of levels.
+pub(super) const LEVEL_BYTES: usize = size_of::<u32>();
 
 /// The pages of a flat column in the making.
 pub(super) struct ChunkPages {
     sink: TrackedWrite<Vec<u8>>,
     compression: Compression,
-    codec: Option<KeptCodec>,
+    codec: Option<PageCodec>,
+    /// The page in the making.
+    body: Vec<u8>,
     dictionary_at: Option<u64>,
     encoding: Encoding,
     locations: Vec<PageLocation>,
@@ -52,11 +54,17 @@ pub(super) struct PageValues<'v> {
 
 impl ChunkPages {
     /// `encoding` is that of the values in data pages.
-    pub(super) fn new(physical: Type, compression: Compression, encoding: Encoding) -> Result<Self> {
+    pub(super) fn new(
+        physical: Type,
+        compression: Compression,
+        encoding: Encoding,
+        content: PageContent,
+    ) -> Result<Self> {
         Ok(Self {
             sink: TrackedWrite::new(Vec::new()),
             compression,
-            codec: KeptCodec::get(compression)?,
+            codec: PageCodec::get(compression, content)?,
+            body: Vec::new(),
             dictionary_at: None,
             encoding,
             locations: Vec::new(),
@@ -69,17 +77,12 @@ impl ChunkPages {
     }
 
     /// Writes a page: its offset and its bytes with the header.
-    fn write(&mut self, body: Vec<u8>, page: impl FnOnce(Bytes) -> Page) -> Result<(u64, usize)> {
-        let size = body.len();
-        let body = match &mut self.codec {
+    fn write(&mut self, body: &[u8], page: impl FnOnce(Bytes) -> Page) -> Result<(u64, usize)> {
+        let stored = match &mut self.codec {
             None => body,
-            Some(codec) => {
-                let mut compressed = Vec::new();
-                codec.compress(&body, &mut compressed)?;
-                compressed
-            }
+            Some(codec) => codec.compress(body)?,
         };
-        let page = CompressedPage::new(page(body.into()), size);
+        let page = CompressedPage::new(page(Bytes::copy_from_slice(stored)), body.len());
         let spec = SerializedPageWriter::new(&mut self.sink).write_page(page).map_err(encode_error)?;
         self.uncompressed += spec.uncompressed_size;
         self.written += spec.compressed_size;
@@ -90,20 +93,34 @@ impl ChunkPages {
     pub(super) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
         let num_values = u32::try_from(values).unwrap_or(u32::MAX);
         let page = |buf| Page::DictionaryPage { buf, num_values, encoding: Encoding::PLAIN, is_sorted: false };
-        self.dictionary_at = Some(self.write(plain, page)?.0);
+        self.dictionary_at = Some(self.write(&plain, page)?.0);
         Ok(())
     }
 
     /// Writes a data page.
     pub(super) fn data(&mut self, values: PageValues<'_>) -> Result<()> {
-        let PageValues { rows, nulls, levels, put, ends: (least, most) } = values;
-        let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
-        let mut body = Vec::new();
+        let PageValues { rows, nulls, levels, put, ends } = values;
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
         if let Some(levels) = levels {
-            body.extend_from_slice(&u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes());
+            body.extend_from_slice(&level_bytes(&levels));
             body.extend_from_slice(&levels);
         }
         put(&mut body);
+        let done = self.encoded(rows, nulls, &body, ends);
+        self.body = body;
+        done
+    }
+
+    /// Writes a data page of which all bytes are there: levels, with their length before them, and values.
+    pub(super) fn encoded(
+        &mut self,
+        rows: usize,
+        nulls: usize,
+        body: &[u8],
+        (least, most): (Vec<u8>, Vec<u8>),
+    ) -> Result<()> {
+        let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
         let encoding = self.encoding;
         let page = |buf| Page::DataPage {
             buf,
@@ -130,13 +147,18 @@ impl ChunkPages {
         self.index.set_boundary_order(order);
     }
 
+    /// Bytes so far, as they are in the file.
+    pub(super) fn written(&self) -> usize {
+        self.written
+    }
+
     /// Rows without a value.
     pub(super) fn nulls(&self) -> u64 {
         self.nulls as u64
     }
 
-    /// Ends the chunk.
-    pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Statistics) -> Result<EncodedChunk> {
+    /// Ends the chunk; without statistics there is no index of the values in its pages either.
+    pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Option<Statistics>) -> Result<EncodedChunk> {
         if let Some(codec) = self.codec.take() {
             codec.put_back();
         }
@@ -159,16 +181,20 @@ impl ChunkPages {
             .set_total_uncompressed_size(count(self.uncompressed))
             .set_num_values(count(self.rows))
             .set_dictionary_page_offset(self.dictionary_at.map(offset))
-            .set_data_page_offset(self.locations.first().map_or(0, |page| page.offset))
-            .set_statistics(statistics)
-            .build()
-            .map_err(encode_error)?;
+            .set_data_page_offset(self.locations.first().map_or(0, |page| page.offset));
+        let with_index = statistics.is_some();
+        let metadata = match statistics {
+            Some(statistics) => metadata.set_statistics(statistics),
+            None => metadata,
+        };
+        let metadata = metadata.build().map_err(encode_error)?;
+        let index = if with_index { Some(self.index.build().map_err(encode_error)?) } else { None };
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
             rows_written: self.rows as u64,
             metadata,
             bloom_filter: None,
-            column_index: Some(self.index.build().map_err(encode_error)?),
+            column_index: index,
             offset_index: Some(OffsetIndexMetaData {
                 page_locations: self.locations,
                 unencoded_byte_array_data_bytes: None,
@@ -178,39 +204,9 @@ impl ChunkPages {
     }
 }
 
-/// Codecs that nobody uses now: making one takes longer than compressing a small page.
-static UNUSED_CODECS: Mutex<Vec<KeptCodec>> = Mutex::new(Vec::new());
-/// How many are kept.
-const MOST_UNUSED: usize = 8;
-
-/// A codec that is used again for other chunks.
-struct KeptCodec {
-    compression: Compression,
-    codec: Box<dyn Codec>,
-}
-
-impl KeptCodec {
-    /// `None` for pages that are not compressed.
-    fn get(compression: Compression) -> Result<Option<Self>> {
-        let mut unused = UNUSED_CODECS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = unused.iter().position(|codec| codec.compression == compression) {
-            return Ok(Some(unused.swap_remove(place)));
-        }
-        drop(unused);
-        let codec = create_codec(compression, &CodecOptions::default()).map_err(encode_error)?;
-        Ok(codec.map(|codec| Self { compression, codec }))
-    }
-
-    fn compress(&mut self, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
-        self.codec.compress(from, to).map_err(encode_error)
-    }
-
-    fn put_back(self) {
-        let mut unused = UNUSED_CODECS.lock().unwrap_or_else(PoisonError::into_inner);
-        if unused.len() < MOST_UNUSED {
-            unused.push(self);
-        }
-    }
+/// What stands before levels in a page.
+pub(super) fn level_bytes(levels: &[u8]) -> [u8; LEVEL_BYTES] {
+    u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// Which of so many rows have a value, encoded. `present` is asked only where some have none.
@@ -249,13 +245,14 @@ impl<T> Default for PageOrder<T> {
     }
 }
 
-impl<T: Copy + Ord> PageOrder<T> {
+impl<T: Ord> PageOrder<T> {
     pub(super) fn add(&mut self, ends: Option<(T, T)>) {
         let Some((least, most)) = ends else { return };
-        if let Some((before_least, before_most)) = self.last.replace((least, most)) {
-            self.ascending &= before_least <= least && before_most <= most;
-            self.descending &= before_least >= least && before_most >= most;
+        if let Some((before_least, before_most)) = &self.last {
+            self.ascending &= *before_least <= least && *before_most <= most;
+            self.descending &= *before_least >= least && *before_most >= most;
         }
+        self.last = Some((least, most));
     }
 
     pub(super) fn found(&self) -> BoundaryOrder {

@@ -16,6 +16,7 @@ use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for,
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::LONGEST_TEXT;
 use super::number_column::{NumberValues, number_values};
+use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
 /// An entry of the dictionary that no row of the chunk has.
@@ -154,7 +155,8 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
     if !entries.are_worth_it(&used, rows - nulls, settings.dictionary_bytes) {
         return Ok(None);
     }
-    let mut pages = ChunkPages::new(descriptor.physical_type(), settings.codec, Encoding::RLE_DICTIONARY)?;
+    let mut pages =
+        ChunkPages::new(descriptor.physical_type(), settings.codec, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     let mut plain = Vec::new();
     used.iter().for_each(|entry| entries.put(*entry, &mut plain));
     pages.dictionary(plain, used.len())?;
@@ -191,7 +193,7 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
     }
     pages.set_order(order.found());
     let statistics = entries.statistics(*least, *most, pages.nulls(), descriptor);
-    pages.finish(descriptor, statistics).map(Some)
+    pages.finish(descriptor, Some(statistics)).map(Some)
 }
 
 /// Notes which entries the rows of a piece have.

@@ -15,6 +15,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_numbers};
 use super::constant_column::EncodedChunk;
+use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
 /// Longer texts do not stand whole in statistics.
@@ -47,7 +48,7 @@ pub(super) fn dictionary_chunk(
     if !optional && numbered.rows.contains(&NULL) {
         return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
     }
-    let mut pages = ChunkPages::new(Type::BYTE_ARRAY, codec, Encoding::RLE_DICTIONARY)?;
+    let mut pages = ChunkPages::new(Type::BYTE_ARRAY, codec, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     pages.dictionary(numbered.plain()?, numbered.texts.len())?;
     let bits = bits_for(numbered.texts.len());
     for rows in numbered.rows.chunks(PAGE_ROWS) {
@@ -68,7 +69,8 @@ pub(super) fn dictionary_chunk(
     let bound = |text: Option<&&str>| text.map(|text| ByteArray::from(*text));
     let (least, most) = (bound(numbered.ordered.first()), bound(numbered.ordered.last()));
     let statistics = ValueStatistics::new(least, most, None, Some(pages.nulls()), false);
-    pages.finish(descriptor, Statistics::ByteArray(statistics.with_backwards_compatible_min_max(false))).map(Some)
+    let statistics = Statistics::ByteArray(statistics.with_backwards_compatible_min_max(false));
+    pages.finish(descriptor, Some(statistics)).map(Some)
 }
 
 /// The texts of a row group, numbered as they come, and the number of each row.

@@ -24,10 +24,12 @@ mod dictionary_column;
 mod evolution;
 pub use evolution::evolve;
 mod number_column;
+mod page_codec;
 mod pieces;
 mod pruning;
 mod row_group;
 mod sink;
+mod text_column;
 
 pub use bounds::ColumnBounds;
 pub use dictionary_codes::CodeScan;

@@ -16,6 +16,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
 use super::constant_column::EncodedChunk;
+use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
 /// Rows after which a dictionary must have shown its worth, and after which it is asked again.
@@ -284,7 +285,10 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         pieces.iter().map(|piece| Ok((piece, T::values(piece).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
     let dictionary = Dictionary::of(&pieces, width, settings.dictionary_bytes);
     let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
-    let mut pages = ChunkPages::new(T::PHYSICAL, settings.codec, encoding)?;
+    let first = pieces.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
+    // What is sorted repeats itself in ways that a quick search passes over.
+    let content = if dictionary.is_some() || first.is_sorted() { PageContent::Any } else { PageContent::Numbers };
+    let mut pages = ChunkPages::new(T::PHYSICAL, settings.codec, encoding, content)?;
     if let Some(dictionary) = &dictionary {
         pages.dictionary(plain(&dictionary.values, width), dictionary.values.len())?;
     }
@@ -337,7 +341,7 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     }
     pages.set_order(order.found());
     let nulls = pages.nulls();
-    pages.finish(descriptor, T::statistics(ends, width, nulls, descriptor.sort_order().is_signed()))
+    pages.finish(descriptor, Some(T::statistics(ends, width, nulls, descriptor.sort_order().is_signed())))
 }
 
 fn least_and_most<T: Number>(values: &[T]) -> Option<(T, T)> {

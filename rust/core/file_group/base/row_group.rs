@@ -18,6 +18,7 @@ use super::coded_column::{CodedSettings, coded_chunk};
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::{Texts, dictionary_chunk};
 use super::number_column::{NumberSettings, number_chunk};
+use super::text_column::{PlainTextSettings, PlainTexts};
 use crate::error::{Error, Result};
 
 /// How a column of a row group is made.
@@ -28,6 +29,8 @@ pub(super) enum ColumnUse {
     Values,
     /// By the dictionaries that its texts come with.
     Texts(TextSettings),
+    /// Texts as they are, behind each other.
+    PlainTexts(PlainTextSettings),
     /// All numbers at once.
     Numbers(NumberSettings),
     /// By the one dictionary whose numbers come in the place of values; where it is not worth it, in the other way.
@@ -77,19 +80,25 @@ struct TopColumn {
 enum Kept {
     Nothing,
     Texts(TextSettings, Vec<Texts>),
+    PlainTexts(Box<PlainTexts>),
     Numbers(NumberSettings, Vec<ArrayRef>),
     Coded(CodedSettings, Vec<ArrayRef>, Box<Kept>),
 }
 
 impl Kept {
-    fn new(how: ColumnUse) -> Option<Self> {
-        Some(match how {
-            ColumnUse::LeftOut => return None,
+    /// `None` for a column that is left out.
+    fn new(how: ColumnUse) -> Result<Option<Self>> {
+        Ok(Some(match how {
+            ColumnUse::LeftOut => return Ok(None),
             ColumnUse::Values => Self::Nothing,
             ColumnUse::Texts(settings) => Self::Texts(settings, Vec::new()),
+            ColumnUse::PlainTexts(settings) => Self::PlainTexts(Box::new(PlainTexts::new(settings)?)),
             ColumnUse::Numbers(settings) => Self::Numbers(settings, Vec::new()),
-            ColumnUse::Coded(settings, or) => Self::Coded(settings, Vec::new(), Box::new(Self::new(*or)?)),
-        })
+            ColumnUse::Coded(settings, or) => match Self::new(*or)? {
+                Some(or) => Self::Coded(settings, Vec::new(), Box::new(or)),
+                None => return Ok(None),
+            },
+        }))
     }
 }
 
@@ -102,6 +111,7 @@ impl TopColumn {
                 let piece = if array.data_type() == &texts { array.clone() } else { cast(array, &texts)? };
                 pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
             }
+            Kept::PlainTexts(texts) => texts.add(&plain(array)?).map_err(|e| e.with("column", self.field.name()))?,
             Kept::Numbers(settings, pieces) => {
                 settings.check(array)?;
                 pieces.push(plain(array)?);
@@ -128,6 +138,7 @@ impl TopColumn {
                 }
                 pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
             }
+            Kept::PlainTexts(texts) => return Ok(vec![ColumnChunk::Encoded(Box::new(texts.finish()?))]),
             Kept::Numbers(settings, pieces) => {
                 return Ok(vec![ColumnChunk::Encoded(Box::new(number_chunk(&settings, &pieces)?))]);
             }
@@ -160,6 +171,7 @@ impl TopColumn {
                 };
                 pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
             }
+            Kept::PlainTexts(texts) => texts.encoded_bytes(),
             // Whether they repeat, or compress well, is not known yet.
             Kept::Numbers(settings, pieces) => {
                 pieces.iter().map(|piece| piece.len() * settings.width()).sum::<usize>() / 2
@@ -221,7 +233,7 @@ impl RowGroupEncoder {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let Some(kept) = Kept::new(how(i)) else { continue };
+            let Some(kept) = Kept::new(how(i))? else { continue };
             columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
         }
         Ok(Self { columns, rows: 0 })

@@ -271,8 +271,9 @@ fn encode_column(
 ) -> Result<Vec<ColumnChunk>> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
-    let factory = column_factory(&descriptor, &schema, column_properties(options, field, dictionary, values)?)?;
-    let how = |column| column_use(&schema, &descriptor, options, values, column);
+    let properties = column_properties(options, field, dictionary, values)?;
+    let factory = column_factory(&descriptor, &schema, properties.clone())?;
+    let how = |column| column_use(&schema, &descriptor, options, &properties, values, column);
     let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &how)?;
     encoder.encode_arrays(values)?;
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())

@@ -19,11 +19,13 @@ use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::keys::{KeyCollector, KeyRange};
 use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
+use super::page_codec::PageContent;
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
 use super::reader::BaseFileReader;
 use super::row_group::{ColumnUse, RowGroupEncoder, TextSettings, encode_error, leaf_count};
 use super::sink::{LongValue, Sink};
+use super::text_column::{PlainTextSettings, is_plain_text};
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
@@ -39,6 +41,9 @@ const SLICE_ROWS: usize = 32_768;
 const SAMPLE_ROWS: usize = 4096;
 /// Bytes of a value that statistics keep: key-like strings stay exact, long texts do not fill the footer.
 const STATISTICS_BYTES: usize = 256;
+/// Columns of texts that are made alike, each once.
+const META_TEXTS: [&str; 2] = [RECORD_KEY_COLUMN, SEQUENCE_COLUMN];
+const SEQUENCE_COLUMN: &str = "_hoodie_commit_seqno";
 
 /// What a finished base file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +78,8 @@ pub struct BaseFileWriter<W: Write + Send> {
     pub(super) schema: SchemaRef,
     pub(super) descriptor: SchemaDescriptor,
     pub(super) options: BaseFileOptions,
-    factory: Option<ArrowRowGroupWriterFactory>,
+    /// What makes columns, with their properties, once the first rows are known.
+    factory: Option<(ArrowRowGroupWriterFactory, WriterProperties)>,
     group: Option<RowGroupEncoder>,
     pub(super) groups: usize,
     pending: Vec<RecordBatch>,
@@ -305,18 +311,19 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.pending_rows = 0;
         if self.factory.is_none() {
             let properties = self.column_properties(&pending)?;
-            self.factory = Some(column_factory(&self.descriptor, &self.schema, properties)?);
+            let factory = column_factory(&self.descriptor, &self.schema, properties.clone())?;
+            self.factory = Some((factory, properties));
         }
         let group = match (&mut self.group, &self.factory) {
             (Some(group), _) => group,
-            (empty @ None, Some(factory)) => {
+            (empty @ None, Some((factory, properties))) => {
                 let (constants, descriptor) = (&self.constants, &self.descriptor);
                 let first = |column: usize| pending.iter().filter_map(|b| b.columns().get(column).cloned()).collect();
                 let how = |column| match constants.contains_key(&column) {
                     true => ColumnUse::LeftOut,
                     false => {
                         let first: Vec<ArrayRef> = first(column);
-                        column_use(&self.schema, descriptor, &self.options, &first, column)
+                        column_use(&self.schema, descriptor, &self.options, properties, &first, column)
                     }
                 };
                 empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &how)?)
@@ -362,10 +369,12 @@ impl<W: Write + Send> BaseFileWriter<W> {
         if self.options.dictionary != DictionaryUse::Auto {
             return Ok(builder.build());
         }
+        let usual = properties(&self.options).build();
         for (i, field) in self.schema.fields().iter().enumerate() {
             // The others find out for themselves.
             let asks = |first: &[ArrayRef]| {
-                matches!(column_use(&self.schema, &self.descriptor, &self.options, first, i), ColumnUse::Values)
+                let how = column_use(&self.schema, &self.descriptor, &self.options, &usual, first, i);
+                matches!(how, ColumnUse::Values)
             };
             if self.constants.contains_key(&i) {
                 continue;
@@ -380,11 +389,13 @@ impl<W: Write + Send> BaseFileWriter<W> {
     }
 }
 
-/// How a column is encoded: texts that come with dictionaries keep them, and numbers need no general encoder.
+/// How a column is encoded: texts that come with dictionaries keep them, and numbers and texts without dictionaries need no
+/// general encoder.
 pub(super) fn column_use(
     schema: &Schema,
     descriptor: &SchemaDescriptor,
     options: &BaseFileOptions,
+    properties: &WriterProperties,
     first: &[ArrayRef],
     column: usize,
 ) -> ColumnUse {
@@ -400,6 +411,15 @@ pub(super) fn column_use(
         ColumnUse::Numbers(NumberSettings { descriptor, codec, page_bytes, dictionary_bytes })
     } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &texts) {
         ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), codec, dictionary_bytes })
+    } else if is_plain_text(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
+        let with_statistics = properties.statistics_enabled(descriptor.path()) != EnabledStatistics::None;
+        ColumnUse::PlainTexts(PlainTextSettings {
+            descriptor: descriptor.clone(),
+            codec,
+            content: if META_TEXTS.contains(&field.name().as_str()) { PageContent::Keys } else { PageContent::Texts },
+            page_bytes,
+            statistics_bytes: if with_statistics { STATISTICS_BYTES } else { 0 },
+        })
     } else {
         ColumnUse::Values
     };
@@ -422,9 +442,9 @@ pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
         .set_max_row_group_row_count(None)
         // Never twice the same value, so a dictionary would only cost hashing.
         .set_column_dictionary_enabled(column(RECORD_KEY_COLUMN), false)
-        .set_column_dictionary_enabled(column("_hoodie_commit_seqno"), false)
+        .set_column_dictionary_enabled(column(SEQUENCE_COLUMN), false)
         // Nobody looks for rows by these, and comparing long equal texts is not cheap.
-        .set_column_statistics_enabled(column("_hoodie_commit_seqno"), EnabledStatistics::None)
+        .set_column_statistics_enabled(column(SEQUENCE_COLUMN), EnabledStatistics::None)
         .set_column_statistics_enabled(column("_hoodie_file_name"), EnabledStatistics::None)
 }
 

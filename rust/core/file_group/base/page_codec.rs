@@ -1,0 +1,157 @@
+//! Compressors of pages. They are kept from one column chunk to the next: making one takes longer than compressing a small
+//! page with it.
+
+use std::sync::{Mutex, PoisonError};
+
+use parquet::basic::Compression;
+use parquet::compression::{Codec, CodecOptions, create_codec};
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{CParameter, ParamSwitch, compress_bound};
+
+use super::row_group::encode_error;
+use crate::error::{Error, Result};
+
+/// What is in the pages of a column. Zstandard at its first level is told what to look for, as far as that makes files no
+/// larger and takes less time; at other levels it is left to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageContent {
+    /// Nothing that is known.
+    Any,
+    /// Numbers of fixed width in no order.
+    Numbers,
+    /// Texts.
+    Texts,
+    /// Texts that are made alike, such as record keys: they share long parts, and differ in few places.
+    Keys,
+}
+
+impl PageContent {
+    /// The shortest repetition that is looked for, the logarithm of the places that are remembered, and how far the search
+    /// goes on where nothing repeats.
+    fn search(self) -> Option<(u32, u32, u32)> {
+        match self {
+            Self::Any => None,
+            // A table of places that stays in the nearest cache is worth more than what it forgets.
+            Self::Numbers => Some((5, 12, 2)),
+            Self::Keys => Some((6, 12, 2)),
+            Self::Texts => Some((7, 14, 2)),
+        }
+    }
+}
+
+/// Compressors that nobody uses now.
+static UNUSED: Mutex<Vec<PageCodec>> = Mutex::new(Vec::new());
+/// How many are kept.
+const MOST_UNUSED: usize = 16;
+/// Buffers of more bytes are not kept with them.
+const LARGE_BUFFER: usize = 4 << 20;
+
+/// A compressor of pages.
+pub(super) struct PageCodec {
+    compression: Compression,
+    content: PageContent,
+    engine: Engine,
+    /// The last compressed page.
+    page: Vec<u8>,
+}
+
+enum Engine {
+    Zstd(Compressor<'static>),
+    Other(Box<dyn Codec>),
+}
+
+impl PageCodec {
+    /// `None` for pages that are not compressed.
+    pub(super) fn get(compression: Compression, content: PageContent) -> Result<Option<Self>> {
+        let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = unused.iter().position(|c| c.compression == compression && c.content == content) {
+            return Ok(Some(unused.swap_remove(place)));
+        }
+        drop(unused);
+        let engine = match compression {
+            Compression::ZSTD(level) => Some(Engine::Zstd(zstd(level.compression_level(), content)?)),
+            other => create_codec(other, &CodecOptions::default()).map_err(encode_error)?.map(Engine::Other),
+        };
+        Ok(engine.map(|engine| Self { compression, content, engine, page: Vec::new() }))
+    }
+
+    /// A page, compressed.
+    pub(super) fn compress(&mut self, page: &[u8]) -> Result<&[u8]> {
+        self.page.clear();
+        match &mut self.engine {
+            Engine::Zstd(zstd) => {
+                self.page.reserve(compress_bound(page.len()));
+                zstd.compress_to_buffer(page, &mut self.page).map_err(failed)?;
+            }
+            Engine::Other(codec) => codec.compress(page, &mut self.page).map_err(encode_error)?,
+        }
+        Ok(&self.page)
+    }
+
+    /// Leaves it to others.
+    pub(super) fn put_back(mut self) {
+        if self.page.capacity() > LARGE_BUFFER {
+            self.page = Vec::new();
+        }
+        let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
+        if unused.len() < MOST_UNUSED {
+            unused.push(self);
+        }
+    }
+}
+
+fn zstd(level: i32, content: PageContent) -> Result<Compressor<'static>> {
+    let mut zstd = Compressor::new(level).map_err(failed)?;
+    if let Some((shortest, places, step)) = content.search().filter(|_| level == 1) {
+        let literals = CParameter::LiteralCompressionMode(ParamSwitch::Enable);
+        for parameter in [
+            CParameter::MinMatch(shortest),
+            CParameter::HashLog(places),
+            CParameter::TargetLength(step),
+            // What does not repeat is still worth compressing, which a longer step would leave out.
+            literals,
+        ] {
+            zstd.set_parameter(parameter).map_err(failed)?;
+        }
+    }
+    Ok(zstd)
+}
+
+fn failed(e: std::io::Error) -> Error {
+    Error::storage("a page could not be compressed").caused_by(e)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use parquet::basic::{GzipLevel, ZstdLevel};
+
+    #[test]
+    fn every_codec_gives_back_what_it_got() {
+        let page: Vec<u8> = (0..40_000u32)
+            .flat_map(|i| format!("key-{:07},{}", i.wrapping_mul(7919) % 65_537, i % 5).into_bytes())
+            .collect();
+        let codecs = [
+            Compression::ZSTD(ZstdLevel::try_new(1).unwrap()),
+            Compression::ZSTD(ZstdLevel::try_new(3).unwrap()),
+            Compression::SNAPPY,
+            Compression::GZIP(GzipLevel::default()),
+            Compression::LZ4_RAW,
+        ];
+        assert!(PageCodec::get(Compression::UNCOMPRESSED, PageContent::Any).unwrap().is_none());
+        for compression in codecs {
+            for content in [PageContent::Any, PageContent::Numbers, PageContent::Texts, PageContent::Keys] {
+                let mut codec = PageCodec::get(compression, content).unwrap().unwrap();
+                for page in [&page[..], &page[..100], &[]] {
+                    let compressed = codec.compress(page).unwrap().to_vec();
+                    let mut reader = create_codec(compression, &CodecOptions::default()).unwrap().unwrap();
+                    let mut back = Vec::new();
+                    reader.decompress(&compressed, &mut back, Some(page.len())).unwrap();
+                    assert_eq!(back, page, "{compression} {content:?}");
+                }
+                codec.put_back();
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A column chunk of texts that hardly repeat, such as keys: they stand behind each other in pages, without a dictionary.
+//!
+//! Through the general encoder each text is copied into arrays of its own first. Here it goes from wherever it is into the
+//! page, once.
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait, StringViewArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use parquet::basic::{BoundaryOrder, Compression, Encoding, Type};
+use parquet::data_type::ByteArray;
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::chunk_pages::{ChunkPages, LEVEL_BYTES, PAGE_ROWS, PageOrder, PageValues, level_bytes, levels};
+use super::constant_column::EncodedChunk;
+use super::page_codec::PageContent;
+use crate::error::{Error, Result};
+
+/// Bytes of a text that the column index keeps, as other writers do.
+const INDEX_BYTES: usize = 64;
+/// Bytes before each text in a page.
+const LENGTH_BYTES: usize = size_of::<u32>();
+/// Room before the texts of a page for the levels of one in which all rows have a text, so that the texts need not be moved.
+const ROOM: usize = 16;
+
+/// What is known of a column of texts.
+#[derive(Clone)]
+pub(super) struct PlainTextSettings {
+    pub(super) descriptor: ColumnDescPtr,
+    pub(super) codec: Compression,
+    pub(super) content: PageContent,
+    /// Most bytes of a page, unless one text has more.
+    pub(super) page_bytes: usize,
+    /// Bytes of a text that statistics keep; none are made of 0.
+    pub(super) statistics_bytes: usize,
+}
+
+/// Whether a column is encoded here: a flat one of texts.
+pub(super) fn is_plain_text(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
+    let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
+    flat && data_type == &DataType::Utf8 && descriptor.physical_type() == Type::BYTE_ARRAY
+}
+
+/// A chunk in the making.
+pub(super) struct PlainTexts {
+    settings: PlainTextSettings,
+    pages: ChunkPages,
+    page: TextPage,
+    ends: Option<(Vec<u8>, Vec<u8>)>,
+    order: PageOrder<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Rows of a page in the making.
+struct TextPage {
+    rows: usize,
+    nulls: usize,
+    /// [`ROOM`], and behind it the texts, the length before each.
+    plain: Vec<u8>,
+    /// Which rows have one; nothing as long as all have.
+    present: Vec<bool>,
+    /// Where in `plain` the least and the greatest text begin.
+    ends: Option<(usize, usize)>,
+}
+
+impl PlainTexts {
+    pub(super) fn new(settings: PlainTextSettings) -> Result<Self> {
+        let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.codec, Encoding::PLAIN, settings.content)?;
+        Ok(Self { settings, pages, page: TextPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// `Schema` when a row has no text in a column that has to have one, or an array holds no texts.
+    pub(super) fn add(&mut self, array: &ArrayRef) -> Result<()> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        if nulls.is_some() && self.settings.descriptor.max_def_level() == 0 {
+            let what = "a required column has no value in some row";
+            return Err(Error::schema(what).with("column", self.settings.descriptor.name()));
+        }
+        match array.data_type() {
+            DataType::Utf8 => self.add_strings(array.as_string_opt::<i32>(), nulls.as_ref()),
+            DataType::LargeUtf8 => self.add_strings(array.as_string_opt::<i64>(), nulls.as_ref()),
+            DataType::Utf8View => self.add_views(array.as_string_view_opt(), nulls.as_ref()),
+            other => {
+                let what = format!("a column of texts comes as {other}");
+                Err(Error::schema(what).with("column", self.settings.descriptor.name()))
+            }
+        }
+    }
+
+    fn add_strings<O: OffsetSizeTrait>(
+        &mut self,
+        array: Option<&GenericStringArray<O>>,
+        nulls: Option<&NullBuffer>,
+    ) -> Result<()> {
+        array.map_or(Ok(()), |array| self.add_texts(array.len(), nulls, |row| array.value(row)))
+    }
+
+    fn add_views(&mut self, array: Option<&StringViewArray>, nulls: Option<&NullBuffer>) -> Result<()> {
+        array.map_or(Ok(()), |array| self.add_texts(array.len(), nulls, |row| array.value(row)))
+    }
+
+    /// `text` gives the text of a row below `rows`.
+    fn add_texts<'t>(
+        &mut self,
+        rows: usize,
+        nulls: Option<&NullBuffer>,
+        text: impl Fn(usize) -> &'t str,
+    ) -> Result<()> {
+        let mut row = 0;
+        while row < rows {
+            let end = rows.min(row + (PAGE_ROWS - self.page.rows));
+            if nulls.is_some() {
+                self.page.present.resize(self.page.rows, true);
+            }
+            while row < end && self.page.texts().len() < self.settings.page_bytes {
+                let valid = nulls.is_none_or(|nulls| nulls.is_valid(row));
+                if valid {
+                    self.page.put(text(row).as_bytes(), self.settings.statistics_bytes > 0)?;
+                } else {
+                    self.page.nulls += 1;
+                }
+                if nulls.is_some() || !self.page.present.is_empty() {
+                    self.page.present.push(valid);
+                }
+                self.page.rows += 1;
+                row += 1;
+            }
+            if self.page.rows == PAGE_ROWS || self.page.texts().len() >= self.settings.page_bytes {
+                self.end_page()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_page(&mut self) -> Result<()> {
+        let page = &mut self.page;
+        if page.rows == 0 {
+            return Ok(());
+        }
+        let ends = page.ends.map(|(least, most)| (page.text(least).to_vec(), page.text(most).to_vec()));
+        let short =
+            |(least, most): &(Vec<u8>, Vec<u8>)| (cut_least(least, INDEX_BYTES).0, cut_most(most, INDEX_BYTES).0);
+        let optional = self.settings.descriptor.max_def_level() == 1;
+        let levels = if optional { levels(page.rows, page.nulls, page.present.iter().copied())? } else { Vec::new() };
+        let ends_of_page = ends.as_ref().map(short).unwrap_or_default();
+        let (rows, nulls) = (page.rows, page.nulls);
+        match page.with_levels(optional.then_some(&levels[..])) {
+            Some(body) => self.pages.encoded(rows, nulls, body, ends_of_page)?,
+            None => self.pages.data(PageValues {
+                rows,
+                nulls,
+                levels: Some(levels),
+                put: &|body| body.extend_from_slice(page.texts()),
+                ends: ends_of_page,
+            })?,
+        }
+        self.bytes += page.texts().len();
+        if let Some((least, most)) = &ends {
+            match &mut self.ends {
+                None => self.ends = Some((least.clone(), most.clone())),
+                Some((a, b)) => {
+                    if least < a {
+                        a.clone_from(least);
+                    }
+                    if most > b {
+                        b.clone_from(most);
+                    }
+                }
+            }
+        }
+        self.order.add(ends);
+        page.clear();
+        Ok(())
+    }
+
+    /// Bytes of all texts so far, nearly, as they will be in the file.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        let plain = self.bytes + self.page.texts().len();
+        match (self.bytes, self.settings.codec) {
+            (_, Compression::UNCOMPRESSED) => plain,
+            // Whether they compress well is not known yet.
+            (0, _) => plain / 2,
+            (done, _) => (plain as u128 * self.pages.written() as u128 / done as u128) as usize,
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<EncodedChunk> {
+        self.end_page()?;
+        let (descriptor, bytes) = (&self.settings.descriptor, self.settings.statistics_bytes);
+        let nulls = self.pages.nulls();
+        if bytes == 0 {
+            return self.pages.finish(descriptor, None);
+        }
+        self.pages.set_order(if self.ends.is_some() { self.order.found() } else { BoundaryOrder::UNORDERED });
+        let (mut least, mut most) = (None, None);
+        let mut exact = (true, true);
+        if let Some((a, b)) = &self.ends {
+            let (a, a_whole) = cut_least(a, bytes);
+            let (b, b_whole) = cut_most(b, bytes);
+            exact = (a_whole, b_whole);
+            least = Some(ByteArray::from(a));
+            most = Some(ByteArray::from(b));
+        }
+        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false)
+            .with_backwards_compatible_min_max(false)
+            .with_min_is_exact(exact.0)
+            .with_max_is_exact(exact.1);
+        self.pages.finish(descriptor, Some(Statistics::ByteArray(statistics)))
+    }
+}
+
+impl Default for TextPage {
+    fn default() -> Self {
+        Self { rows: 0, nulls: 0, plain: vec![0; ROOM], present: Vec::new(), ends: None }
+    }
+}
+
+impl TextPage {
+    /// The texts, the length before each.
+    fn texts(&self) -> &[u8] {
+        self.plain.get(ROOM..).unwrap_or_default()
+    }
+
+    /// The page as it is in a file; `None` where there is no room for its levels.
+    fn with_levels(&mut self, levels: Option<&[u8]>) -> Option<&[u8]> {
+        let Some(levels) = levels else { return self.plain.get(ROOM..) };
+        let values_at = ROOM.checked_sub(levels.len())?;
+        let start = values_at.checked_sub(LEVEL_BYTES)?;
+        self.plain.get_mut(start..values_at)?.copy_from_slice(&level_bytes(levels));
+        self.plain.get_mut(values_at..ROOM)?.copy_from_slice(levels);
+        self.plain.get(start..)
+    }
+
+    fn put(&mut self, text: &[u8], with_ends: bool) -> Result<()> {
+        let length = u32::try_from(text.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
+        let at = self.plain.len();
+        if with_ends {
+            self.ends = Some(match self.ends {
+                None => (at, at),
+                Some((least, most)) if text < self.text(least) => (at, most),
+                Some((least, most)) if text > self.text(most) => (least, at),
+                Some(ends) => ends,
+            });
+        }
+        self.plain.extend_from_slice(&length.to_le_bytes());
+        self.plain.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// The text that begins here, with its length.
+    fn text(&self, at: usize) -> &[u8] {
+        let Some((length, rest)) = self.plain.get(at..).and_then(|rest| rest.split_first_chunk::<LENGTH_BYTES>())
+        else {
+            return &[];
+        };
+        rest.get(..u32::from_le_bytes(*length) as usize).unwrap_or_default()
+    }
+
+    /// Empties it; its memory stays.
+    fn clear(&mut self) {
+        self.plain.truncate(ROOM);
+        self.present.clear();
+        (self.rows, self.nulls, self.ends) = (0, 0, None);
+    }
+}
+
+/// A text of at most so many bytes that is not greater; and whether it is the text itself.
+fn cut_least(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
+    match prefix(text, most_bytes) {
+        None => (text.to_vec(), true),
+        Some(prefix) => (prefix.as_bytes().to_vec(), false),
+    }
+}
+
+/// A text that is not smaller, of about so many bytes where there is one; and whether it is the text itself.
+fn cut_most(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
+    let Some(prefix) = prefix(text, most_bytes) else { return (text.to_vec(), true) };
+    let next = |c: char| char::from_u32(c as u32 + 1).or((c == '\u{d7ff}').then_some('\u{e000}'));
+    let greater = prefix.char_indices().rev().find_map(|(at, c)| {
+        let mut greater = prefix.get(..at)?.to_owned();
+        greater.push(next(c)?);
+        Some(greater)
+    });
+    match greater {
+        Some(greater) => (greater.into_bytes(), false),
+        None => (text.to_vec(), true),
+    }
+}
+
+/// The beginning of a longer text, whole characters of it.
+fn prefix(text: &[u8], most_bytes: usize) -> Option<&str> {
+    if text.len() <= most_bytes {
+        return None;
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    text.get(..text.floor_char_boundary(most_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_to_what_is_not_greater_and_not_smaller() {
+        let least = |text: &str, bytes| String::from_utf8(cut_least(text.as_bytes(), bytes).0).unwrap_or_default();
+        let most = |text: &str, bytes| String::from_utf8(cut_most(text.as_bytes(), bytes).0).unwrap_or_default();
+        assert_eq!((least("abc", 3), most("abc", 3)), ("abc".to_owned(), "abc".to_owned()));
+        assert_eq!((least("abcd", 3), most("abcd", 3)), ("abc".to_owned(), "abd".to_owned()));
+        // Characters stay whole, and what has no next one is left out.
+        assert_eq!((least("aäb", 2), most("aäb", 2)), ("a".to_owned(), "b".to_owned()));
+        assert_eq!(most("a\u{10ffff}b", 5), "b");
+        assert_eq!(most("\u{d7ff}b", 3), "\u{e000}");
+        let highest = "\u{10ffff}\u{10ffff}";
+        assert_eq!((most(highest, 4), cut_most(highest.as_bytes(), 4).1), (highest.to_owned(), true));
+        assert_eq!(cut_least("abcd".as_bytes(), 3).1, false);
+    }
+}
