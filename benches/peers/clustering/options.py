@@ -12,25 +12,31 @@ if TYPE_CHECKING:
 
 Filter = tuple[str, str, int]
 """Column, `>=` or `<=`, and a value."""
+DEFAULTS = "defaults"
+"""Set where each system is to choose what it writes: Hudi gzip and a metadata table."""
 
 _PLAN = "hoodie.clustering.plan.strategy."
 
 
-def table_options(cores: int) -> dict[str, str]:
+def table_options(cores: int, *, defaults: bool = False) -> dict[str, str]:
     """Gives the options of the tables; services run only when they are asked to.
 
     Args:
         cores: Tasks of a shuffle of Hudi's.
+        defaults: Leaves to each system what it would choose.
     """
-    return {
+    needed = {
         "hoodie.table.name": "clustering",
         "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
         "hoodie.datasource.write.precombine.field": "event_time",
+        "hoodie.bulkinsert.shuffle.parallelism": str(cores),
+    }
+    chosen = {
         "hoodie.parquet.compression.codec": codec(),
         "hoodie.metadata.enable": "false",
         "hoodie.clean.automatic": "false",
-        "hoodie.bulkinsert.shuffle.parallelism": str(cores),
     }
+    return needed if defaults else {**needed, **chosen}
 
 
 def clustering_options(total: int, outputs: int) -> dict[str, str]:

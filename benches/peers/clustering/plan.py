@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from benches.peers.clustering.options import clustering_options, table_options
+from benches.peers.clustering.options import DEFAULTS, clustering_options, table_options
 from benches.peers.clustering.rows import FILES, Rows
 from benches.peers.merge_on_read import tables
 from benches.peers.merge_on_read.plan import JVM, Entry, Group
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import hoodoo
 
-TASKS = ("sorted", "sorted-by-two", "presorted", "unsorted", "queries")
+TASKS = ("sorted", "sorted-defaults", "sorted-by-two", "presorted", "unsorted", "queries")
 COPIES = frozenset({"floor", "floor-pyarrow", "copy", "cp"})
 """Systems that leave rows in the order in which they are."""
 LEAST_ROWS = 1_000
@@ -51,6 +51,7 @@ class Plan:
         """Gives the groups of some tasks, in the order of `TASKS`."""
         made: dict[str, Callable[[], list[Group]]] = {
             "sorted": lambda: [self._sorted("sorted", (_KEY,))],
+            "sorted-defaults": lambda: [self._with_defaults()],
             "sorted-by-two": lambda: [self._sorted("sorted-by-two", _TWO)],
             "presorted": lambda: [self._presorted()],
             "unsorted": lambda: [self._unsorted()],
@@ -80,6 +81,10 @@ class Plan:
         """Hudi makes it itself, when it is there first."""
         return self._folder / "by-hudi"
 
+    def _by_hudi_with_defaults(self) -> Path:
+        """The same."""
+        return self._folder / "by-hudi-with-defaults"
+
     def _sorted(self, task: str, columns: Sequence[str]) -> Group:
         how = {"sort": ",".join(columns), "outputs": str(self._outputs)}
         small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
@@ -94,6 +99,17 @@ class Plan:
             Entry("hudi", "Hudi on Spark", how, table=self._by_hudi, warm_seconds=JVM),
         )
         return self._group(task, f"sorted by {', '.join(columns)} into {self._outputs} files", entries)
+
+    def _with_defaults(self) -> Group:
+        how = {"sort": _KEY, "outputs": str(self._outputs), DEFAULTS: "true"}
+        small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
+        table = self._by_hudi_with_defaults
+        entries = (
+            Entry("hudi", "Hudi on Spark: gzip, metadata table", how, table=table, warm_seconds=JVM),
+            Entry("hoodoo", "hoodoo: zstd, no metadata table", how, table=table),
+            Entry("hoodoo", f"hoodoo, memory budget {_BUDGET} MiB", small, table=table),
+        )
+        return self._group("sorted-defaults", f"a table of Hudi's, sorted by {_KEY}, each with its defaults", entries)
 
     def _presorted(self) -> Group:
         # What is sorted already would be left alone.

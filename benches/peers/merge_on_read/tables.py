@@ -82,5 +82,10 @@ def files(place: Path) -> list[tuple[Path, list[Path]]]:
     return [(place / piece["base"], [place / log for log in piece["logs"]]) for piece in listed]
 
 
+def listed(place: Path) -> bool:
+    """Tells whether `files` knows the files of a table."""
+    return _list(place).exists()
+
+
 def _list(place: Path) -> Path:
     return place.with_suffix(".files.json")

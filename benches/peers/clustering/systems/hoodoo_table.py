@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from benches.peers.clustering.options import clustering_options, filters_of, sort_columns, table_options
+from benches.peers.clustering.options import DEFAULTS, clustering_options, filters_of, sort_columns, table_options
 from benches.peers.merge_on_read.systems import System
 
 from .files import inputs, keep
@@ -33,7 +33,11 @@ def options(job: Job, place: Path) -> dict[str, str]:
     total = sum(file.stat().st_size for file in inputs(job, place))
     own = {key: value for key, value in job.more.items() if key.startswith("hoodoo.")}
     clustering = clustering_options(total, int(job.more["outputs"]))
-    return {**table_options(job.cores), **clustering, "hoodoo.threads": str(job.cores), **own}
+    table = table_options(job.cores, defaults=DEFAULTS in job.more)
+    if DEFAULTS in job.more:
+        # It keeps no metadata table, and drops the one that is there.
+        table["hoodie.metadata.enable"] = "false"
+    return {**table, **clustering, "hoodoo.threads": str(job.cores), **own}
 
 
 def keep_slices(job: Job, place: Path) -> None:
