@@ -33,10 +33,19 @@ pub fn compare_keys(a: &str, b: &str) -> Ordering {
             _ => lead,
         }
     }
-    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
-        Some((x, y)) => rank(x).cmp(&rank(y)),
-        None => a.len().cmp(&b.len()),
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let same = common_bytes(a, b);
+    match (a.get(same), b.get(same)) {
+        (Some(x), Some(y)) => rank(*x).cmp(&rank(*y)),
+        _ => a.len().cmp(&b.len()),
     }
+}
+
+/// How many bytes are the same at the beginning: keys mostly begin alike, so eight at a time.
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).take_while(|(x, y)| x == y).count() * 8;
+    let rest = a.iter().skip(words).zip(b.iter().skip(words));
+    words + rest.take_while(|(x, y)| x == y).count()
 }
 
 /// Collects the key column of the batches of a file.

@@ -178,7 +178,7 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
         threads: usize,
         column: &(dyn Fn(usize) -> Result<SplicedColumn> + Sync),
     ) -> Result<()> {
-        self.end_row_group_now()?;
+        self.end_row_group()?;
         let fields = self.schema.fields().clone();
         let mut first_leaf = 0;
         let work: Vec<(usize, usize)> = fields

@@ -204,7 +204,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
     /// # Errors
     /// Those of [`BaseFileWriter::finish`].
     pub fn finish_with_footer(mut self) -> Result<(W, BaseFileStats, ParquetMetaData)> {
-        self.end_row_group_now()?;
+        self.end_row_group()?;
         let keys = self.file_keys()?;
         if let Some(schema) = self.options.avro_schema.take() {
             self.footer(AVRO_SCHEMA_KEY, schema);
@@ -332,18 +332,21 @@ impl<W: Write + Send> BaseFileWriter<W> {
         };
         group.encode(&pending, self.options.threads)?;
         if group.rows() >= self.options.row_group_rows || group.encoded_bytes() >= self.options.row_group_bytes {
-            self.end_row_group()?;
+            self.close_row_group()?;
         }
         Ok(())
     }
 
-    /// Ends the row group in the making, if there is one.
-    pub(super) fn end_row_group_now(&mut self) -> Result<()> {
+    /// Ends the row group in the making, if there is one: all bytes of its rows are known then.
+    ///
+    /// # Errors
+    /// Those of [`BaseFileWriter::write`].
+    pub fn end_row_group(&mut self) -> Result<()> {
         self.encode_pending()?;
-        self.end_row_group()
+        self.close_row_group()
     }
 
-    fn end_row_group(&mut self) -> Result<()> {
+    fn close_row_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let rows = group.rows();
         let mut encoded = group.close(self.options.threads)?.into_iter().peekable();

@@ -65,7 +65,8 @@ impl CodedColumn {
     /// Whether rows are cheaper to move with numbers in the place of values.
     fn is_worth_it(&self, rows: u64) -> bool {
         let narrower = match self.field.data_type().primitive_width() {
-            Some(width) => self.key_type().primitive_width().is_some_and(|key| key < width),
+            // So many values hardly repeat where their files were not sorted: they would be put in their place again.
+            Some(width) => self.key_type().primitive_width().is_some_and(|key| key < width && key <= size_of::<u16>()),
             None => true,
         };
         narrower && self.values.len() as u64 * 2 <= rows
@@ -323,6 +324,8 @@ mod tests {
             assert_eq!(column(values).key_type(), expected, "{values}");
         }
         assert!(column(100).is_worth_it(200));
+        assert!(column(65_536).is_worth_it(1 << 20));
+        assert!(!column(65_537).is_worth_it(1 << 20), "too many to stay numbers");
         assert!(!column(101).is_worth_it(200), "they hardly repeat");
     }
 }

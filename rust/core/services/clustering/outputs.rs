@@ -28,6 +28,9 @@ const STEP_ROWS: usize = 32_768;
 
 /// How much more goes into a file with this part of its bytes has to be known.
 const NEARLY_FULL: f64 = 0.75;
+/// Of the first files of a group a row group is ended then: those before tell least of what their rows weigh, for rows without
+/// a value to sort by come first.
+const MEASURED_FILES: usize = 2;
 /// A file with this part of its bytes is full.
 const FULL: f64 = 0.97;
 /// More than this is too much.
@@ -122,6 +125,8 @@ pub(super) struct Outputs<'a> {
     settings: &'a OutputSettings<'a>,
     model: Option<SizeModel>,
     open: Option<OpenFile>,
+    /// Files begun so far.
+    begun: usize,
     done: Vec<WrittenFile>,
     beside: Option<Beside>,
 }
@@ -136,7 +141,7 @@ struct Beside {
 
 impl<'a> Outputs<'a> {
     pub(super) fn new(settings: &'a OutputSettings<'a>) -> Self {
-        Self { settings, model: None, open: None, done: Vec::new(), beside: None }
+        Self { settings, model: None, open: None, begun: 0, done: Vec::new(), beside: None }
     }
 
     /// The same, files ended by a thread of their own: two of them are in memory at times.
@@ -160,16 +165,28 @@ impl<'a> Outputs<'a> {
             if self.settings.target_bytes.is_some() && self.model.is_none() {
                 self.model = Some(self.try_out(&rest)?);
             }
-            // What the file before weighs tells best how much goes into this one.
-            if self.settings.target_bytes.is_some_and(|target| self.bytes() > target as f64 * NEARLY_FULL) {
-                self.settle()?;
-            }
             let room = self.room()?;
             if room == 0 {
                 self.end_file()?;
                 continue;
             }
-            let take = room.min(rest.num_rows()).min(STEP_ROWS);
+            let to_nearly = self.rows_to_nearly_full(room);
+            let mut take = room.min(rest.num_rows()).min(STEP_ROWS);
+            if self.beside.as_ref().is_some_and(|beside| beside.busy) {
+                if to_nearly == 0 {
+                    // What the file before weighs tells best how much goes into this one.
+                    self.settle()?;
+                    continue;
+                }
+                take = take.min(to_nearly);
+            }
+            if self.is_to_be_measured() {
+                if to_nearly == 0 && self.open.as_ref().is_some_and(|file| file.writer.rows() > 0) {
+                    self.file()?.writer.end_row_group()?;
+                    continue;
+                }
+                take = take.min(to_nearly.max(1));
+            }
             self.file()?.writer.write(&rest.slice(0, take))?;
             at += take;
         }
@@ -194,7 +211,10 @@ impl<'a> Outputs<'a> {
     pub(super) fn file(&mut self) -> Result<&mut OpenFile> {
         let file = match self.open.take() {
             Some(file) => file,
-            None => self.begin_file()?,
+            None => {
+                self.begun += 1;
+                self.begin_file()?
+            }
         };
         Ok(self.open.insert(file))
     }
@@ -236,6 +256,21 @@ impl<'a> Outputs<'a> {
             if target as f64 > 2.0 * model.fixed { 1 } else { (model.fixed / per_row).ceil().max(1.0) as usize };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         Ok(if rows < least { fits.max(least - rows) } else { fits })
+    }
+
+    /// Rows after which the file in the making is nearly full, when so many more go into it.
+    fn rows_to_nearly_full(&self, room: usize) -> usize {
+        let rows = self.open.as_ref().map_or(0, |file| file.writer.rows());
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        ((rows.saturating_add(room) as f64 * NEARLY_FULL) as usize).saturating_sub(rows)
+    }
+
+    /// Whether a row group of the file in the making has to end before the file does, so that its bytes are known.
+    fn is_to_be_measured(&self) -> bool {
+        // The file that comes next counts too.
+        let number = self.begun + usize::from(self.open.is_none());
+        let flushed = self.open.as_ref().map_or(0, |file| file.writer.flushed_rows());
+        self.settings.target_bytes.is_some() && number <= MEASURED_FILES && flushed == 0
     }
 
     /// Whether so many more encoded bytes go into a file: one that is all but full is ended before.

@@ -9,6 +9,7 @@ mod numbers;
 mod pruning;
 mod round_trip;
 mod splice;
+mod texts;
 
 use std::sync::Arc;
 
