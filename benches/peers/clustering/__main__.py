@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benches.peers import codec, dataset
 from benches.peers.clustering import plan
-from benches.peers.clustering.options import filters_of, sort_columns
+from benches.peers.clustering.options import SUBJECTS, filters_of, sort_columns
 from benches.peers.clustering.rows import FILES, Rows
 from benches.peers.merge_on_read import report
 from benches.peers.merge_on_read.bench import CACHE, Bench, failed, some
@@ -72,6 +72,7 @@ def _count(text: str) -> int:
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benches.peers.clustering", description="Clustering beside others.")
     parser.add_argument("--only", type=_tasks, default=list(plan.TASKS), help=f"some of {','.join(plan.TASKS)}")
+    parser.add_argument("--data", choices=list(SUBJECTS), default="lineitem")
     parser.add_argument("--rows", type=_count, default=2_000_000, help="rows of the table")
     parser.add_argument("--outputs", type=int, default=FILES, help="files that hoodoo and Hudi are to sort rows into")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each, more of what takes milliseconds")
@@ -102,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.status("rows") as status,
         tempfile.TemporaryDirectory(prefix="work-", dir=CACHE, ignore_cleanup_errors=True) as scratch,
     ):
-        rows = Rows(dataset.load("lineitem", given.rows, dataset.SHARE, CACHE), Path(scratch))
+        rows = Rows(dataset.load(given.data, given.rows, dataset.SHARE, CACHE), Path(scratch))
         rows.make()
         groups = plan.Plan(rows, Path(scratch), given.cores, given.outputs).groups(given.only)
         results = Clustering(given, rows, Path(scratch), console).run_all(groups, status)

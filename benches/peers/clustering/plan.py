@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from benches.peers.clustering.options import DEFAULTS, clustering_options, table_options
+from benches.peers.clustering.options import DATA, DEFAULTS, SUBJECTS, clustering_options, table_options
 from benches.peers.clustering.rows import FILES, Rows
 from benches.peers.merge_on_read import tables
 from benches.peers.merge_on_read.plan import JVM, Entry, Group
@@ -21,8 +22,6 @@ COPIES = frozenset({"floor", "floor-pyarrow", "copy", "cp"})
 """Systems that leave rows in the order in which they are."""
 LEAST_ROWS = 1_000
 
-_KEY = "l_partkey"
-_TWO = ("l_shipdate", _KEY)
 _BUDGET = 64
 """MiB of a small memory budget."""
 _QUERIES = 20
@@ -46,13 +45,14 @@ class Plan:
         self._folder = folder
         self._cores = cores
         self._outputs = outputs
+        self._subject = SUBJECTS[rows.data.name]
 
     def groups(self, tasks: Sequence[str]) -> list[Group]:
         """Gives the groups of some tasks, in the order of `TASKS`."""
         made: dict[str, Callable[[], list[Group]]] = {
-            "sorted": lambda: [self._sorted("sorted", (_KEY,))],
+            "sorted": lambda: [self._sorted("sorted", (self._subject.sort,))],
             "sorted-defaults": lambda: [self._with_defaults()],
-            "sorted-by-two": lambda: [self._sorted("sorted-by-two", _TWO)],
+            "sorted-by-two": lambda: [self._sorted("sorted-by-two", (self._subject.other, self._subject.sort))],
             "presorted": lambda: [self._presorted()],
             "unsorted": lambda: [self._unsorted()],
             "queries": self._queries,
@@ -60,12 +60,13 @@ class Plan:
         return [group for task in TASKS if task in tasks for group in made[task]()]
 
     def _group(self, task: str, title: str, entries: Sequence[Entry], table: Callable[[], Path] | None = None) -> Group:
+        about = tuple(replace(e, more={DATA: self._rows.data.name, **e.more}) for e in entries)
         return Group(
-            task, title, self._rows.data.rows, "", self._rows.parts, tuple(entries), table=table or self._table("table")
+            task, title, self._rows.data.rows, "", self._rows.parts, about, table=table or self._table("table")
         )
 
     def _table(self, name: str, then: Callable[[hoodoo.Table], object] | None = None) -> Callable[[], Path]:
-        options = {**table_options(self._cores), "hoodoo.threads": str(self._cores)}
+        options = {**table_options(self._subject, self._cores), "hoodoo.threads": str(self._cores)}
 
         def make() -> Path:
             place = tables.make(self._folder / name, self._rows.parts, (), options, then)
@@ -101,7 +102,7 @@ class Plan:
         return self._group(task, f"sorted by {', '.join(columns)} into {self._outputs} files", entries)
 
     def _with_defaults(self) -> Group:
-        how = {"sort": _KEY, "outputs": str(self._outputs), DEFAULTS: "true"}
+        how = {"sort": self._subject.sort, "outputs": str(self._outputs), DEFAULTS: "true"}
         small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
         table = self._by_hudi_with_defaults
         entries = (
@@ -109,12 +110,14 @@ class Plan:
             Entry("hoodoo", "hoodoo: zstd, no metadata table", how, table=table),
             Entry("hoodoo", f"hoodoo, memory budget {_BUDGET} MiB", small, table=table),
         )
-        return self._group("sorted-defaults", f"a table of Hudi's, sorted by {_KEY}, each with its defaults", entries)
+        return self._group(
+            "sorted-defaults", f"a table of Hudi's, sorted by {self._subject.sort}, each with its defaults", entries
+        )
 
     def _presorted(self) -> Group:
         # What is sorted already would be left alone.
         anew = {"hoodoo.clustering.rewrite.clustered": "true"}
-        how = {"sort": _KEY, "outputs": str(self._outputs), **anew}
+        how = {"sort": self._subject.sort, "outputs": str(self._outputs), **anew}
         small = {**how, "hoodoo.memory.budget": str(_BUDGET << 20)}
         entries = (
             Entry("hoodoo", "hoodoo, merge only", how),
@@ -122,8 +125,8 @@ class Plan:
             _FLOOR,
             _PYARROW,
         )
-        table = self._table("presorted", lambda t: t.cluster(sort_by=_KEY, strategy="SINGLE_FILE"))
-        return self._group("presorted", f"sorted by {_KEY}, inputs are sorted by it each", entries, table)
+        table = self._table("presorted", lambda t: t.cluster(sort_by=self._subject.sort, strategy="SINGLE_FILE"))
+        return self._group("presorted", f"sorted by {self._subject.sort}, inputs are sorted by it each", entries, table)
 
     def _unsorted(self) -> Group:
         how = {"outputs": str(self._cores)}
@@ -140,12 +143,15 @@ class Plan:
     def _queries(self) -> list[Group]:
         def cluster(table: hoodoo.Table) -> None:
             total = sum(piece.size for piece in table.file_slices())
-            table.cluster(sort_by=_KEY, options=clustering_options(total, self._outputs))
+            table.cluster(sort_by=self._subject.sort, options=clustering_options(total, self._outputs))
 
         before, after = self._table("table"), self._table("clustered", cluster)
         groups = []
-        for title, share in ((f"point query: {_KEY} = x", 0.0), (f"range query: 1 % of {_KEY}", 0.01)):
-            how = {"filters": json.dumps(self._rows.filters(_KEY, share))}
+        for title, share in (
+            (f"point query: {self._subject.sort} = x", 0.0),
+            (f"range query: 1 % of {self._subject.sort}", 0.01),
+        ):
+            how = {"filters": json.dumps(self._rows.filters(self._subject.sort, share))}
             entries = (
                 Entry("hoodoo-query", "before clustering", how, before, runs=_QUERIES),
                 Entry("hoodoo-query", "after clustering", how, after, runs=_QUERIES),

@@ -1,4 +1,4 @@
-"""The rows: lineitem in files, what must come out of them, and what a query of them touches."""
+"""The rows in files, what must come out of them, and what a query of them touches."""
 
 # ruff: noqa: S608  # the SQL is put together from names that this package spells itself
 from __future__ import annotations

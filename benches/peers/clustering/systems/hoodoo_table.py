@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from benches.peers.clustering.options import DEFAULTS, clustering_options, filters_of, sort_columns, table_options
+from benches.peers.clustering.options import DEFAULTS, clustering_options, filters_of, job_options, sort_columns
 from benches.peers.merge_on_read.systems import System
 
 from .files import inputs, keep
@@ -33,7 +33,7 @@ def options(job: Job, place: Path) -> dict[str, str]:
     total = sum(file.stat().st_size for file in inputs(job, place))
     own = {key: value for key, value in job.more.items() if key.startswith("hoodoo.")}
     clustering = clustering_options(total, int(job.more["outputs"]))
-    table = table_options(job.cores, defaults=DEFAULTS in job.more)
+    table = job_options(job)
     if DEFAULTS in job.more:
         # It keeps no metadata table, and drops the one that is there.
         table["hoodie.metadata.enable"] = "false"
@@ -44,7 +44,7 @@ def keep_slices(job: Job, place: Path) -> None:
     """Keeps the files that a table has now."""
     import hoodoo  # noqa: PLC0415
 
-    pieces = hoodoo.Table(place, options=table_options(job.cores)).file_slices()
+    pieces = hoodoo.Table(place, options=job_options(job)).file_slices()
     keep(job, [place / piece.base_file for piece in pieces if piece.base_file])
 
 
@@ -78,7 +78,7 @@ class HoodooQuery(_Hoodoo):
         """Gives the call."""
         import hoodoo  # noqa: PLC0415
 
-        given = {**table_options(job.cores), "hoodoo.threads": str(job.cores)}
+        given = {**job_options(job), "hoodoo.threads": str(job.cores)}
         return lambda: hoodoo.Table(place, options=given).to_arrow(filters=filters_of(job.more))
 
     def save(self, job: Job, place: Path, result: Any) -> None:

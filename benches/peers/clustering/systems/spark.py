@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benches.peers.clustering.options import DEFAULTS, clustering_options, sort_columns, table_options
+from benches.peers.clustering.options import clustering_options, job_options, sort_columns, subject_of
 from benches.peers.clustering.rows import FILES
 from benches.peers.merge_on_read.systems import spark
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benches.peers.merge_on_read.job import Job
-
-
-def _options(job: Job) -> dict[str, str]:
-    return table_options(job.cores, defaults=DEFAULTS in job.more)
 
 
 class Hudi(spark.Hudi):
@@ -34,9 +30,10 @@ class Hudi(spark.Hudi):
         unfinished = place.with_suffix(".part")
         rows = self._session.read.parquet(*job.newer)
         # The same rows in each file as in the other table, in the same order.
-        rows = rows.repartitionByRange(FILES, "l_orderkey").sortWithinPartitions("l_orderkey", "l_linenumber")
+        keys = subject_of(job).keys
+        rows = rows.repartitionByRange(FILES, keys[0]).sortWithinPartitions(*keys)
         more = {"hoodie.datasource.write.operation": "bulk_insert", "hoodie.bulkinsert.sort.mode": "NONE"}
-        written = rows.write.format("hudi").options(**_options(job), **more)
+        written = rows.write.format("hudi").options(**job_options(job), **more)
         written.mode("append").save(str(unfinished))
         found = len(list(unfinished.glob("*.parquet")))
         if found != FILES:
@@ -46,7 +43,7 @@ class Hudi(spark.Hudi):
     def prepare(self, job: Job, place: Path) -> Callable[[], Any]:
         """Gives the call."""
         total = sum(file.stat().st_size for file in place.glob("*.parquet"))
-        given = {**_options(job), **clustering_options(total, int(job.more["outputs"]))}
+        given = {**job_options(job), **clustering_options(total, int(job.more["outputs"]))}
         # Its writer takes what waits in memory, uncompressed, for the size of a file, and would write three for one.
         given["hoodie.parquet.compression.ratio"] = "4"
         # The call takes a comma for the end of an option.
