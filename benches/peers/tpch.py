@@ -6,6 +6,7 @@ an older DuckDB than the one that the benches measure; it gets an environment of
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,9 @@ def lineitem(rows: int, target: Path) -> str:
     """
     # A little above what is wanted: the number of lines of an order is random.
     scale = round(rows / ROWS_OF_SCALE_1 * 1.02 + 0.001, 4)
+    if scale > 1:
+        # Of more than one, dbgen makes whole ones.
+        scale = math.ceil(scale)
     problems = []
     for python in (sys.executable, _environment):
         try:

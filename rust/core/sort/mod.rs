@@ -134,7 +134,7 @@ impl Sorter {
     fn put_away(&mut self) -> Result<()> {
         let run = std::mem::replace(&mut self.run, SortedRun::new(self.schema.clone(), self.threads));
         let mut file = SpillWriter::create(&self.spill.folder, &self.schema)?;
-        for batch in run.sorted(self.spill.budget)? {
+        for batch in run.sorted(self.spill.budget) {
             let batch = batch?;
             // One of each run is in memory when they are merged.
             let step = batch.num_rows().div_ceil(PIECES_OF_A_BATCH).max(LEAST_ROWS);
@@ -151,7 +151,7 @@ impl Sorter {
     /// # Errors
     /// Those of the first batch of each input.
     pub fn finish(mut self) -> Result<Rows> {
-        let rest: InMemory = self.run.sorted(self.spill.budget)?;
+        let rest: InMemory = self.run.sorted(self.spill.budget);
         if self.sorted.is_empty() {
             return Ok(Box::new(rest));
         }

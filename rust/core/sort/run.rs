@@ -1,21 +1,28 @@
 //! Rows that are sorted in memory.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::interleave;
 use arrow::datatypes::SchemaRef;
 
 use super::keys::Keys;
-use super::{BATCH_ROWS, batch_rows, bytes_of};
-use crate::error::{Error, Result};
+use super::{batch_rows, bytes_of};
+use crate::error::Result;
 use crate::parallel::run_parallel;
+
+/// Every so many rows of a batch, one is looked at to divide all rows into ranges.
+const SAMPLE_STEP: usize = 512;
+/// Least rows of a range that were looked at.
+const RANGE_SAMPLES: usize = 128;
 
 /// Rows in the making of a run.
 pub(super) struct SortedRun {
     schema: SchemaRef,
     threads: usize,
-    /// The batches with their keys; by the number, equal rows come in order.
+    /// The batches, each in its order, with their keys; by the number, equal rows come in order.
     batches: Vec<(u64, RecordBatch, Keys)>,
     bytes: usize,
     rows: usize,
@@ -23,6 +30,8 @@ pub(super) struct SortedRun {
 
 /// A row: the first bytes of its key, its batch, its place there.
 type Entry = (u128, u32, u32);
+/// A row by its batch and its place there.
+type Place = (u32, u32);
 
 impl SortedRun {
     pub(super) fn new(schema: SchemaRef, threads: usize) -> Self {
@@ -31,7 +40,7 @@ impl SortedRun {
 
     pub(super) fn push(&mut self, number: u64, batch: RecordBatch, keys: Keys) -> Result<()> {
         self.rows += batch.num_rows();
-        self.bytes += bytes_of(&batch)? + keys.size() + batch.num_rows() * size_of::<Entry>();
+        self.bytes += bytes_of(&batch)? + keys.size();
         self.batches.push((number, batch, keys));
         Ok(())
     }
@@ -50,77 +59,114 @@ impl SortedRun {
     }
 
     /// The rows in their order; equal ones as they came.
-    pub(super) fn sorted(mut self, budget: usize) -> Result<InMemory> {
+    pub(super) fn sorted(mut self, budget: usize) -> InMemory {
         self.batches.sort_by_key(|(number, _, _)| *number);
-        let (batches, all_keys): (Vec<RecordBatch>, Vec<Keys>) =
-            self.batches.into_iter().map(|(_, batch, keys)| (batch, keys)).unzip();
-        let order = match tiny_order(&all_keys, self.threads)? {
-            Some(order) => order,
-            None => order(&all_keys, self.threads)?,
-        };
         let batch_rows = batch_rows(budget, self.bytes, self.rows);
-        Ok(InMemory { schema: self.schema, threads: self.threads, batches, order, next: 0, batch_rows })
+        let (batches, keys) = self.batches.into_iter().map(|(_, batch, keys)| (batch, keys)).unzip();
+        InMemory {
+            schema: self.schema,
+            threads: self.threads,
+            batches,
+            ranges: Ranges::new(keys),
+            order: VecDeque::new(),
+            rows: self.rows,
+            batch_rows,
+        }
     }
 }
 
-/// Batch and row of all rows in their order.
-fn order(all_keys: &[Keys], threads: usize) -> Result<Vec<(u32, u32)>> {
-    let mut order: Vec<Entry> = Vec::with_capacity(all_keys.iter().map(Keys::len).sum());
-    for (number, keys) in (0..).zip(all_keys) {
-        order.extend((0..keys.len()).map(|row| (keys.prefix(row), number, row as u32)));
+/// The order of the rows of batches that are sorted each, a range at a time: what is given out first need not wait for the
+/// rest, and a range is small enough for the nearest caches.
+struct Ranges {
+    keys: Vec<Keys>,
+    /// Bits of a row's place, when a key, its batch and its place go into one number.
+    tiny: Option<u32>,
+    /// The first rows of the ranges to come, the last range first; that of the next one is not among them.
+    bounds: Vec<Place>,
+    /// Of each batch, the first row that is in none of the ranges so far.
+    next: Vec<usize>,
+    done: bool,
+}
+
+impl Ranges {
+    fn new(keys: Vec<Keys>) -> Self {
+        let most_rows = keys.iter().map(Keys::len).max().unwrap_or_default();
+        let row_bits = usize::BITS - most_rows.leading_zeros();
+        let has_room = row_bits < u32::BITS && keys.len() <= 1 << (u32::BITS - row_bits);
+        let tiny = (has_room && keys.iter().all(Keys::are_tiny)).then_some(row_bits);
+        let next = vec![0; keys.len()];
+        let mut ranges = Self { keys, tiny, bounds: Vec::new(), next, done: false };
+        let of_batch =
+            |(batch, keys): (u32, &Keys)| (0..keys.len()).step_by(SAMPLE_STEP).map(move |row| (batch, row as u32));
+        let mut samples: Vec<Place> = (0..).zip(&ranges.keys).flat_map(of_batch).collect();
+        samples.sort_unstable_by(|a, b| ranges.compare(*a, *b));
+        // Of each batch, up to a step of rows more than the samples say may be in a range.
+        let step = RANGE_SAMPLES.max(2 * ranges.keys.len());
+        ranges.bounds = samples.into_iter().step_by(step).skip(1).collect();
+        ranges.bounds.reverse();
+        ranges
     }
-    let compare = |a: &Entry, b: &Entry| {
-        let rest = || match (all_keys.get(a.1 as usize), all_keys.get(b.1 as usize)) {
-            (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
+
+    fn compare(&self, a: Place, b: Place) -> Ordering {
+        let of_keys = match (self.keys.get(a.0 as usize), self.keys.get(b.0 as usize)) {
+            (Some(x), Some(y)) => x.compare(a.1 as usize, y, b.1 as usize),
             _ => Ordering::Equal,
         };
-        a.0.cmp(&b.0).then_with(rest).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
-    };
-    sort_runs(&mut order, threads, &compare)?;
-    Ok(order.into_iter().map(|(_, batch, row)| (batch, row)).collect())
-}
+        of_keys.then_with(|| a.cmp(&b))
+    }
 
-/// The same where a key, its batch and its row go into one number; `None` where they do not.
-fn tiny_order(all_keys: &[Keys], threads: usize) -> Result<Option<Vec<(u32, u32)>>> {
-    let most_rows = all_keys.iter().map(Keys::len).max().unwrap_or_default();
-    let row_bits = usize::BITS - most_rows.leading_zeros();
-    let has_room = row_bits < u32::BITS && all_keys.len() <= 1 << (u32::BITS - row_bits);
-    if !has_room || !all_keys.iter().all(Keys::are_tiny) {
-        return Ok(None);
+    /// The next range: the rows of each batch. `None` after the last one.
+    fn next_range(&mut self) -> Option<Vec<Range<usize>>> {
+        if self.done {
+            return None;
+        }
+        let bound = self.bounds.pop();
+        self.done = bound.is_none();
+        let ranges = (0u32..).zip(self.keys.iter().zip(&self.next)).map(|(batch, (keys, start))| {
+            let Some(bound) = bound else { return *start..keys.len() };
+            let (mut least, mut end) = (*start, keys.len());
+            while least < end {
+                let middle = least + (end - least) / 2;
+                match self.compare((batch, middle as u32), bound) {
+                    Ordering::Less => least = middle + 1,
+                    _ => end = middle,
+                }
+            }
+            *start..end
+        });
+        let ranges: Vec<Range<usize>> = ranges.collect();
+        self.next = ranges.iter().map(|range| range.end).collect();
+        Some(ranges)
     }
-    let mut order: Vec<u128> = Vec::with_capacity(all_keys.iter().map(Keys::len).sum());
-    for (number, keys) in (0u128..).zip(all_keys) {
-        let batch = number << row_bits;
-        order.extend((0..keys.len()).map(|row| keys.prefix(row) | batch | row as u128));
-    }
-    sort_runs(&mut order, threads, &u128::cmp)?;
-    let place = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
-    Ok(Some(order.into_iter().map(place).collect()))
-}
 
-/// Sorts entries that are in order for long stretches, which are merged.
-fn sort_runs<T: Copy + Send>(
-    entries: &mut [T],
-    threads: usize,
-    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
-) -> Result<()> {
-    if threads > 1 && entries.len() > BATCH_ROWS {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|e| Error::storage("no threads to sort with").caused_by(e))?;
-        pool.install(|| sort_halves(entries, threads, compare));
-    } else {
-        entries.sort_by(compare);
+    /// The rows of a range in their order.
+    fn order(&self, range: Vec<Range<usize>>) -> Vec<Place> {
+        let rows = range.iter().map(ExactSizeIterator::len).sum();
+        let batches = (0u32..).zip(self.keys.iter().zip(range));
+        if let Some(row_bits) = self.tiny {
+            let mut order: Vec<u128> = Vec::with_capacity(rows);
+            for (number, (keys, range)) in batches {
+                let batch = u128::from(number) << row_bits;
+                order.extend(range.map(|row| keys.prefix(row) | batch | row as u128));
+            }
+            // What is in order for long stretches is found, and merged.
+            order.sort();
+            let place = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
+            return order.into_iter().map(place).collect();
+        }
+        let mut order: Vec<Entry> = Vec::with_capacity(rows);
+        for (number, (keys, range)) in batches {
+            order.extend(range.map(|row| (keys.prefix(row), number, row as u32)));
+        }
+        order.sort_by(|a, b| {
+            let rest = || match (self.keys.get(a.1 as usize), self.keys.get(b.1 as usize)) {
+                (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
+                _ => Ordering::Equal,
+            };
+            a.0.cmp(&b.0).then_with(rest).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
+        });
+        order.into_iter().map(|(_, batch, row)| (batch, row)).collect()
     }
-    Ok(())
-}
-
-fn sort_halves<T: Copy + Send>(entries: &mut [T], threads: usize, compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
-    if threads > 1 {
-        let (a, b) = entries.split_at_mut(entries.len() / 2);
-        rayon::join(|| sort_halves(a, threads / 2, compare), || sort_halves(b, threads - threads / 2, compare));
-    }
-    // What is in order already is found, and merged.
-    entries.sort_by(compare);
 }
 
 /// Rows of several batches, given out in an order.
@@ -128,15 +174,37 @@ pub(super) struct InMemory {
     schema: SchemaRef,
     threads: usize,
     batches: Vec<RecordBatch>,
-    order: Vec<(u32, u32)>,
-    next: usize,
+    ranges: Ranges,
+    /// The next rows, as far as their order is known.
+    order: VecDeque<Place>,
+    /// Rows of all batches.
+    rows: usize,
     /// Rows of a batch that is given out.
     batch_rows: usize,
 }
 
 impl InMemory {
     pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.rows == 0
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        while self.order.len() < self.batch_rows {
+            let ranges: Vec<_> = (0..self.threads.max(1)).map_while(|_| self.ranges.next_range()).collect();
+            if ranges.is_empty() {
+                break;
+            }
+            for order in run_parallel(ranges, self.threads, |range| Ok(self.ranges.order(range)))? {
+                self.order.extend(order);
+            }
+        }
+        let rows = self.order.drain(..self.batch_rows.min(self.order.len()));
+        let rows: Vec<(usize, usize)> = rows.map(|(batch, row)| (batch as usize, row as usize)).collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        gather(&self.schema, &batches, &rows, self.threads).map(Some)
     }
 }
 
@@ -144,12 +212,7 @@ impl Iterator for InMemory {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = self.order.len().min(self.next + self.batch_rows);
-        let rows = self.order.get(self.next..end).filter(|rows| !rows.is_empty())?;
-        let rows: Vec<(usize, usize)> = rows.iter().map(|(batch, row)| (*batch as usize, *row as usize)).collect();
-        self.next = end;
-        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        Some(gather(&self.schema, &batches, &rows, self.threads))
+        self.advance().transpose()
     }
 }
 

@@ -142,3 +142,30 @@ fn nothing_and_no_column() {
     let none: OrderBy = Arc::new(|_| Ok(Vec::new()));
     assert_eq!(Sorter::new(schema(), none, spill, 1).err().unwrap().kind(), ErrorKind::InvalidOption);
 }
+
+#[test]
+fn ranges_that_are_sorted_one_after_the_other_join() {
+    // More rows than a range has, many of them equal: a range ends between equal ones too.
+    let rows: Vec<Row> = (0..250_000u64)
+        .map(|i| {
+            let mixed = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            let number = (!mixed.is_multiple_of(11)).then_some((mixed % 9) as i64);
+            (number, Some(format!("one and the same beginning {}", mixed % 5)), None)
+        })
+        .collect();
+    for names in [&["n"][..], &["s"], &["f"], &["n", "s"]] {
+        for threads in [1, 2, 3] {
+            let mut sorter = sorter(names, 1 << 30, threads);
+            let mut first = 0;
+            // Batches of very different sizes.
+            for size in [1, 100_000, 511, 32_768, 700, 60_000, 0, usize::MAX] {
+                let end = rows.len().min(first + size.min(rows.len()));
+                sorter.push(batch(&rows[first..end], first)).unwrap();
+                first = end;
+            }
+            assert_eq!(first, rows.len());
+            let sorted = sorter.finish().unwrap();
+            assert_eq!(numbers(sorted), expected(&rows, names), "{names:?} {threads}");
+        }
+    }
+}

@@ -267,8 +267,14 @@ impl RowGroupEncoder {
     }
 
     /// Ends all columns: their chunks in the order of the file, with the place of the column.
-    pub(super) fn close(self, threads: usize) -> Result<Vec<(usize, Vec<ColumnChunk>)>> {
-        in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))
+    pub(super) fn close(mut self, threads: usize) -> Result<Vec<(usize, Vec<ColumnChunk>)>> {
+        if threads > 1 {
+            // The largest first: nobody waits for one that was begun last.
+            self.columns.sort_by_key(|(_, column)| std::cmp::Reverse(column.encoded_bytes()));
+        }
+        let mut chunks = in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))?;
+        chunks.sort_unstable_by_key(|(i, _)| *i);
+        Ok(chunks)
     }
 }
 

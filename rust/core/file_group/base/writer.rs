@@ -170,6 +170,11 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.rows.saturating_sub(open as u64)
     }
 
+    /// Bytes of the row groups that are ended, and of the file's beginning.
+    pub fn flushed_bytes(&self) -> u64 {
+        self.file.bytes_written() as u64
+    }
+
     /// Bytes that the file would have if it were finished now, within a few percent.
     pub fn bytes_written_estimate(&self) -> u64 {
         let flushed = self.file.bytes_written() as u64;

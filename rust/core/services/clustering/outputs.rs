@@ -4,7 +4,7 @@
 //! already, those of the file before, or, in the beginning, a part of the first batch that is encoded for trial.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Stopwatch;
 
 use arrow::array::{RecordBatch, new_null_array};
@@ -18,6 +18,7 @@ use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::parallel::run_parallel;
 use crate::storage::FileWriter;
 
 /// Rows that are encoded for trial, unless they are much more than a file is to have.
@@ -98,6 +99,14 @@ pub(super) struct WrittenFile {
     pub(super) ranges: FileRanges,
 }
 
+/// What becomes of a file that is ended beside the next ones.
+enum Progress {
+    /// All rows are on the disk: how many, and the bytes that they take.
+    Rows(u64, f64),
+    /// The file is written.
+    Written(WrittenFile),
+}
+
 /// A file in the making.
 pub(super) struct OpenFile {
     file_id: String,
@@ -128,32 +137,58 @@ pub(super) struct Outputs<'a> {
     /// Files begun so far.
     begun: usize,
     done: Vec<WrittenFile>,
+    /// What the last file has besides rows: bloom filter and footer.
+    end_bytes: Option<f64>,
     beside: Option<Beside>,
 }
 
 /// A thread that ends files while the next ones are written.
 struct Beside {
-    files: SyncSender<OpenFile>,
-    written: Receiver<Result<WrittenFile>>,
-    /// Whether it has a file.
+    files: Sender<OpenFile>,
+    progress: Receiver<Result<Progress>>,
+    /// Whether the rows of the file that it got last are still to be weighed.
     busy: bool,
+    /// Bytes of the rows of the file that is ended now.
+    row_bytes: f64,
+    /// Files that are not written yet.
+    under_way: usize,
+}
+
+impl Beside {
+    /// Ends files as they come.
+    fn work(settings: &OutputSettings<'_>, files: &Receiver<OpenFile>, progress: &Sender<Result<Progress>>) {
+        let end = |mut file: OpenFile| {
+            file.writer.end_row_group().map_err(|e| e.with("file", &file.path))?;
+            // How many rows the file after it has waits for this alone.
+            let rows = Progress::Rows(file.writer.rows(), file.writer.flushed_bytes() as f64);
+            let _ = progress.send(Ok(rows));
+            settings.end(file).map(Progress::Written)
+        };
+        for file in files {
+            let ended = end(file);
+            // Nobody waits any more after an error.
+            if ended.is_err() | progress.send(ended).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 impl<'a> Outputs<'a> {
     pub(super) fn new(settings: &'a OutputSettings<'a>) -> Self {
-        Self { settings, model: None, open: None, begun: 0, done: Vec::new(), beside: None }
+        Self { settings, model: None, open: None, begun: 0, done: Vec::new(), end_bytes: None, beside: None }
     }
 
-    /// The same, files ended by a thread of their own: two of them are in memory at times.
+    /// The same, files ended by a thread of their own: the rows of two of them are in memory at times.
     pub(super) fn with_thread<'s>(settings: &'a OutputSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
     where
         'a: 's,
     {
-        let (files, to_end) = sync_channel(1);
-        let (ended, written) = sync_channel(1);
-        // Nobody waits any more after an error.
-        scope.spawn(move || to_end.iter().try_for_each(|file| ended.send(settings.end(file)).ok()));
-        Self { beside: Some(Beside { files, written, busy: false }), ..Self::new(settings) }
+        let (files, to_end) = channel();
+        let (sender, progress) = channel();
+        scope.spawn(move || Beside::work(settings, &to_end, &sender));
+        let beside = Beside { files, progress, busy: false, row_bytes: 0.0, under_way: 0 };
+        Self { beside: Some(beside), ..Self::new(settings) }
     }
 
     /// Adds rows, with or without the column of file names.
@@ -285,26 +320,30 @@ impl<'a> Outputs<'a> {
 
     /// Encodes some rows and half of them: what a row weighs, and what a file weighs without rows.
     fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
+        let threads = self.settings.options.threads;
         let size = |rows: usize| -> Result<f64> {
-            let (schema, options) = (self.settings.schema.clone(), self.settings.options.clone());
-            let mut writer = BaseFileWriter::try_new(std::io::sink(), schema, options)?;
+            let options = BaseFileOptions { threads: 1, ..self.settings.options.clone() };
+            let mut writer = BaseFileWriter::try_new(std::io::sink(), self.settings.schema.clone(), options)?;
             self.settings.files.set_file_name(&mut writer, "trial");
             writer.write(&batch.slice(0, rows))?;
             Ok(writer.finish()?.1.bytes as f64)
         };
+        let sizes = |all: usize| -> Result<(f64, f64)> {
+            let sizes = run_parallel(vec![all, all / 2], threads, size)?;
+            Ok((sizes.first().copied().unwrap_or_default(), sizes.last().copied().unwrap_or_default()))
+        };
         let mut all = batch.num_rows().min(TRIAL_ROWS);
-        let mut more = size(all)?;
+        let (mut more, mut less) = sizes(all)?;
         // Rows of a small file weigh more than those of a large one.
         let enough = self.settings.target_bytes.map_or(f64::MAX, |target| target as f64 * 2.0);
         while more > enough && all > LEAST_TRIAL_ROWS {
             all = ((all as f64 * enough / 2.0 / more) as usize).min(all / 2).max(LEAST_TRIAL_ROWS);
-            more = size(all)?;
+            (more, less) = sizes(all)?;
         }
         let half = all / 2;
         if half == 0 {
             return Ok(SizeModel { fixed: 0.0, per_row: more });
         }
-        let less = size(half)?;
         let per_row = ((more - less) / (all - half) as f64).max(0.01);
         Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
     }
@@ -316,43 +355,73 @@ impl<'a> Outputs<'a> {
         match &mut self.beside {
             None => {
                 let written = self.settings.end(file)?;
-                self.add(written);
+                let number = |n: Option<i64>| n.unwrap_or_default().max(0).cast_unsigned();
+                self.weigh(number(written.stat.num_writes), number(written.stat.file_size_in_bytes) as f64);
+                self.done.push(written);
             }
             Some(beside) => {
                 beside.files.send(file).map_err(|_| died())?;
                 beside.busy = true;
+                beside.under_way += 1;
             }
         }
         Ok(())
     }
 
-    /// Waits for a file that is being ended.
+    /// Waits until it is known what the rows of the last file weigh.
     fn settle(&mut self) -> Result<()> {
-        if let Some(beside) = self.beside.as_mut().filter(|beside| beside.busy) {
-            beside.busy = false;
-            let written = beside.written.recv().map_err(|_| died())??;
-            self.add(written);
+        while self.beside.as_ref().is_some_and(|beside| beside.busy) {
+            self.follow()?;
         }
         Ok(())
     }
 
-    fn add(&mut self, written: WrittenFile) {
-        let number = |n: Option<i64>| n.unwrap_or_default() as f64;
-        let (rows, bytes) = (number(written.stat.num_writes), number(written.stat.file_size_in_bytes));
+    /// Waits for what the thread that ends files tells next.
+    fn follow(&mut self) -> Result<()> {
+        let Some(beside) = &mut self.beside else { return Ok(()) };
+        match beside.progress.recv().map_err(|_| died())?? {
+            Progress::Written(file) => {
+                beside.under_way -= 1;
+                let bytes = file.stat.file_size_in_bytes.unwrap_or_default() as f64;
+                self.end_bytes = Some((bytes - beside.row_bytes).max(0.0));
+                self.done.push(file);
+            }
+            Progress::Rows(rows, bytes) => {
+                beside.row_bytes = bytes;
+                match self.end_bytes {
+                    Some(more) => {
+                        beside.busy = false;
+                        self.weigh(rows, bytes + more);
+                    }
+                    // What the first file weighs is known when it is written.
+                    None => {
+                        self.follow()?;
+                        self.weigh(rows, bytes + self.end_bytes.unwrap_or_default());
+                        self.beside.iter_mut().for_each(|beside| beside.busy = false);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Learns from a file.
+    fn weigh(&mut self, rows: u64, bytes: f64) {
         if let Some(model) = &mut self.model
-            && rows > 0.0
+            && rows > 0
         {
             // What a file weighs without rows was found by trial: no more than half of one that has some.
             model.fixed = model.fixed.min(bytes / 2.0);
-            model.per_row = ((bytes - model.fixed) / rows).max(0.01);
+            model.per_row = ((bytes - model.fixed) / rows as f64).max(0.01);
         }
-        self.done.push(written);
     }
 
     /// Publishes the last file.
     pub(super) fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.end_file()?;
-        self.settle()?;
+        while self.beside.as_ref().is_some_and(|beside| beside.under_way > 0) {
+            self.follow()?;
+        }
         Ok(self.done)
     }
 }
