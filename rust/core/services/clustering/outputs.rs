@@ -104,7 +104,7 @@ enum Progress {
     /// All rows are on the disk: how many, and the bytes that they take.
     Rows(u64, f64),
     /// The file is written.
-    Written(WrittenFile),
+    Written(Box<WrittenFile>),
 }
 
 /// A file in the making.
@@ -162,7 +162,7 @@ impl Beside {
             // How many rows the file after it has waits for this alone.
             let rows = Progress::Rows(file.writer.rows(), file.writer.flushed_bytes() as f64);
             let _ = progress.send(Ok(rows));
-            settings.end(file).map(Progress::Written)
+            Ok(Progress::Written(Box::new(settings.end(file)?)))
         };
         for file in files {
             let ended = end(file);
@@ -384,7 +384,7 @@ impl<'a> Outputs<'a> {
                 beside.under_way -= 1;
                 let bytes = file.stat.file_size_in_bytes.unwrap_or_default() as f64;
                 self.end_bytes = Some((bytes - beside.row_bytes).max(0.0));
-                self.done.push(file);
+                self.done.push(*file);
             }
             Progress::Rows(rows, bytes) => {
                 beside.row_bytes = bytes;
