@@ -42,6 +42,7 @@ struct Inner {
     remedy: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     transient: bool,
+    outdated_plan: bool,
 }
 
 /// Result with this crate's [`Error`].
@@ -64,6 +65,7 @@ impl Error {
                 remedy: None,
                 source: None,
                 transient: false,
+                outdated_plan: false,
             }),
         }
     }
@@ -119,6 +121,18 @@ impl Error {
     pub fn transient(mut self) -> Self {
         self.inner.transient = true;
         self
+    }
+
+    /// Marks a conflict that a new plan, made from the table as it is now, may not have.
+    #[must_use]
+    pub fn outdated_plan(mut self) -> Self {
+        self.inner.outdated_plan = true;
+        self
+    }
+
+    /// Whether the write may succeed when it is planned anew.
+    pub fn is_outdated_plan(&self) -> bool {
+        self.inner.outdated_plan
     }
 
     /// The kind, for matching.

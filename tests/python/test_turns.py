@@ -141,17 +141,18 @@ def test_a_write_within_a_write_is_an_error(tmp_path: Path):
 
 
 def test_what_is_rolled_back_does_not_commit(tmp_path: Path):
-    """A writer on another machine, whom no turn keeps away, takes a live write for dead."""
+    """Hudi's single writer, which heeds no heartbeat, rolls a live write back."""
     root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
     make(root)
     write = prepare_write(SCHEMA, str(root), "insert", {}, {}).begin(SCHEMA, 1)
     # What it would do to this table it does to a copy.
     shutil.copytree(root, elsewhere)
+    shutil.rmtree(elsewhere / ".hoodie/.heartbeat")
     hoodoo.Table(elsewhere).insert(rows("other", 1, 1))
     timeline = Path(".hoodie") / "timeline"
     (planned,) = (elsewhere / timeline).glob("*.rollback.requested")
     shutil.copy(planned, root / timeline)
-    with pytest.raises(ConflictError, match="took this write for dead"):
+    with pytest.raises(ConflictError, match="rolls this write back"):
         write.commit([])
     table = hoodoo.Table(root)
     assert len(content(table)) == 10

@@ -81,17 +81,30 @@ fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
 }
 
 /// The table as it is when it is our turn to write, free of what crashed writers left.
-fn ready_to_write(table: &HudiTable) -> Result<(HudiTable, Turn)> {
-    let turn = table.timeline_writer()?.take_turn()?;
+fn ready_to_write(table: &HudiTable) -> Result<(HudiTable, Option<Turn>)> {
+    let turn = take_turn(table)?;
     let table = ready_to_serve(table)?;
     rollback_failed_writes(&table, &drop_metadata_table)?;
     Ok((table, turn))
+}
+
+/// Waits for other writers of this machine, unless `hoodoo.write.turns` is false: then whoever commits second plans its
+/// write anew.
+fn take_turn(table: &HudiTable) -> Result<Option<Turn>> {
+    match table.options().flag("hoodoo.write.turns", true)? {
+        true => table.timeline_writer()?.take_turn().map(Some),
+        false => Ok(None),
+    }
 }
 
 /// The table as it is now. Another process may be writing to it: its pending write is left alone.
 fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
     let table = table.reload()?;
     check_writable(&table)?;
+    // In an object store there is nothing that is half written, and a lock costs requests.
+    if table.storage().is_remote() && !TableConfig::is_updated(table.storage())? {
+        return Ok(table);
+    }
     let writer = table.timeline_writer()?;
     let _held = writer.lock().acquire()?;
     TableConfig::finish_update(table.storage())?;
@@ -104,7 +117,7 @@ fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
 /// A write whose rows are merged in tasks of other processes, while it is its turn.
 pub struct BegunWrite {
     write: DistributedWrite,
-    turn: Turn,
+    turn: Option<Turn>,
 }
 
 impl BegunWrite {
@@ -139,7 +152,7 @@ pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<Tas
 pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result<()> {
     let _turn = match begun {
         Some(BegunWrite { turn, .. }) => turn,
-        None => table.timeline_writer()?.take_turn()?,
+        None => take_turn(table)?,
     };
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
 }
@@ -398,7 +411,7 @@ pub fn after_commit(table: &HudiTable) -> Result<()> {
 
 /// The same after a service that has completed: who does not get a turn leaves it to the next write.
 fn clean_and_archive_in_turn(table: &HudiTable) -> Result<()> {
-    match table.timeline_writer()?.take_turn() {
+    match take_turn(table) {
         Ok(_turn) => clean_and_archive(table),
         Err(e) => settle(table, "cleaning", Err(e)),
     }

@@ -11,7 +11,6 @@ pub mod compaction;
 pub mod rollback;
 pub mod verify;
 
-mod heartbeat;
 mod planned_files;
 mod task_files;
 

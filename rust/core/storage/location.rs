@@ -26,6 +26,8 @@ pub struct Location {
     pub prefix: Path,
     /// The table's folder when it is on a local disk.
     pub local: Option<PathBuf>,
+    /// Whether it is a service that other machines reach too.
+    pub remote: bool,
     /// The location in one spelling, without a trailing slash.
     pub uri: String,
 }
@@ -54,7 +56,7 @@ impl Location {
                 let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
                 let store = stores.entry(name.to_owned()).or_default().clone();
                 let prefix = Path::parse(path).map_err(|e| bad(e.to_string()))?;
-                Ok(Self { store, prefix, local: None, uri: format!("memory://{rest}") })
+                Ok(Self { store, prefix, local: None, remote: false, uri: format!("memory://{rest}") })
             }
             _ => Self::remote(uri, options),
         }
@@ -66,7 +68,13 @@ impl Location {
         let text = if text.len() > 1 { text.trim_end_matches('/') } else { &text };
         let local = PathBuf::from(text);
         let prefix = Path::parse(text.trim_start_matches('/')).map_err(std::io::Error::other)?;
-        Ok(Self { store: Arc::new(LocalFileSystem::new()), prefix, uri: text.to_owned(), local: Some(local) })
+        Ok(Self {
+            store: Arc::new(LocalFileSystem::new()),
+            prefix,
+            uri: text.to_owned(),
+            local: Some(local),
+            remote: false,
+        })
     }
 
     fn remote(uri: &str, options: &StorageOptions) -> Result<Self> {
@@ -102,7 +110,7 @@ impl Location {
                 "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
             )
         })?;
-        Ok(Self { store: Arc::from(store), prefix, local: None, uri: spelled.to_owned() })
+        Ok(Self { store: Arc::from(store), prefix, local: None, remote: true, uri: spelled.to_owned() })
     }
 }
 

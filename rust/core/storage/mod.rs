@@ -98,6 +98,8 @@ pub struct Storage {
     prefix: Path,
     /// Folder on the local disk, when the table lives there.
     local: Option<PathBuf>,
+    /// Whether other machines write to it too.
+    remote: bool,
     uri: Arc<str>,
 }
 
@@ -111,13 +113,14 @@ impl Storage {
     /// The storage at a URI or a local path. Nothing is read or created.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
         let location = Location::parse(uri, options)?;
-        Ok(Self { store: location.store, prefix: location.prefix, local: location.local, uri: location.uri.into() })
+        let Location { store, prefix, local, remote, uri } = location;
+        Ok(Self { store, prefix, local, remote, uri: uri.into() })
     }
 
     /// The storage in a given store, for tests that inject failures.
     pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str, uri: &str) -> Result<Self> {
         let prefix = Path::parse(prefix).map_err(|e| Error::invalid_option(format!("bad path '{prefix}': {e}")))?;
-        Ok(Self { store, prefix, local: None, uri: uri.into() })
+        Ok(Self { store, prefix, local: None, remote: false, uri: uri.into() })
     }
 
     /// The table's location, as Hudi would print it (no trailing slash).
@@ -128,6 +131,17 @@ impl Storage {
     /// Whether the table is on a local disk.
     pub fn is_local(&self) -> bool {
         self.local.is_some()
+    }
+
+    /// Whether it is an object store, which other machines reach too.
+    pub fn is_remote(&self) -> bool {
+        self.remote
+    }
+
+    /// The same, taken for one that other machines reach: for tests.
+    #[must_use]
+    pub fn as_remote(self) -> Self {
+        Self { remote: true, ..self }
     }
 
     /// A path as Hudi writes it into plans: with the table's location before it.

@@ -230,9 +230,14 @@ impl TableConfig {
         Ok(config)
     }
 
+    /// Whether somebody changes properties now, or was killed while doing so.
+    pub fn is_updated(storage: &Storage) -> Result<bool> {
+        storage.exists(BACKUP)
+    }
+
     /// Ends an update of `hoodie.properties` that a crash interrupted. The caller holds the table lock.
     pub fn finish_update(storage: &Storage) -> Result<()> {
-        if storage.exists(BACKUP)? { recover(storage) } else { Ok(()) }
+        if Self::is_updated(storage)? { recover(storage) } else { Ok(()) }
     }
 
     /// Changes properties under the protocol that every Hudi reader understands: a copy in the backup first. The

@@ -34,6 +34,16 @@ const COPIED: [(&str, &str); 5] = [
     ("hoodie.populate.meta.fields", "true"),
 ];
 
+/// Options of the lock that are kept with the table, where Hudi's SQL writers find them too. How long is waited for it is
+/// each writer's own.
+const KEPT_LOCK_OPTIONS: [&str; 5] = [
+    "hoodie.write.lock.provider",
+    "hoodie.write.lock.filesystem.path",
+    "hoodie.write.lock.filesystem.expire",
+    "hoodie.write.lock.storage.validity.timeout.secs",
+    "hoodie.write.lock.storage.renew.interval.secs",
+];
+
 impl TableSpec<'_> {
     /// Creates the table.
     pub fn create(&self, storage: Storage, clock: std::sync::Arc<dyn Clock>) -> Result<HudiTable> {
@@ -105,6 +115,12 @@ impl TableSpec<'_> {
         set_keys(&mut p, &keys, options);
         if !ordering.is_empty() {
             p.set("hoodie.table.ordering.fields", ordering.join(","));
+        }
+        // Whoever writes to the table later must take the same lock.
+        for key in KEPT_LOCK_OPTIONS {
+            if let Some(value) = options.get(key) {
+                p.set(key, value);
+            }
         }
         for (key, value) in merge_properties(options, version)? {
             p.set(key, value);

@@ -40,6 +40,10 @@ pub use pending_plans::planned_groups;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
 pub use view::TableView;
 
+/// Which lock excludes the writers of other processes.
+const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
+/// How far the clocks of the writers may be apart.
+const CLOCK_SKEW: &str = "hoodie.time.generator.max_expected_clock_skew_ms";
 /// A minute: no clock that is kept right is off by more.
 const LONGEST_SKEW_MS: u64 = 60_000;
 
@@ -118,20 +122,36 @@ impl HudiTable {
         Timeline::load(&self.storage, self.config.timeline())
     }
 
+    /// The lock of the table: as the options have it, or else as it was given when the table was created.
+    ///
+    /// # Errors
+    /// `InvalidOption` when the options name another provider than the table: locks of different kinds do not exclude
+    /// each other.
+    fn lock_config(&self) -> Result<LockConfig> {
+        let (given, kept) = (self.options.get(LOCK_PROVIDER), self.config.get(LOCK_PROVIDER));
+        if let (Some(given), Some(kept)) = (given, kept)
+            && given.trim() != kept.trim()
+        {
+            return Err(Error::invalid_option(format!("{LOCK_PROVIDER} is {given}, and the table has {kept}"))
+                .with("table", self.storage.uri())
+                .remedy("Leave the option out: the writers of a table have to take one and the same lock"));
+        }
+        LockConfig::from_options(&|key| self.options.get(key).or_else(|| self.config.get(key)).map(str::to_owned))
+    }
+
     /// Makes transitions on the timeline.
     pub fn timeline_writer(&self) -> Result<TimelineWriter> {
-        let lock = LockConfig::from_options(&|key| self.options.get(key).map(str::to_owned))?;
+        let lock = self.lock_config()?;
         let several_machines = lock.provider != LockProviderKind::InProcess;
         // Threads and processes of one machine have one clock.
         let default = if several_machines { 200 } else { 0 };
-        let skew = self.options.number("hoodie.time.generator.max_expected_clock_skew_ms", default)?;
+        let skew = self.options.number(CLOCK_SKEW, default)?;
         if skew > LONGEST_SKEW_MS {
-            return Err(Error::invalid_option(format!(
-                "hoodie.time.generator.max_expected_clock_skew_ms is {skew}: every instant would take that long"
-            ))
-            .remedy(format!("Set it to at most {LONGEST_SKEW_MS}, and the clocks of all writers right")));
+            return Err(Error::invalid_option(format!("{CLOCK_SKEW} is {skew}: every instant would take that long"))
+                .remedy(format!("Set it to at most {LONGEST_SKEW_MS}, and the clocks of all writers right")));
         }
         let time = TimeGenerator::new(self.clock.clone(), self.config.timeline().zone, skew);
+        let time = if self.options.get(CLOCK_SKEW).is_none() { time.without_sleep() } else { time };
         let time = if several_machines { time.for_several_machines() } else { time };
         let lock = TableLock::new(&self.storage, &lock, self.clock.clone())?;
         Ok(TimelineWriter::new(self.storage.clone(), self.config.timeline().clone(), time)?.with_lock(lock))

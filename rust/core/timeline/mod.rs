@@ -5,12 +5,15 @@
 //! (version 6) keeps them in `.hoodie`.
 
 mod active;
+pub mod heartbeat;
 pub mod history;
+mod holder;
 mod lock;
 mod transitions;
 mod true_time;
 
 pub use active::Timeline;
+pub use heartbeat::Heartbeat;
 pub use lock::{
     Attempt, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, Turn, table_lock,
 };

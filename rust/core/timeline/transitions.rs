@@ -89,6 +89,11 @@ impl TimelineWriter {
 
     /// Takes a new time and creates `T.<action>.requested` with the plan made for that time.
     pub fn request(&self, action: Action, plan: impl FnOnce(&str) -> Result<Vec<u8>>) -> Result<Instant> {
+        self.request_on(action, |_, time| plan(time))
+    }
+
+    /// The same for a plan that depends on the timeline as it is now, under the lock.
+    pub fn request_on(&self, action: Action, plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>) -> Result<Instant> {
         let held = self.lock.acquire()?;
         let timeline = self.load()?;
         if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
@@ -98,7 +103,7 @@ impl TimelineWriter {
                 .remedy("Finish the restore first"));
         }
         let requested = self.time.generate(timeline.newest_time())?;
-        let body = plan(&requested)?;
+        let body = plan(&timeline, &requested)?;
         held.check()?;
         self.request_at(action, requested, body)
     }
@@ -122,6 +127,11 @@ impl TimelineWriter {
         match self.storage.create(&self.path(&started), body) {
             // A retry of the same work finds what the first try left.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && instant.state == State::Inflight => Ok(started),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                Err(Error::conflict("another process has begun the work on this instant")
+                    .with("table", self.storage.uri())
+                    .with("instant", instant))
+            }
             other => other.map(|()| started).map_err(|e| e.with("instant", instant)),
         }
     }

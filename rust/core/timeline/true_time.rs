@@ -1,8 +1,11 @@
 //! Instant times: unique in the process, growing, and with a known bound on clock skew.
 //!
-//! A time is `yyyyMMddHHmmssSSS` in the zone that `hoodie.table.timeline.timezone` names. As Hudi's
-//! `WAIT_TO_ADJUST_SKEW` generator does it: under the table lock, read the clock, sleep for the largest expected skew,
-//! return what was read. Whoever takes the lock next, on whichever machine, reads a later time.
+//! A time is `yyyyMMddHHmmssSSS` in the zone that `hoodie.table.timeline.timezone` names. Whoever takes the table lock
+//! next, on whichever machine, must get a later one, though its clock may be behind by the largest expected skew.
+//!
+//! Hudi's `WAIT_TO_ADJUST_SKEW` generator reads the clock under the lock, sleeps for that skew and returns what was read.
+//! Here the time that is returned is one skew old instead, when it is still later than everything on the timeline: the
+//! same promise, without the sleep. Only where the timeline is empty, or the user set the skew, is it slept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -77,19 +80,29 @@ pub struct TimeGenerator {
     zone: TimeZone,
     max_skew: Duration,
     patience: Duration,
+    /// Whether the skew is slept, as Hudi does.
+    sleeps: bool,
 }
 
 impl TimeGenerator {
     /// A generator; `max_skew_ms` is how far the clocks of the writers may be apart.
     pub fn new(clock: Arc<dyn Clock>, zone: TimeZone, max_skew_ms: u64) -> Self {
-        Self { clock, zone, max_skew: Duration::from_millis(max_skew_ms), patience: LONGEST_WAIT }
+        Self { clock, zone, max_skew: Duration::from_millis(max_skew_ms), patience: LONGEST_WAIT, sleeps: true }
     }
 
     /// The same for writers on several machines: a clock that is behind the newest instant by more than the skew that is
     /// expected is an error.
     #[must_use]
     pub fn for_several_machines(self) -> Self {
-        Self { patience: self.max_skew, ..self }
+        // Another writer's newest time may be ahead by the skew, and ours have to be one skew old.
+        let patience = if self.sleeps { self.max_skew } else { self.max_skew.saturating_mul(2) };
+        Self { patience, ..self }
+    }
+
+    /// The same without sleeping for the skew: times are one skew old.
+    #[must_use]
+    pub fn without_sleep(self) -> Self {
+        Self { sleeps: false, ..self }
     }
 
     /// The zone of the times.
@@ -107,19 +120,23 @@ impl TimeGenerator {
     /// # Errors
     /// `Lock` when the clock is behind `after`, the newest time of the table, and does not come up to it.
     pub fn generate(&self, after: Option<&str>) -> Result<String> {
-        let now = self.reserve(after)?;
+        if after.is_some() && !self.sleeps {
+            let back = i64::try_from(self.max_skew.as_millis()).unwrap_or(i64::MAX);
+            return Ok(format_instant(self.reserve(after, back)?, self.zone));
+        }
+        let now = self.reserve(after, 0)?;
         // Whoever is next reads a later time, though its clock may be behind by the largest skew. One more, for times
         // are whole milliseconds: less than that would let two of them be the same.
         self.clock.sleep(self.max_skew.saturating_add(Duration::from_millis(1)));
         Ok(format_instant(now, self.zone))
     }
 
-    /// The first millisecond after those that were given out.
-    fn reserve(&self, after: Option<&str>) -> Result<i64> {
+    /// The first millisecond after those that were given out, `back` milliseconds ago.
+    fn reserve(&self, after: Option<&str>, back: i64) -> Result<i64> {
         let pause = Duration::from_millis(1);
         let (mut behind_table, mut behind_process) = (Duration::ZERO, Duration::ZERO);
         loop {
-            let now = self.clock.now_ms();
+            let now = self.clock.now_ms().saturating_sub(back);
             let text = format_instant(now, self.zone);
             if after.is_some_and(|a| text.as_str() <= a) {
                 if behind_table > self.patience {
@@ -195,6 +212,20 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 80);
+    }
+
+    #[test]
+    fn times_that_are_one_skew_old_need_no_sleep() {
+        let g = TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, 300).without_sleep().for_several_machines();
+        let (begun, old) = (std::time::Instant::now(), format_instant(SystemClock.now_ms() - 60_000, TimeZone::Utc));
+        let first = g.generate(Some(&old)).unwrap();
+        assert!(begun.elapsed() < Duration::from_millis(200));
+        assert!(first > old && first < format_instant(SystemClock.now_ms() - 299, TimeZone::Utc), "{first}");
+        assert!(g.generate(Some(&first)).unwrap() > first);
+        // What another writer has just put on the timeline is waited for.
+        let newest = format_instant(SystemClock.now_ms() + 50, TimeZone::Utc);
+        assert!(g.generate(Some(&newest)).unwrap() > newest);
+        assert!(begun.elapsed() > Duration::from_millis(300));
     }
 
     #[test]

@@ -1,18 +1,14 @@
-//! File groups that a pending clustering is about to replace, and file groups that were replaced during a write.
+//! File groups that a pending clustering is about to replace.
 //!
 //! Rows that are new never go to a file group of a pending plan. Updates there are refused, or, as Hudi has it by
 //! `SparkAllowUpdateStrategy`, written: then the clustering fails when it is to be completed, and not the write.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::Action;
-use crate::storage::Storage;
-use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, Options, TableView, planned_groups};
-use crate::timeline::Timeline;
 
 /// What a write does with rows that are in a file group of a pending clustering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,47 +81,6 @@ impl BusyGroups {
                  hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy",
             ))
     }
-}
-
-/// Fails when a file group that a write has changed, or is about to replace, was replaced while it worked: what it wrote
-/// there would be lost, or what it replaces would stay. To be asked under the table lock, with the timeline as it is now.
-pub(super) fn refuse_replaced(
-    storage: &Storage,
-    timeline: &Timeline,
-    own: &str,
-    stats: &[WriteStat],
-    replaced: &BTreeMap<String, Vec<String>>,
-) -> Result<()> {
-    let mut touched: HashSet<(&str, &str)> =
-        replaced.iter().flat_map(|(p, ids)| ids.iter().map(|id| (p.as_str(), id.as_str()))).collect();
-    // What replaces a slice is younger than the slice; how old those to be replaced are is not known.
-    let mut oldest = touched.is_empty().then_some(own);
-    for stat in stats {
-        let before = stat.prev_commit.as_deref().filter(|commit| *commit != "null");
-        if let (Some(before), Some(id)) = (before, stat.file_id.as_deref()) {
-            touched.insert((stat.partition_path.as_deref().unwrap_or_default(), id));
-            oldest = oldest.map(|oldest| oldest.min(before));
-        }
-    }
-    if touched.is_empty() {
-        return Ok(());
-    }
-    let replacing = timeline.completed(Action::ReplaceCommit).rev();
-    let replacing = replacing.take_while(|i| oldest.is_none_or(|oldest| i.requested.as_str() > oldest));
-    for instant in replacing.filter(|i| i.requested != own) {
-        let metadata = read_write_metadata(storage, timeline, instant)?;
-        for (partition, ids) in &metadata.partition_to_replace_file_ids {
-            if let Some(id) = ids.iter().find(|id| touched.contains(&(partition.as_str(), id.as_str()))) {
-                return Err(Error::conflict("a file group was replaced while the write worked on it")
-                    .with("table", storage.uri())
-                    .with("instant", instant)
-                    .with("partition", partition)
-                    .with("file group", id)
-                    .remedy("Nothing was written; write again"));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

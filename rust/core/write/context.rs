@@ -14,7 +14,6 @@ use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
-use crate::table::keygen::KeyGenConfig;
 use crate::table::{HudiTable, MergeSettings, with_meta_columns};
 
 /// One write, as its units see it.
@@ -37,8 +36,6 @@ pub struct WriteContext {
     pub kept_partition_columns: Vec<String>,
     /// Columns whose values the record key tells exactly: they cannot differ between rows of one key.
     pub key_columns: Vec<String>,
-    /// Columns of keys and partitions.
-    pub identity_columns: Vec<String>,
     /// The columns of log blocks and their Avro schema, where these are not those of base files.
     pub log_schema: Option<(SchemaRef, String)>,
     /// Whether meta columns are filled.
@@ -70,7 +67,6 @@ impl WriteContext {
             given_columns: None,
             kept_partition_columns: Vec::new(),
             key_columns: table.key_config()?.exact_key_columns(&data_schema),
-            identity_columns: identity_columns(&table.key_config()?),
             log_schema: None,
             populate_meta,
             parquet_partition_metadata: settings.partition_metadata_as_parquet(),
@@ -98,12 +94,9 @@ impl WriteContext {
         let fields = self.data_schema.fields().iter();
         let kept = fields.filter(|f| has(f.name())).cloned().collect::<Vec<_>>();
         self.given_columns = Some(kept.iter().map(|f| f.name().clone()).collect());
-        // Keys and partitions stand in the meta columns; a log block holds no more than what may change.
-        let stays = |name: &String| {
-            !self.populate_meta || !self.identity_columns.contains(name) || self.settings.ordering.contains(name)
-        };
-        let in_log = kept.into_iter().filter(|f| stays(f.name()));
-        let in_log = Schema::new(in_log.collect::<Vec<_>>());
+        // Those of keys and partitions too, though they cannot change: when the record that is changed was deleted
+        // meanwhile, these rows stand alone.
+        let in_log = Schema::new(kept);
         self.log_schema = Some((with_meta_columns(&in_log), table_schema_to_avro(&in_log, table_name, true)?));
         Ok(())
     }
@@ -190,12 +183,6 @@ impl WriteContext {
             other => other,
         }
     }
-}
-
-/// Columns that say which record a row is.
-fn identity_columns(keys: &KeyGenConfig) -> Vec<String> {
-    let partition = keys.partition_fields.iter().map(|f| &f.name);
-    keys.record_key_fields.iter().chain(partition).cloned().collect()
 }
 
 /// A write stat whose counters are zero, as Hudi writes them, and not null.

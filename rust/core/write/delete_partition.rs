@@ -7,12 +7,13 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::busy_groups::BusyGroups;
-use super::commit::{CommitOutcome, PendingCommit};
+use super::commit::{CommitOutcome, PendingCommit, PlannedFrom};
 use super::config::Operation;
 use super::operation::replaced_groups;
 use crate::error::{Error, Result};
 use crate::table::keygen::{KeyGenConfig, KeyGenerator};
 use crate::table::{HudiTable, TableView};
+use crate::timeline::LockGuard;
 
 /// Deletes whole partitions and commits.
 pub(super) fn delete_partitions(
@@ -20,10 +21,12 @@ pub(super) fn delete_partitions(
     view: &TableView,
     schema: Option<SchemaRef>,
     chosen: BTreeSet<String>,
+    held: Option<&LockGuard>,
 ) -> Result<CommitOutcome> {
     let replaced = replaced_groups(view, chosen)?;
     refuse_busy(table, view, &replaced)?;
-    let mut pending = PendingCommit::request(table, Operation::DeletePartition)?;
+    let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: schema.clone() };
+    let mut pending = PendingCommit::request(table, Operation::DeletePartition, planned_from, held)?;
     pending.start(BTreeMap::new())?;
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
     pending.commit(Vec::new(), replaced, &schema)

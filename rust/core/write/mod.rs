@@ -7,6 +7,7 @@
 //! | which file group each row goes to | `assignment.rs` | none |
 //! | one file group merged, made or appended to | `merge_file.rs`, `create_file.rs`, `append_log.rs` | writes data files |
 //! | the instant, from requested to completed | `commit.rs` | writes the timeline |
+//! | what others did meanwhile | `conflicts.rs`, `retry.rs` | reads commits |
 //!
 //! `operation.rs` puts them together for one process; on Spark the middle steps run in tasks.
 
@@ -16,6 +17,7 @@ mod busy_groups;
 mod column_merge;
 mod commit;
 mod config;
+mod conflicts;
 mod context;
 mod create_file;
 mod delete_partition;
@@ -25,6 +27,7 @@ mod merge_file;
 mod operation;
 mod outcome;
 mod partial_rows;
+mod retry;
 mod sort;
 mod splice_merge;
 mod stored_records;
@@ -35,7 +38,7 @@ pub mod task;
 pub use append_log::{AppendRows, append_log};
 pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size, room_in_small_files};
 pub use busy_groups::UpdateStrategy;
-pub use commit::{CommitOutcome, PendingCommit, drop_metadata_table};
+pub use commit::{CommitOutcome, PendingCommit, PlannedFrom, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use context::WriteContext;
 pub use create_file::{FileCreator, create_files};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant as Stopwatch};
 
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -10,7 +11,7 @@ use super::append_log::{AppendRows, append_log};
 use super::assignment::{SmallFile, assign_inserts, average_record_size};
 use super::busy_groups::BusyGroups;
 use super::column_merge::combine_rows;
-use super::commit::{CommitOutcome, PendingCommit};
+use super::commit::{CommitOutcome, PendingCommit, PlannedFrom};
 use super::config::{Operation, WriteConfig};
 use super::context::{WriteContext, empty_stat};
 use super::create_file::create_files;
@@ -18,9 +19,10 @@ use super::delete_partition::{delete_partitions, partitions_named, partitions_of
 use super::incoming::{Incoming, Preparer};
 use super::merge_file::{MergeRows, first_copies, merge_file};
 use super::partial_rows::{check_partial, check_required, nothing_to_keep, with_missing};
+use super::retry::planned_anew;
 use super::stored_records::stored_records_reader;
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::Action;
@@ -29,9 +31,13 @@ use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView};
+use crate::timeline::LockGuard;
 
 /// Newest commits that are asked how large a record is.
 const COMMITS_FOR_RECORD_SIZE: usize = 32;
+
+/// Rows that take longer to come are planned from the table as it is then.
+const LONG_INPUT: Duration = Duration::from_secs(1);
 
 /// A write.
 pub struct WriteRequest {
@@ -56,14 +62,19 @@ pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutco
     match data {
         Some(data) if operation == Operation::DeletePartition => {
             let chosen = partitions_of_data(&encoding_of_keys(table)?, data)?;
-            delete_partitions(table, &view, old_schema, chosen)
+            planned_anew(table, |anew, held| {
+                delete_partitions(table, anew.as_ref().unwrap_or(&view), old_schema.clone(), chosen.clone(), held)
+            })
         }
         Some(data) => {
-            Write { table, config, view, old_schema, operation, partial, keys: encoding_of_keys(table)? }.run(data)
+            let keys = encoding_of_keys(table)?;
+            Write { table, config, view, old_schema, operation, partial, keys }.run(data)
         }
-        None if operation == Operation::DeletePartition => {
-            delete_partitions(table, &view, old_schema, partitions_named(&view, &partitions)?)
-        }
+        None if operation == Operation::DeletePartition => planned_anew(table, |anew, held| {
+            let view = anew.as_ref().unwrap_or(&view);
+            let chosen = partitions_named(view, &partitions)?;
+            delete_partitions(table, view, old_schema.clone(), chosen, held)
+        }),
         None => Err(Error::invalid_option("there are no data to write")),
     }
 }
@@ -86,10 +97,16 @@ struct Units {
 }
 
 impl Write<'_> {
-    fn run(self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
+    fn run(mut self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
         let given = data.schema();
         let schema = self.new_schema(&given)?;
+        let begun = Stopwatch::now();
         let (mut incoming, anywhere) = self.prepare(data, &schema)?;
+        if begun.elapsed() > LONG_INPUT {
+            // What happened meanwhile need not be found out only when all is written.
+            self.view = self.table.view(None)?;
+            self.check_same_columns()?;
+        }
         // Nothing is on the timeline yet: whatever was wrong with the data has been found by now.
         let mut context = WriteContext::new(self.table, self.config.clone(), "", schema.clone())?;
         if self.config.index.is_global() && !self.config.update_partition_path {
@@ -101,8 +118,35 @@ impl Write<'_> {
         if self.combines() {
             combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
         }
+        planned_anew(self.table, |anew, held| {
+            if let Some(view) = anew {
+                self.view = view;
+                self.check_same_columns()?;
+            }
+            self.attempt(&mut incoming, &mut context, anywhere, held)
+        })
+    }
+
+    /// The rows were read as rows of these columns.
+    fn check_same_columns(&self) -> Result<()> {
+        if TableSchema::resolve(self.table.config(), &self.view)?.map(|s| s.data) == self.old_schema {
+            return Ok(());
+        }
+        Err(Error::conflict("another writer changed the columns of the table while the rows were read")
+            .with("table", self.table.storage().uri())
+            .remedy("Nothing was written; write again"))
+    }
+
+    /// Plans the write from the view as it is, carries it out and commits it.
+    fn attempt(
+        &self,
+        incoming: &mut Incoming,
+        context: &mut WriteContext,
+        anywhere: bool,
+        held: Option<&LockGuard>,
+    ) -> Result<CommitOutcome> {
         let busy = BusyGroups::of(self.table, &self.view)?;
-        let units = self.plan(&incoming, &context, anywhere, &busy)?;
+        let units = self.plan(incoming, context, anywhere, &busy).map_err(gone)?;
         if let MergeRule::Missing(id) = &context.settings.rule
             && self.operation != Operation::Delete
             && units.merges.iter().any(|(update, _)| !update.rows.is_empty())
@@ -113,17 +157,24 @@ impl Write<'_> {
         if self.partial {
             // A record of a log file may come to stand alone: when what it was merged with is deleted and compacted away.
             let alone = self.table.config().table_type() == TableType::MergeOnRead;
-            check_new_rows(&context, &units, alone)?;
+            check_new_rows(context, &units, alone)?;
         }
-        let mut pending = PendingCommit::request(self.table, self.operation)?;
+        let planned_from = PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() };
+        let mut pending = PendingCommit::request(self.table, self.operation, planned_from, held)?;
         context.instant = pending.instant().to_owned();
-        pending.start(self.profile(&incoming, &units))?;
+        pending.start(self.profile(incoming, &units))?;
         if self.keys.generates_keys() {
             incoming.generate_keys(&mut AutoKeys::new(pending.instant(), 0))?;
         }
-        let stats = self.execute(&incoming, &mut context, units)?;
-        let replaced = self.replaced(&incoming)?;
-        pending.commit(stats, replaced, &schema)
+        let executed = self.execute(incoming, context, units).and_then(|stats| Ok((stats, self.replaced(incoming)?)));
+        let (stats, replaced) = match executed.map_err(gone) {
+            Err(e) if e.is_outdated_plan() => {
+                pending.take_back()?;
+                return Err(e);
+            }
+            other => other?,
+        };
+        pending.commit(stats, replaced, &context.data_schema)
     }
 
     fn new_schema(&self, given: &Schema) -> Result<SchemaRef> {
@@ -390,6 +441,11 @@ pub(super) fn check_base_files(table: &HudiTable, slices: &[FileSlice]) -> Resul
             .remedy("Compact the table, then write again")),
         None => Ok(()),
     }
+}
+
+/// A file that is not there any more was cleaned or archived since the view was taken, if the table is whole.
+fn gone(error: Error) -> Error {
+    if error.kind() == ErrorKind::NotFound { error.outdated_plan() } else { error }
 }
 
 /// Rows that are new in the table need every required column.

@@ -15,29 +15,67 @@ use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Timeline, TimelineWriter};
+use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
 
-/// Finishes cleans that were begun before, then plans and runs one if it is due. Answers what the last of them did.
+/// Finishes cleans that others began and did not finish, then plans and runs one if it is due. Answers what the last of
+/// them did. `None` also while another process cleans the table.
 ///
 /// # Errors
-/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`.
+/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` when a savepoint or a plan of another service
+/// came in between; `Corrupt`; `Storage`.
 pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Option<CleanMetadata>> {
     let options = CleanOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    let (mut last, timeline) = finish_pending(table, &writer, before_complete)?;
+    let timeline = writer.load()?;
+    for pending in timeline.pending().filter(|i| i.action == Action::Clean) {
+        if heartbeat::is_alive(table.storage(), table.clock(), &pending.requested)? {
+            return Ok(None);
+        }
+    }
+    let (mut last, timeline) = finish_pending(table, &writer, timeline, before_complete)?;
+    let planned_from = Holding::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
-        let requested = writer.request(Action::Clean, |_| encode(&plan))?;
+        let mut heartbeat = None;
+        let requested = writer.request_on(Action::Clean, |now, time| {
+            if Holding::of(now) != planned_from {
+                return Err(Error::conflict("what a clean has to keep changed while it was planned")
+                    .with("table", table.storage().uri())
+                    .remedy("Nothing was deleted; clean again"));
+            }
+            heartbeat = Some(Heartbeat::start(table.storage(), time)?);
+            encode(&plan)
+        })?;
         last = Some(carry_out(table, &writer, &requested, &plan, before_complete)?);
     }
     Ok(last)
 }
 
+/// What keeps files from being cleaned, besides the commits that are retained: a plan that was made without it must not
+/// be carried out.
+#[derive(PartialEq, Eq)]
+struct Holding {
+    savepoints: BTreeSet<String>,
+    /// Plans of services, whose files they still need, and other cleans.
+    pending: BTreeSet<String>,
+}
+
+impl Holding {
+    fn of(timeline: &Timeline) -> Self {
+        let services = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::Clean, Action::Restore];
+        let requested = |i: &Instant| i.requested.clone();
+        Self {
+            savepoints: timeline.completed(Action::Savepoint).map(requested).collect(),
+            pending: timeline.pending().filter(|i| services.contains(&i.action)).map(requested).collect(),
+        }
+    }
+}
+
 fn finish_pending(
     table: &HudiTable,
     writer: &TimelineWriter,
+    mut timeline: Timeline,
     before_complete: BeforeComplete<'_>,
 ) -> Result<(Option<CleanMetadata>, Timeline)> {
-    let mut timeline = writer.load()?;
     if delete_empty_results(table.storage(), &timeline)? {
         timeline = writer.load()?;
     }
@@ -45,6 +83,7 @@ fn finish_pending(
     let mut last = None;
     for instant in &pending {
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
+            let _heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
             last = Some(carry_out(table, writer, instant, &plan, before_complete)?);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::super::heartbeat::{self, Heartbeat};
 use super::super::planned_files::data_file;
 use super::super::task_files::remove_files_of;
 use super::super::{BeforeComplete, schema_of, settle_metadata_table};
@@ -19,7 +18,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Timeline, TimelineWriter};
+use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
 
 /// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
 pub const FILES: &str = "hoodoo.clustering.files";
@@ -86,7 +85,7 @@ impl ClusteringJob {
         };
         let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)
             .map_err(|e| e.with("table", table.storage().uri()).with("instant", requested))?;
-        let heartbeat = Heartbeat::start(table, requested)?;
+        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         let groups = plan.input_groups.unwrap_or_default();
         if instant.state == State::Inflight {
             take_back(table, &instant, &groups)?;
@@ -210,7 +209,7 @@ pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token:
 pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     let writer = table.timeline_writer()?;
     let instant = find(table, &writer.load()?, requested)?;
-    heartbeat::refuse_alive(table, requested)?;
+    heartbeat::refuse_alive(table.storage(), table.clock(), requested)?;
     let held = writer.lock().acquire()?;
     // What completed in the meantime stands.
     let timeline = writer.load()?;
@@ -253,7 +252,7 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
 /// # Errors
 /// `Storage`.
 pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
-    heartbeat::is_alive(table, requested)
+    heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 
 fn find(table: &HudiTable, timeline: &Timeline, requested: &str) -> Result<Instant> {

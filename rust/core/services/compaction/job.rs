@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::super::heartbeat::{self, Heartbeat};
 use super::super::task_files::remove_files_of;
 use super::super::{BeforeComplete, read_plan, schema_of, settle_metadata_table};
 use super::plan::Kind;
@@ -14,7 +13,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::TimelineWriter;
+use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +77,7 @@ impl CompactionJob {
             return Ok(None);
         };
         let operations = plan.operations.unwrap_or_default();
-        let heartbeat = Heartbeat::start(table, requested)?;
+        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         if instant.state == State::Inflight {
             take_back(table, &writer, &instant, &operations)?;
             instant = Instant { state: State::Requested, ..instant };
@@ -149,7 +148,7 @@ pub fn run_operation(
 /// # Errors
 /// `Storage`.
 pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
-    heartbeat::is_alive(table, requested)
+    heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 
 /// Removes what a try that died had written.

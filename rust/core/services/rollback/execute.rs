@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::heartbeat;
 use super::super::planned_files::{data_file, partition_of, plain_path};
 use super::super::{BeforeComplete, read_plan, settle_metadata_table};
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::markers::{delete_markers, marked_files, marker_folder};
 use crate::format::avro::metadata::{
     CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
@@ -15,17 +14,16 @@ use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
-use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
+use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter, heartbeat};
 
 /// Where markers of all writes are.
 const MARKER_FOLDERS: &str = ".hoodie/.temp";
 
-/// Rolls back every write that did not complete, newest first, after finishing rollbacks that were begun before.
-///
-/// This is the policy of a single writer: to be called before each write, with no other write under way.
+/// Rolls back every write that failed, newest first, after finishing rollbacks that others began and did not finish.
+/// Writes and rollbacks whose heartbeat says that somebody works on them are left alone.
 ///
 /// # Errors
-/// `Conflict` when a restore is unfinished, or when a pending write belongs to a writer that is alive.
+/// `Conflict` when a restore is unfinished.
 pub fn rollback_failed_writes(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Vec<RollbackMetadata>> {
     let storage = table.storage();
     let writer = table.timeline_writer()?;
@@ -36,15 +34,32 @@ pub fn rollback_failed_writes(table: &HudiTable, before_complete: BeforeComplete
     let mut done = Vec::new();
     let unfinished: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Rollback).cloned().collect();
     for rollback in &unfinished {
-        done.extend(finish(table, &writer, rollback, before_complete)?);
+        let finished = || finish(table, &writer, rollback, before_complete);
+        done.extend(unless_others_do(table, &rollback.requested, finished)?.flatten());
     }
     let timeline = if unfinished.is_empty() { timeline } else { writer.load()? };
     for failed in failed_writes(&timeline) {
-        done.push(roll_back(table, &writer, &timeline, &failed, before_complete)?);
+        let rolled_back = || roll_back(table, &writer, &timeline, &failed, before_complete);
+        done.extend(unless_others_do(table, &failed.requested, rolled_back)?);
     }
     delete_stale_markers(storage, &timeline, &markers)?;
-    heartbeat::remove_stale(table, &|instant| timeline.pending().any(|i| i.requested == instant))?;
+    heartbeat::remove_stale(storage, table.clock(), &|instant| timeline.pending().any(|i| i.requested == instant))?;
     Ok(done)
+}
+
+/// Does something with an instant, unless somebody else works on it now, or did so just before: with several writers of
+/// one table, each of them finds what one left.
+fn unless_others_do<T>(table: &HudiTable, instant: &str, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    if heartbeat::is_alive(table.storage(), table.clock(), instant)? {
+        return Ok(None);
+    }
+    match act() {
+        Err(e) if e.kind() == ErrorKind::Conflict => {
+            tracing::info!(table = table.storage().uri(), instant, "left to another writer: {e}");
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
 }
 
 /// Rolls back one pending write.
@@ -108,7 +123,7 @@ pub(super) fn roll_back(
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
     // Another writer's that still works: its files must not go.
-    heartbeat::refuse_alive(table, &failed.requested)?;
+    heartbeat::refuse_alive(storage, table.clock(), &failed.requested)?;
     let found = find_files(storage, timeline, failed)?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
     let requested = writer.request(Action::Rollback, |_| {
@@ -195,6 +210,7 @@ fn carry_out(
     let timeline = writer.load()?;
     refuse_completed(&timeline, &target).map_err(named)?;
     let files = files_of(plan).map_err(named)?;
+    let _heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
     delete_files(table, &files)?;

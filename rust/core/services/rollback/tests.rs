@@ -214,7 +214,8 @@ fn what_must_not_go_stays() {
     let (made, instant, _) = with_failed_write(true);
     made.storage().create(&format!(".hoodie/.heartbeat/{instant}"), "").unwrap();
     let before = made.data_files();
-    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert_eq!(rollback(&made.table, &instant, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(made.data_files(), before);
     // A plan against a completed commit, one that leaves the table, one for log blocks.
     type Spoil = fn(&mut RollbackPlan);

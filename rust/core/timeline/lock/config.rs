@@ -72,9 +72,11 @@ impl Default for LockWait {
     fn default() -> Self {
         Self {
             time: Duration::from_millis(60_000),
-            retries: 15,
-            pause: Duration::from_millis(1_000),
-            longest_pause: Duration::from_millis(16_000),
+            // Hudi's 15 tries, a second apart and more, make writers that share a table wait for half a minute where
+            // the lock is held for milliseconds.
+            retries: u32::MAX,
+            pause: Duration::from_millis(20),
+            longest_pause: Duration::from_millis(250),
             client_retries: 50,
             client_pause: Duration::from_millis(5_000),
         }
@@ -120,6 +122,12 @@ impl Default for LockConfig {
 }
 
 impl LockConfig {
+    /// The lease that our writers take in an object store when no provider is given. Nobody asked for it, so nobody is
+    /// to wait long for one that a machine left behind when it went down.
+    pub(super) fn implied(&self) -> Self {
+        Self { validity: Duration::from_secs(20), renew_every: Duration::from_secs(2), ..self.clone() }
+    }
+
     /// Reads the options; `get` gives the value of a key under any of its spellings.
     pub fn from_options(get: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let default = Self::default();
@@ -127,11 +135,13 @@ impl LockConfig {
             get("hoodie.write.lock.provider").map_or(Ok(default.provider), |c| LockProviderKind::parse(&c))?;
         let ms = |key, default| Ok::<_, Error>(Duration::from_millis(number(get, key)?.unwrap_or(default)));
         let secs = |key, default| Ok::<_, Error>(Duration::from_secs(number(get, key)?.unwrap_or(default)));
+        let pause = number(get, "hoodie.write.lock.wait_time_ms_between_retry")?.map(Duration::from_millis);
+        let longest = if pause.is_some() { 16_000 } else { 250 };
         let wait = LockWait {
             time: ms("hoodie.write.lock.wait_time_ms", 60_000)?,
             retries: number(get, "hoodie.write.lock.num_retries")?.unwrap_or(default.wait.retries),
-            pause: ms("hoodie.write.lock.wait_time_ms_between_retry", 1_000)?,
-            longest_pause: ms("hoodie.write.lock.max_wait_time_ms_between_retry", 16_000)?,
+            pause: pause.unwrap_or(default.wait.pause),
+            longest_pause: ms("hoodie.write.lock.max_wait_time_ms_between_retry", longest)?,
             client_retries: number(get, "hoodie.write.lock.client.num_retries")?.unwrap_or(default.wait.client_retries),
             client_pause: ms("hoodie.write.lock.client.wait_time_ms_between_retry", 5_000)?,
         };

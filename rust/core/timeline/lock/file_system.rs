@@ -1,13 +1,13 @@
-//! A lock file on a local disk, as Hudi's `FileSystemBasedLockProvider` keeps it: `<folder>/lock`, empty, there as long
-//! as the lock is held.
+//! A lock file on a local disk, as Hudi's `FileSystemBasedLockProvider` keeps it: `<folder>/lock`, there as long as the
+//! lock is held.
 //!
-//! The file says nothing about its owner, so we know ours by what the file system says of it: we keep it open, and its
-//! number is not given to another file meanwhile. Hudi creates the file in two steps (is it there? then open it), so it
+//! Hudi's file is empty. Ours names its owner, so that a lock whose owner was killed can be taken over. Which file is
+//! ours, the file system tells: we keep it open, and its number is not given to another file meanwhile. Hudi creates the file in two steps (is it there? then open it), so it
 //! may open one that we created in between. Its checksum file then gives it away: [`Lease::verify`] takes the lock as
 //! lost, and it is left to Hudi.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -15,6 +15,7 @@ use std::time::UNIX_EPOCH;
 use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
+use crate::timeline::holder::is_known_dead;
 use crate::timeline::{Clock, META_FOLDER};
 
 /// The provider.
@@ -44,8 +45,9 @@ impl FileSystemLock {
     fn remove_expired(&self) -> io::Result<Option<String>> {
         let Some(found) = optional(std::fs::metadata(&self.file))? else { return Ok(None) };
         let age = self.clock.now_ms().saturating_sub(modified_ms(&found));
-        if self.expire_ms == 0 || age <= self.expire_ms {
-            return Ok(Some(self.describe(age)));
+        let holder = self.holder();
+        if (self.expire_ms == 0 || age <= self.expire_ms) && !is_known_dead(&holder) {
+            return Ok(Some(describe(&holder, age)));
         }
         // Moved aside and looked at again before it goes: another process may have removed the old file and created its
         // own since. That one is put back; its owner knows it by its number.
@@ -59,7 +61,7 @@ impl FileSystemLock {
         if identity(&moved) != identity(&found) || modified_ms(&moved) != modified_ms(&found) {
             let back = std::fs::hard_link(&aside, &self.file);
             std::fs::remove_file(&aside)?;
-            return back.map(|()| Some(self.describe(0)));
+            return back.map(|()| Some(describe(&self.holder(), 0)));
         }
         std::fs::remove_file(&aside)?;
         optional(std::fs::remove_file(&self.checksum))?;
@@ -67,27 +69,33 @@ impl FileSystemLock {
         Ok(None)
     }
 
-    /// Hudi leaves the file empty; whatever another writer says in it is worth repeating.
-    fn describe(&self, age_ms: i64) -> String {
+    /// What the file says of its owner.
+    fn holder(&self) -> String {
         let mut said = Vec::new();
         if let Ok(file) = File::open(&self.file) {
             let _ = file.take(200).read_to_end(&mut said);
         }
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        let who = if said.is_empty() { "a writer that does not give its name".to_owned() } else { said };
-        format!("{who}, for {} s", age_ms.max(0) / 1000)
+        String::from_utf8_lossy(&said).trim().to_owned()
     }
 
-    fn create(&self) -> io::Result<Option<FileLease>> {
+    fn create(&self, owner: &str) -> io::Result<Option<FileLease>> {
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder)?;
         }
         // While there is no lock this is what was left of one; afterwards it tells that Hudi opened ours.
         optional(std::fs::remove_file(&self.checksum))?;
-        let file = match OpenOptions::new().write(true).create_new(true).open(&self.file) {
+        // It appears with its content: nobody can be killed in between.
+        let mut staged = self.file.clone().into_os_string();
+        staged.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+        let staged = PathBuf::from(staged);
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&staged)?;
+        file.write_all(owner.as_bytes())?;
+        let linked = std::fs::hard_link(&staged, &self.file);
+        std::fs::remove_file(&staged)?;
+        match linked {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             other => other?,
-        };
+        }
         let created = file.metadata()?;
         Ok(Some(FileLease {
             path: self.file.clone(),
@@ -109,11 +117,11 @@ impl FileSystemLock {
 }
 
 impl LockProvider for FileSystemLock {
-    fn try_acquire(&self, _owner: &str) -> Result<Attempt> {
+    fn try_acquire(&self, owner: &str) -> Result<Attempt> {
         if let Some(holder) = self.remove_expired().map_err(|e| self.failed(e))? {
             return Ok(Attempt::Busy(Some(holder)));
         }
-        Ok(match self.create().map_err(|e| self.failed(e))? {
+        Ok(match self.create(owner).map_err(|e| self.failed(e))? {
             Some(lease) => Attempt::Acquired(Box::new(lease)),
             None => Attempt::Busy(None),
         })
@@ -129,6 +137,12 @@ impl LockProvider for FileSystemLock {
          hoodie.write.lock.client.num_retries"
             .to_owned()
     }
+}
+
+/// Hudi leaves the file empty; whatever another writer says in it is worth repeating.
+fn describe(holder: &str, age_ms: i64) -> String {
+    let who = if holder.is_empty() { "a writer that does not give its name" } else { holder };
+    format!("{who}, for {} s", age_ms.max(0) / 1000)
 }
 
 struct FileLease {

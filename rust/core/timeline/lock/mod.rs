@@ -6,7 +6,7 @@
 //!
 //! | provider | what it is |
 //! |---|---|
-//! | `InProcessLockProvider`, or none | nothing more |
+//! | `InProcessLockProvider`, or none | on a local disk nothing more; in an object store, the lease of `StorageBasedLockProvider` |
 //! | `FileSystemBasedLockProvider` | `<folder>/lock`, an empty file on a local disk |
 //! | `StorageBasedLockProvider` | `.hoodie/.locks/table_lock.json`, a lease in an object store |
 //!
@@ -20,7 +20,7 @@ mod machine;
 mod storage_based;
 mod turn;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::Rng;
@@ -32,13 +32,14 @@ use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
 use self::machine::{MachineGuard, MachineLock};
 use self::storage_based::StorageBasedLock;
+use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
 /// A lock that excludes other processes.
 pub trait LockProvider: Send + Sync {
-    /// Tries once. `owner` is a name that nobody else has; the same one is used while one caller tries again.
+    /// Tries once. `owner` is the name of a [`Holder`]; the same one is used while one caller tries again.
     fn try_acquire(&self, owner: &str) -> Result<Attempt>;
     /// What is locked, for messages.
     fn place(&self) -> String;
@@ -73,6 +74,8 @@ pub struct TableLock {
     provider: Option<Arc<dyn LockProvider>>,
     wait: LockWait,
     clock: Arc<dyn Clock>,
+    /// Set while the lock is held for longer than one transaction: see [`TableLock::holding`].
+    held: Option<LockGuard>,
 }
 
 /// The lock of the table at `uri` between the threads of this process only.
@@ -84,6 +87,7 @@ pub fn table_lock(uri: &str) -> TableLock {
         provider: None,
         wait: LockWait::default(),
         clock: Arc::new(SystemClock),
+        held: None,
     }
 }
 
@@ -94,6 +98,9 @@ impl TableLock {
     /// `Unsupported` when the storage cannot keep such a lock.
     pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         let provider: Option<Arc<dyn LockProvider>> = match config.provider {
+            LockProviderKind::InProcess if storage.is_remote() => {
+                Some(Arc::new(StorageBasedLock::new(storage.clone(), &config.implied(), clock.clone())?.implied()))
+            }
             LockProviderKind::InProcess => None,
             LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
             LockProviderKind::StorageBased => {
@@ -104,26 +111,43 @@ impl TableLock {
         Ok(Self { machine, provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }
 
-    /// Waits for the lock. Not re-entrant.
+    /// The same lock for several transactions in a row, which `held` covers: nobody gets in between them.
+    #[must_use]
+    pub fn holding(&self, held: &LockGuard) -> Self {
+        Self { held: Some(held.clone()), ..self.clone() }
+    }
+
+    /// Waits for the lock. Not re-entrant, but for [`TableLock::holding`].
     ///
     /// # Errors
     /// `Lock`, which may be tried again, when it is not free within the time that the options give.
     pub fn acquire(&self) -> Result<LockGuard> {
+        if let Some(held) = &self.held {
+            held.check()?;
+            return Ok(held.clone());
+        }
         let named = |e: Error| e.with("table", &self.uri);
         let process = self.process.acquire(self.wait.total()).map_err(named)?;
         let machine = match &self.machine {
             None => None,
             Some(lock) => lock.acquire(self.wait.total()).map_err(named)?,
         };
-        let lease = match &self.provider {
-            None => None,
-            Some(provider) => Some(self.acquire_from(provider.as_ref()).map_err(named)?),
+        let (lease, owner) = match &self.provider {
+            None => (None, None),
+            Some(provider) => self.acquire_from(provider.as_ref()).map_err(named).map(|(l, o)| (Some(l), Some(o)))?,
         };
-        Ok(LockGuard { uri: self.uri.clone(), lease, _machine: machine, _process: process })
+        let uri = self.uri.clone();
+        Ok(LockGuard(Arc::new(HeldLock {
+            uri,
+            lease: lease.map(Mutex::new),
+            _owner: owner,
+            _machine: machine,
+            _process: process,
+        })))
     }
 
-    fn acquire_from(&self, provider: &dyn LockProvider) -> Result<Box<dyn Lease>> {
-        let owner = uuid::Uuid::new_v4().to_string();
+    fn acquire_from(&self, provider: &dyn LockProvider) -> Result<(Box<dyn Lease>, Holder)> {
+        let owner = Holder::default();
         let begun = self.clock.now_ms();
         let (mut holder, mut failure) = (None, None);
         for call in 0..=self.wait.client_retries {
@@ -133,8 +157,8 @@ impl TableLock {
             let deadline = self.clock.now_ms().saturating_add(millis(self.wait.time));
             let mut pause = self.wait.pause;
             for _ in 0..=self.wait.retries {
-                match provider.try_acquire(&owner) {
-                    Ok(Attempt::Acquired(lease)) => return Ok(lease),
+                match provider.try_acquire(owner.name()) {
+                    Ok(Attempt::Acquired(lease)) => return Ok((lease, owner)),
                     Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
                     // A store that is overloaded now may answer the next time.
                     Err(e) if e.is_retryable() => failure = Some(e),
@@ -158,11 +182,15 @@ impl TableLock {
     }
 }
 
-/// Holds the table lock until it is dropped.
-pub struct LockGuard {
+/// Holds the table lock until it and all copies of it are dropped.
+#[derive(Clone)]
+pub struct LockGuard(Arc<HeldLock>);
+
+struct HeldLock {
     uri: Arc<str>,
     // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
-    lease: Option<Box<dyn Lease>>,
+    lease: Option<Mutex<Box<dyn Lease>>>,
+    _owner: Option<Holder>,
     _machine: Option<MachineGuard>,
     _process: ProcessGuard,
 }
@@ -182,15 +210,16 @@ impl LockGuard {
     }
 
     fn ask(&self, question: impl Fn(&dyn Lease) -> Result<()>) -> Result<()> {
-        let Some(lease) = &self.lease else { return Ok(()) };
-        question(lease.as_ref()).map_err(|e| e.with("table", &self.uri))
+        let Some(lease) = &self.0.lease else { return Ok(()) };
+        let lease = lease.lock().unwrap_or_else(PoisonError::into_inner);
+        question(lease.as_ref()).map_err(|e| e.with("table", &self.0.uri))
     }
 }
 
-impl Drop for LockGuard {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         if let Some(lease) = &mut self.lease
-            && let Err(e) = lease.release()
+            && let Err(e) = lease.get_mut().unwrap_or_else(PoisonError::into_inner).release()
         {
             tracing::warn!(table = &*self.uri, "the table lock could not be given back: {e}");
         }

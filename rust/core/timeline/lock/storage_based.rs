@@ -14,6 +14,7 @@ use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileVersion, Storage};
 use crate::timeline::Clock;
+use crate::timeline::holder::is_known_dead;
 
 const PATH: &str = ".hoodie/.locks/table_lock.json";
 /// How far the clocks of writers may be apart, for all that Hudi takes for granted.
@@ -56,6 +57,8 @@ pub(super) struct StorageBasedLock {
     clock: Arc<dyn Clock>,
     validity_ms: i64,
     renew_every: Duration,
+    /// Whether nobody asked for it, so that a store that cannot keep it is no error.
+    implied: bool,
 }
 
 impl StorageBasedLock {
@@ -65,7 +68,19 @@ impl StorageBasedLock {
                 .with("table", storage.uri())
                 .remedy("Set hoodie.write.lock.provider to org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider for every writer of this table"));
         }
-        Ok(Self { storage, clock, validity_ms: millis(config.validity), renew_every: config.renew_every })
+        Ok(Self {
+            storage,
+            clock,
+            validity_ms: millis(config.validity),
+            renew_every: config.renew_every,
+            implied: false,
+        })
+    }
+
+    /// The same, taken where no provider was given: without it, two of our writers could publish what neither has seen of
+    /// the other.
+    pub(super) fn implied(self) -> Self {
+        Self { implied: true, ..self }
     }
 
     fn update(&self, wanted: &LockFile, version: &FileVersion) -> Result<FileVersion> {
@@ -88,8 +103,8 @@ impl LockProvider for StorageBasedLock {
         let now = self.clock.now_ms();
         if let Some((content, _)) = &found {
             let lock = LockFile::parse(content).map_err(|e| e.with("table", self.storage.uri()))?;
-            // Ours is what a try left whose answer was lost.
-            if lock.is_held(now) && lock.owner != owner {
+            // Ours is what a try left whose answer was lost; what a killed process left here need not run out.
+            if lock.is_held(now) && lock.owner != owner && !is_known_dead(&lock.owner) {
                 let left = lock.valid_until.saturating_sub(now) / 1000;
                 return Ok(Attempt::Busy(Some(format!("{}, whose lease has {left} s to go", lock.owner))));
             }
@@ -108,6 +123,10 @@ impl LockProvider for StorageBasedLock {
             Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict) => {
                 // Another writer was faster.
                 Ok(Attempt::Busy(None))
+            }
+            Err(e) if e.kind() == ErrorKind::Unsupported && self.implied => {
+                tracing::warn!(table = self.storage.uri(), "this storage cannot keep a lock between processes: {e}");
+                Ok(Attempt::Acquired(Box::new(NoLease)))
             }
             Err(e) if e.kind() == ErrorKind::Unsupported => {
                 Err(Error::unsupported("StorageBasedLockProvider: this storage has no conditional updates")
@@ -149,6 +168,23 @@ struct State {
 struct StorageLease {
     shared: Arc<Shared>,
     renewal: Option<JoinHandle<()>>,
+}
+
+/// What is held where the store cannot keep a lock and nobody asked for one.
+struct NoLease;
+
+impl Lease for NoLease {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn verify(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl StorageLease {

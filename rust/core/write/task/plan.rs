@@ -11,7 +11,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeRule, missing, nullable};
 use crate::table::{HudiTable, SchemaChange, TableSchema, TableType};
-use crate::write::commit::{CommitOutcome, PendingCommit};
+use crate::write::commit::{CommitOutcome, PendingCommit, PlannedFrom};
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::context::WriteContext;
 use crate::write::delete_partition::{partition_generator, refuse_busy};
@@ -78,6 +78,7 @@ impl DistributedWrite {
         }
         let view = table.view(None)?;
         let old = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
+        let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: old.clone() };
         let schema = match (operation, old) {
             (Operation::Delete | Operation::DeletePartition, old) => old.unwrap_or_else(|| Arc::new(Schema::empty())),
             (_, None) if partial => return Err(nothing_to_keep(table)),
@@ -118,7 +119,7 @@ impl DistributedWrite {
             .remedy("Use the index BLOOM or SIMPLE, or write with hoodoo.write"));
         }
         let record_size = record_size(table, &view, &config)?;
-        let mut pending = PendingCommit::request(table, operation)?;
+        let mut pending = PendingCommit::request(table, operation, planned_from, None)?;
         pending.start(BTreeMap::new())?;
         let plan = TaskPlan {
             instant: pending.instant().to_owned(),

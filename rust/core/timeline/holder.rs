@@ -1,0 +1,75 @@
+//! Who holds a lock or shows a heartbeat: which process of which machine, so that what a killed process left can be
+//! taken over at once, and need not be waited for until it expires.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use uuid::Uuid;
+
+/// Holders of this process that are alive, by what only they know.
+static ALIVE: LazyLock<Mutex<HashSet<Uuid>>> = LazyLock::new(Mutex::default);
+
+/// A name that nobody else has, and that tells others on the same machine whether its process still runs. It counts as
+/// alive until it is dropped.
+#[derive(Debug)]
+pub struct Holder {
+    id: Uuid,
+    text: String,
+}
+
+impl Default for Holder {
+    fn default() -> Self {
+        let id = Uuid::new_v4();
+        ALIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        Self { id, text: format!("{} {} {id}", machine(), std::process::id()) }
+    }
+}
+
+impl Holder {
+    /// The name, as it is written into files: machine, process, id.
+    pub fn name(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        ALIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// Whether a name says who wrote it, and that process is seen to be gone. False for names that others made, and for
+/// processes of other machines.
+pub fn is_known_dead(name: &str) -> bool {
+    let mut words = name.split_whitespace();
+    let (Some(at), Some(process), Some(id)) = (words.next(), words.next(), words.next()) else { return false };
+    let (Ok(process), Ok(id)) = (process.parse::<u32>(), Uuid::parse_str(id)) else { return false };
+    if at != machine() {
+        return false;
+    }
+    if process == std::process::id() {
+        return !ALIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
+    }
+    let mut system = System::new();
+    let process = Pid::from_u32(process);
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[process]), true, ProcessRefreshKind::nothing());
+    // A zombie runs no more: its parent has not asked for its exit status yet.
+    system
+        .process(process)
+        .is_none_or(|found| matches!(found.status(), sysinfo::ProcessStatus::Zombie | sysinfo::ProcessStatus::Dead))
+}
+
+/// Names the machine, as far as numbers of processes mean the same: one run of a kernel, one container. Without that
+/// knowledge, a name that is no other's.
+pub(super) fn machine() -> &'static str {
+    static MACHINE: LazyLock<String> = LazyLock::new(|| {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let processes = std::fs::read_link("/proc/self/ns/pid");
+        match (boot, processes) {
+            (Ok(boot), Ok(processes)) => format!("{}/{}", boot.trim(), processes.display()),
+            _ => Uuid::new_v4().to_string(),
+        }
+    });
+    &MACHINE
+}

@@ -1,0 +1,232 @@
+//! What other writers did since a write was planned: whether it may still be published.
+//!
+//! A plan belongs to a snapshot of the timeline. Under the table lock, the instants that have been completed since are
+//! compared with what the write did: with the file groups that it changed or replaced, with the partitions in which it
+//! found keys to be new, and with those that it replaces as a whole. This is stricter than Hudi's
+//! `SimpleConcurrentFileWritesConflictResolutionStrategy`, which compares file groups only, and lets two writers insert
+//! one and the same key.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::busy_groups::UpdateStrategy;
+use super::config::Operation;
+use crate::error::{Error, Result};
+use crate::file_group::LogFile;
+use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
+use crate::format::instant::{Action, Instant};
+use crate::storage::{FileMeta, Storage};
+use crate::table::commit_metadata::read_write_metadata;
+use crate::table::planned_groups;
+use crate::timeline::Timeline;
+
+/// Operations of services that write records that are stored already: no key is new.
+const REWRITES: [&str; 3] = ["CLUSTER", "COMPACT", "LOG_COMPACT"];
+/// Operations that leave what a log file was appended to where it is.
+const COMPACTIONS: [&str; 2] = ["COMPACT", "LOG_COMPACT"];
+
+/// What a write did to a file group that was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// A log file was appended, which a compaction does not lose.
+    Appended,
+    /// Its base file was written anew, or it was replaced.
+    Rewritten,
+}
+
+/// What a write did, as far as others may have got in its way.
+pub(super) struct Footprint<'a> {
+    groups: HashMap<(&'a str, &'a str), Change>,
+    /// Partitions where keys were looked for and not found.
+    new_keys: HashSet<&'a str>,
+    /// Whether these were looked for in the whole table.
+    everywhere: bool,
+    /// Partitions that are replaced as a whole.
+    replaced: HashSet<&'a str>,
+    /// Whether all of them are.
+    whole_table: bool,
+}
+
+impl<'a> Footprint<'a> {
+    /// That of a write with these results. `global`: keys are unique in the whole table.
+    pub(super) fn new(
+        operation: Operation,
+        global: bool,
+        stats: &'a [WriteStat],
+        replaced: &'a BTreeMap<String, Vec<String>>,
+    ) -> Self {
+        let mut groups = HashMap::new();
+        let mut new_keys = HashSet::new();
+        for stat in stats {
+            let partition = stat.partition_path.as_deref().unwrap_or_default();
+            let existed = stat.prev_commit.as_deref().is_some_and(|commit| commit != "null");
+            if let Some(id) = stat.file_id.as_deref().filter(|_| existed) {
+                let change = if is_log(stat) { Change::Appended } else { Change::Rewritten };
+                let known = groups.entry((partition, id)).or_insert(change);
+                if change == Change::Rewritten {
+                    *known = change;
+                }
+            }
+            if operation == Operation::Upsert && stat.num_inserts.unwrap_or(0) > 0 {
+                new_keys.insert(partition);
+            }
+        }
+        let ids = replaced.iter().flat_map(|(p, ids)| ids.iter().map(|id| (p.as_str(), id.as_str())));
+        groups.extend(ids.map(|group| (group, Change::Rewritten)));
+        let mut emptied: HashSet<&str> = replaced.keys().map(String::as_str).collect();
+        if operation.replaces() {
+            emptied.extend(stats.iter().map(|s| s.partition_path.as_deref().unwrap_or_default()));
+        }
+        Self {
+            groups,
+            everywhere: global && !new_keys.is_empty(),
+            new_keys,
+            replaced: emptied,
+            whole_table: operation == Operation::InsertOverwriteTable,
+        }
+    }
+
+    /// What another write did that gets in the way, in words, with its partition and file group.
+    fn meets(&self, other: &ReplaceCommitMetadata) -> Option<(&'static str, String, Option<String>)> {
+        let operation = other.operation_type.as_deref().unwrap_or_default().to_ascii_uppercase();
+        let adds_keys = !REWRITES.contains(&operation.as_str());
+        let compacts = COMPACTIONS.contains(&operation.as_str());
+        for (partition, ids) in &other.partition_to_replace_file_ids {
+            if let Some(id) = ids.iter().find(|id| self.groups.contains_key(&(partition.as_str(), id.as_str()))) {
+                return Some(("replaced a file group that this write changes", partition.clone(), Some(id.clone())));
+            }
+            if self.replaces(partition) {
+                return Some(("replaced file groups of a partition that this write replaces", partition.clone(), None));
+            }
+        }
+        for (partition, stat) in other.partition_to_write_stats.iter().flat_map(|(p, s)| s.iter().map(move |s| (p, s)))
+        {
+            let id = stat.file_id.as_deref().unwrap_or_default();
+            match self.groups.get(&(partition.as_str(), id)) {
+                // The log file goes to the slice that the compaction began, or stays behind the compacted log.
+                Some(Change::Appended) if compacts => {}
+                Some(_) => {
+                    return Some((
+                        "changed a file group that this write changes",
+                        partition.clone(),
+                        Some(id.to_owned()),
+                    ));
+                }
+                None => {}
+            }
+            if self.replaces(partition) {
+                return Some(("wrote to a partition that this write replaces", partition.clone(), None));
+            }
+            let inserts = adds_keys && (stat.num_inserts.unwrap_or(0) > 0 || is_new_group(stat));
+            if inserts && (self.everywhere || self.new_keys.contains(partition.as_str())) {
+                return Some(("wrote new records where this write found its keys to be new", partition.clone(), None));
+            }
+        }
+        None
+    }
+
+    fn replaces(&self, partition: &str) -> bool {
+        self.whole_table || self.replaced.contains(partition)
+    }
+}
+
+fn is_log(stat: &WriteStat) -> bool {
+    let path = stat.path.clone().unwrap_or_default();
+    LogFile::parse(&FileMeta { path, size: 0, modified_ms: 0 }).is_some()
+}
+
+/// Files of a group that began with this write; Hudi's log files of a new group say nothing of it, and count as inserts.
+fn is_new_group(stat: &WriteStat) -> bool {
+    stat.prev_commit.as_deref().is_none_or(|commit| commit == "null")
+}
+
+/// Fails when what others did since `planned_from` gets in the way of a write. To be asked under the table lock, with the
+/// timeline as it is now.
+///
+/// # Errors
+/// `Conflict`, of an outdated plan; `Corrupt` for metadata that cannot be read; `Storage`.
+pub(super) fn refuse_outdated(
+    storage: &Storage,
+    planned_from: &Timeline,
+    now: &Timeline,
+    own: &str,
+    write: &Footprint<'_>,
+) -> Result<()> {
+    let conflict = |what: String| {
+        Error::conflict(what)
+            .outdated_plan()
+            .with("table", storage.uri())
+            .remedy("Nothing was written. Write again: the write is then planned from the table as it is now")
+    };
+    let was_completed: HashSet<(&str, Action)> = completed(planned_from).map(key).collect();
+    let is_completed: HashSet<(&str, Action)> = completed(now).map(key).collect();
+    let archived = |requested: &str| now.first_active().is_some_and(|first| requested < first);
+    if let Some(gone) = completed(planned_from).find(|i| !is_completed.contains(&key(i)) && !archived(&i.requested)) {
+        return Err(conflict("a commit that this write was planned from was rolled back".into()).with("instant", gone));
+    }
+    // What is in the history already cannot be compared any more.
+    let newest = completed(planned_from).next_back().filter(|i| !is_completed.contains(&key(i)));
+    let pending = planned_from.pending().filter(|i| i.action.is_write() && i.requested != own);
+    let lost = pending.filter(|i| archived(&i.requested) && !now.instants().iter().any(|n| key(n) == key(i)));
+    if let Some(gone) = newest.into_iter().chain(lost).next() {
+        return Err(
+            conflict("the timeline that this write was planned from has been archived".into()).with("instant", gone)
+        );
+    }
+    let restores = |t: &Timeline| t.completed(Action::Restore).map(|i| i.requested.clone()).collect::<HashSet<_>>();
+    if !restores(now).is_subset(&restores(planned_from)) {
+        return Err(conflict("the table was restored while this write worked on it".into()));
+    }
+    for other in completed(now).filter(|i| i.requested != own && !was_completed.contains(&key(i))) {
+        let metadata = read_write_metadata(storage, now, other)?;
+        if let Some((what, partition, id)) = write.meets(&metadata) {
+            let error = conflict(format!("another writer {what}")).with("instant", other).with("partition", partition);
+            return Err(match id {
+                Some(id) => error.with("file group", id),
+                None => error,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Fails when a file group that a write changes is part of a clustering that was planned since `planned_from`, unless the
+/// clustering is the one to give way. To be asked under the table lock.
+///
+/// # Errors
+/// `Conflict`; `Corrupt`; `Storage`.
+pub(super) fn refuse_planned(
+    storage: &Storage,
+    planned_from: &Timeline,
+    now: &Timeline,
+    strategy: UpdateStrategy,
+    write: &Footprint<'_>,
+) -> Result<()> {
+    if strategy == UpdateStrategy::Allow || write.groups.is_empty() {
+        return Ok(());
+    }
+    let is_plan = |i: &&Instant| matches!(i.action, Action::Clustering);
+    let known: HashSet<&str> = planned_from.pending().filter(is_plan).map(|i| i.requested.as_str()).collect();
+    if now.pending().filter(is_plan).all(|i| known.contains(i.requested.as_str())) {
+        return Ok(());
+    }
+    let planned = planned_groups(storage, now, &[Action::Clustering])?;
+    match planned.iter().find(|(p, id)| write.groups.contains_key(&(p.as_str(), id.as_str()))) {
+        None => Ok(()),
+        Some((partition, id)) => {
+            Err(Error::conflict("a clustering was planned of a file group while this write worked on it")
+                .outdated_plan()
+                .with("table", storage.uri())
+                .with("partition", partition)
+                .with("file group", id)
+                .remedy("Nothing was written. Write again when the clustering is completed or rolled back"))
+        }
+    }
+}
+
+fn completed(timeline: &Timeline) -> impl DoubleEndedIterator<Item = &Instant> {
+    timeline.completed_writes()
+}
+
+fn key(instant: &Instant) -> (&str, Action) {
+    (instant.requested.as_str(), instant.action.completed_as())
+}
