@@ -52,7 +52,7 @@ pub fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: Marke
 
 /// Marks a data file (path relative to the table's base) before it is made.
 pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
-    match storage.create(&marker_path(instant, data_file, kind), "") {
+    match storage.create_empty(&marker_path(instant, data_file, kind)) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             Err(Error::conflict("another task attempt writes the same data file").with("file", data_file))
         }

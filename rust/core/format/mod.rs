@@ -1,7 +1,8 @@
-//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, HFiles, Java's numbers.
+//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, HFiles, Java's numbers; and columns by name.
 
 pub mod avro;
 pub mod bloom;
+pub mod field_lookup;
 pub mod hfile;
 pub mod instant;
 pub mod java;

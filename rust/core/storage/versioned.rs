@@ -11,7 +11,7 @@ use object_store::{
 };
 
 use super::runtime::block_on;
-use super::{Storage, nothing_there};
+use super::{Storage, local, nothing_there};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the metadata entry; valid in every store.
@@ -36,7 +36,26 @@ impl Storage {
         self.create_versioned(path, content).map(|_| ())
     }
 
-    /// The same, and gives the version that was created.
+    /// Creates a file with nothing in it; fails with `AlreadyExists` when it is there. On a local disk that takes one step, for
+    /// there is no content of which a reader could see half.
+    pub fn create_empty(&self, path: &str) -> Result<()> {
+        let Some(file) = self.local_path(path) else { return self.create(path, Bytes::new()) };
+        let create = || std::fs::OpenOptions::new().write(true).create_new(true).open(&file).map(|_| ());
+        let created = match (create(), file.parent()) {
+            (Err(e), Some(folder)) if e.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(folder).and_then(|()| create())
+            }
+            (created, _) => created,
+        };
+        created.map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::already_exists("creating: it is already there").with("table", self.uri()).with("file", path)
+            }
+            _ => self.error(path, "creating", local::as_object_store(e, path)),
+        })
+    }
+
+    /// Creates a file, as [`Storage::create`] does, and gives the version that was created.
     pub fn create_versioned(&self, path: &str, content: impl Into<Bytes>) -> Result<FileVersion> {
         let key = self.key(path)?;
         let mut options = PutOptions { mode: PutMode::Create, ..Default::default() };

@@ -16,6 +16,7 @@ use super::{HudiTable, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
+use crate::format::field_lookup::FieldLookup;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
 use crate::timeline::Timeline;
@@ -186,8 +187,9 @@ impl HudiTable {
 fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {
     let Some(columns) = columns else { return Ok(all.clone()) };
     let mut fields = Vec::with_capacity(columns.len());
+    let known = FieldLookup::new(all.fields());
     for name in columns {
-        let field = all.field_with_name(name).map_err(|_| {
+        let field = known.get(name).ok_or_else(|| {
             let has: Vec<&str> = all.fields().iter().map(|f| f.name().as_str()).collect();
             Error::schema(format!("the table has no column '{name}'")).with("columns", has.join(","))
         })?;
@@ -201,7 +203,8 @@ const KEY_GENERATOR_TYPE: &str = "hoodie.table.keygenerator.type";
 
 /// The columns of a schema, and behind them those of another that it does not have.
 fn with_more(schema: &Schema, more: &Schema) -> SchemaRef {
-    let added = more.fields().iter().filter(|f| schema.field_with_name(f.name()).is_err());
+    let known = FieldLookup::new(schema.fields());
+    let added = more.fields().iter().filter(|f| !known.has(f.name()));
     Arc::new(Schema::new(schema.fields().iter().chain(added).cloned().collect::<Vec<_>>()))
 }
 

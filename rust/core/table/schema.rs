@@ -14,6 +14,7 @@ use super::config::TableConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, evolve};
 use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema};
+use crate::format::field_lookup::FieldLookup;
 
 /// The five meta columns.
 pub const META_COLUMNS: [&str; 5] = META_FIELDS;
@@ -99,14 +100,16 @@ impl SchemaChange {
         let incoming = held_incoming(incoming)?;
         let Some(table) = table else { return Ok(Arc::new(incoming)) };
         let mut fields: Vec<FieldRef> = Vec::with_capacity(table.fields().len());
+        let given = FieldLookup::new(incoming.fields());
         for field in table.fields() {
-            match incoming.field_with_name(field.name()) {
-                Ok(new) => fields.push(Arc::new(unify_field(field, new, field.name())?)),
-                Err(_) if self.null_for_missing => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
-                Err(_) => return Err(missing_column(field.name(), &incoming)),
+            match given.get(field.name()) {
+                Some(new) => fields.push(Arc::new(unify_field(field, new, field.name())?)),
+                None if self.null_for_missing => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
+                None => return Err(missing_column(field.name(), &incoming)),
             }
         }
-        for new in incoming.fields().iter().filter(|f| table.field_with_name(f.name()).is_err()) {
+        let stored = FieldLookup::new(table.fields());
+        for new in incoming.fields().iter().filter(|f| !stored.has(f.name())) {
             if let Some(same) = table.fields().iter().find(|f| f.name().eq_ignore_ascii_case(new.name())) {
                 return Err(Error::schema(format!(
                     "column '{}' differs from '{}' only in case",
@@ -225,9 +228,10 @@ fn unify(table: &DataType, incoming: &DataType, path: &str) -> Result<DataType> 
 
 fn unify_struct(table: &Fields, incoming: &Fields, path: &str) -> Result<Fields> {
     let mut fields: Vec<FieldRef> = Vec::with_capacity(table.len());
+    let (given, stored) = (FieldLookup::new(incoming), FieldLookup::new(table));
     for field in table {
         let path = format!("{path}.{}", field.name());
-        match incoming.iter().find(|f| f.name() == field.name()) {
+        match given.get(field.name()) {
             Some(new) => fields.push(Arc::new(unify_field(field, new, &path)?)),
             None if field.is_nullable() => fields.push(field.clone()),
             None => {
@@ -235,7 +239,7 @@ fn unify_struct(table: &Fields, incoming: &Fields, path: &str) -> Result<Fields>
             }
         }
     }
-    for new in incoming.iter().filter(|f| !table.iter().any(|t| t.name() == f.name())) {
+    for new in incoming.iter().filter(|f| !stored.has(f.name())) {
         fields.push(Arc::new(new.as_ref().clone().with_nullable(true)));
     }
     Ok(fields.into())
@@ -244,8 +248,9 @@ fn unify_struct(table: &Fields, incoming: &Fields, path: &str) -> Result<Fields>
 /// Brings a batch to the schema of the table: types cast, columns in order, missing ones null.
 pub fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(target.fields().len());
+    let given = FieldLookup::new(batch.schema_ref().fields());
     for field in target.fields() {
-        let column = match batch.column_by_name(field.name()) {
+        let column = match given.position(field.name()).and_then(|at| batch.columns().get(at)) {
             Some(column) => conform_column(column, field)?,
             None => new_null_array(field.data_type(), batch.num_rows()),
         };

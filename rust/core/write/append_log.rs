@@ -17,6 +17,7 @@ use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
 use crate::file_group::markers::{MarkerType, create_marker};
 use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
+use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
 use crate::merge::RowRef;
 
@@ -86,7 +87,7 @@ pub fn append_log(
             file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
         }
         let written = file.written();
-        let bytes = context.publish(&path, file.into_inner())?;
+        let bytes = context.publish(&path, MarkerType::Create, file.into_inner())?;
         let deleted = if last { split.deletes.len() } else { 0 };
         let stat = WriteStat {
             path: Some(path),
@@ -200,7 +201,8 @@ impl<'a> Split<'a> {
             return Ok(RecordBatch::try_new(self.context.file_schema.clone(), columns)?);
         };
         let given = self.context.file_schema.fields().iter().zip(columns);
-        let given = given.filter(|(field, _)| schema.field_with_name(field.name()).is_ok());
+        let logged = FieldLookup::new(schema.fields());
+        let given = given.filter(|(field, _)| logged.has(field.name()));
         Ok(RecordBatch::try_new(schema.clone(), given.map(|(_, column)| column).collect())?)
     }
 }

@@ -4,6 +4,7 @@
 //! makes new file groups of the target size. The size of a record is an average that an earlier commit tells.
 
 use super::config::WriteConfig;
+use crate::error::Result;
 use crate::format::avro::metadata::WriteStat;
 
 /// A base file that takes inserts.
@@ -59,19 +60,24 @@ pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], re
     out
 }
 
-/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first.
-pub fn average_record_size<'a>(config: &WriteConfig, commits: impl Iterator<Item = &'a [WriteStat]>) -> u64 {
+/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first; no
+/// more of them are read than are needed.
+///
+/// # Errors
+/// Those of `commits`.
+pub fn average_record_size(config: &WriteConfig, commits: impl Iterator<Item = Result<Vec<WriteStat>>>) -> Result<u64> {
     let enough = (config.record_size_threshold * config.small_file_limit as f64) as u64;
     for stats in commits {
+        let stats = stats?;
         let sum = |value: fn(&WriteStat) -> Option<i64>| {
             stats.iter().filter_map(value).filter_map(|v| u64::try_from(v).ok()).sum::<u64>()
         };
         let (bytes, records) = (sum(|s| s.total_write_bytes), sum(|s| s.num_writes));
         if bytes > enough && records > 0 {
-            return bytes.div_ceil(records).max(1);
+            return Ok(bytes.div_ceil(records).max(1));
         }
     }
-    config.record_size_estimate
+    Ok(config.record_size_estimate)
 }
 
 #[cfg(test)]
@@ -109,10 +115,10 @@ mod tests {
     fn a_commit_that_wrote_enough_tells_the_size() {
         let c = config(&[("hoodie.parquet.small.file.limit", "1000")]);
         let stat = |bytes, records| {
-            vec![WriteStat { total_write_bytes: Some(bytes), num_writes: Some(records), ..Default::default() }]
+            Ok(vec![WriteStat { total_write_bytes: Some(bytes), num_writes: Some(records), ..Default::default() }])
         };
-        let (little, much) = (stat(900, 9), stat(3000, 100));
-        assert_eq!(average_record_size(&c, [little.as_slice(), much.as_slice()].into_iter()), 30);
-        assert_eq!(average_record_size(&c, [little.as_slice()].into_iter()), 1024);
+        let unread = std::iter::once_with(|| -> Result<Vec<WriteStat>> { unreachable!("a commit too many") });
+        assert_eq!(average_record_size(&c, [stat(900, 9), stat(3000, 100)].into_iter().chain(unread)).unwrap(), 30);
+        assert_eq!(average_record_size(&c, [stat(900, 9)].into_iter()).unwrap(), 1024);
     }
 }

@@ -1,8 +1,11 @@
 //! Incoming rows that make records of their own with what is stored, by the columns of both.
 
+use std::collections::HashSet;
+
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
+use arrow::datatypes::FieldRef;
 
 use super::context::WriteContext;
 use super::file_rows::Gathered;
@@ -10,6 +13,7 @@ use super::incoming::Incoming;
 use super::outcome::Outcome;
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
+use crate::format::field_lookup::FieldLookup;
 use crate::merge::{Budget, Kept, Records, Step, fold, has_duplicates, in_order, nullable, rows_at_once};
 use crate::storage::spill;
 
@@ -28,8 +32,9 @@ pub(super) fn merge_columns(
     }
     let rows = UInt32Array::from_iter_values(met.iter().map(|m| (m.position as usize).saturating_sub(offset) as u32));
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.data_schema.fields().len());
+    let lookup = FieldLookup::new(stored.schema_ref().fields());
     for field in context.data_schema.fields() {
-        let column = stored.column_by_name(field.name());
+        let column = lookup.position(field.name()).and_then(|at| stored.columns().get(at));
         let column = column.ok_or_else(|| Error::schema(format!("column '{}' is missing", field.name())))?;
         columns.push(take(column, &rows, None)?);
     }
@@ -62,10 +67,12 @@ fn records(
         let bits = if value { BooleanBuffer::new_set(rows) } else { BooleanBuffer::new_unset(rows) };
         BooleanArray::new(bits, None)
     };
-    let present =
-        context.given_columns.as_ref().filter(|_| is_given).map(|names| {
-            data.schema().fields().iter().map(|f| all(names.iter().any(|name| name == f.name()))).collect()
-        });
+    let present = context.given_columns.as_ref().filter(|_| is_given).map(|names| {
+        let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let (given, not_given) = (all(true), all(false));
+        let is_given = |f: &FieldRef| if names.contains(f.name().as_str()) { given.clone() } else { not_given.clone() };
+        data.schema_ref().fields().iter().map(is_given).collect()
+    });
     Ok(Records {
         ordering: context.ordering(&data)?,
         keys,

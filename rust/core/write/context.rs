@@ -9,9 +9,10 @@ use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::join;
-use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marker_folder};
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::field_lookup::FieldLookup;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, with_meta_columns};
@@ -84,7 +85,8 @@ impl WriteContext {
     /// `InvalidOption` when a column that orders records is not among them; those of
     /// [`MergeRule::with_partial_records`].
     pub fn take_partial_rows(&mut self, given: &Schema, table_name: &str) -> Result<()> {
-        let has = |name: &str| given.field_with_name(name).is_ok();
+        let lookup = FieldLookup::new(given.fields());
+        let has = |name: &str| lookup.has(name);
         if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
             return Err(Error::invalid_option(format!("the rows lack the ordering column '{missing}'"))
                 .with("column", missing)
@@ -126,15 +128,16 @@ impl WriteContext {
     }
 
     /// Publishes a base file, unless the write was given up meanwhile. Returns its size.
-    pub fn finish_file(&self, path: &str, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
+    pub fn finish_file(&self, path: &str, kind: MarkerType, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
         let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
-        Ok((stats.rows, self.publish(path, sink)?))
+        Ok((stats.rows, self.publish(path, kind, sink)?))
     }
 
     /// Publishes a file that is written, unless the write was given up meanwhile. Returns its size.
-    pub fn publish(&self, path: &str, sink: FileWriter) -> Result<u64> {
-        // A task that outlived its write must not leave a file behind: the markers go when the write is over.
-        if !self.storage.has_files(&marker_folder(&self.instant))? {
+    pub fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
+        // A task that outlived its write must not leave a file behind: the markers go when the write is over. Its own is
+        // looked for, and not any: there is one for each file of the write.
+        if !has_marker(&self.storage, &self.instant, path, kind)? {
             return Err(self.is_over(path));
         }
         let bytes = sink.finish()?;

@@ -108,7 +108,7 @@ fn start(context: &WriteContext, partition: &str, token: &str) -> Result<OpenFil
 }
 
 fn finish(context: &WriteContext, partition: &str, file: OpenFile) -> Result<WriteStat> {
-    let (rows, bytes) = context.finish_file(&file.path, file.writer)?;
+    let (rows, bytes) = context.finish_file(&file.path, MarkerType::Create, file.writer)?;
     let mut stat = empty_stat(partition, &file.file_id);
     let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
     stat.path = Some(file.path);

@@ -11,6 +11,7 @@ use arrow::compute::interleave;
 use super::context::WriteContext;
 use super::incoming::Incoming;
 use crate::error::{Error, Result};
+use crate::format::field_lookup::FieldLookup;
 use crate::merge::{RowRef, nullable};
 use crate::table::META_COLUMNS;
 
@@ -91,8 +92,9 @@ pub(super) fn file_columns(
     columns.push(Arc::new(new.keys.clone()));
     columns.push(none.clone());
     columns.push(none);
+    let lookup = FieldLookup::new(new.data.schema_ref().fields());
     for field in context.file_schema.fields().iter().skip(columns.len()) {
-        let column = new.data.column_by_name(field.name());
+        let column = lookup.position(field.name()).and_then(|at| new.data.columns().get(at));
         columns.push(column.cloned().ok_or_else(|| Error::schema(format!("column '{}' is missing", field.name())))?);
     }
     Ok(columns)

@@ -83,7 +83,7 @@ pub fn merge_file(
         None => stream_merge(context, &reader, &mut writer, made, rows, task),
     }
     .map_err(named)?;
-    let (written, bytes) = context.finish_file(&path, writer)?;
+    let (written, bytes) = context.finish_file(&path, MarkerType::Merge, writer)?;
     let mut stat = empty_stat(&slice.partition, &slice.file_id);
     let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
     stat.path = Some(path);

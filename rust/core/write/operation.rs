@@ -25,7 +25,7 @@ use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
-use crate::format::instant::Action;
+use crate::format::instant::{Action, Instant};
 use crate::merge::{MergeRule, RowRef, missing, nullable, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
@@ -234,7 +234,8 @@ impl Write<'_> {
         for update in tagged.updates {
             merges.insert(group_of(&update.slice), (update, Vec::new()));
         }
-        let record_size = if fills { record_size(self.table, &self.view, &self.config)? } else { 0 };
+        let record_size =
+            if fills && !tagged.inserts.is_empty() { record_size(self.table, &self.view, &self.config)? } else { 0 };
         for (partition, rows) in tagged.inserts {
             let rows = self.sorted(incoming, rows)?;
             if !fills {
@@ -298,8 +299,9 @@ impl Write<'_> {
             .collect();
         let assignment = assign_inserts(&self.config, rows.len(), &small, record_size);
         let mut rest = rows.as_slice();
+        let by_id: HashMap<&str, &FileSlice> = slices.iter().map(|slice| (slice.file_id.as_str(), slice)).collect();
         for (file_id, count) in assignment.existing {
-            let Some(slice) = slices.iter().find(|s| s.file_id == file_id) else { continue };
+            let Some(slice) = by_id.get(file_id.as_str()).copied() else { continue };
             let (here, after) = rest.split_at(count.min(rest.len()));
             rest = after;
             let entry = merges.entry(group_of(slice));
@@ -462,12 +464,11 @@ pub(super) fn record_size(table: &HudiTable, view: &TableView, config: &WriteCon
         .rev()
         .filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit))
         .take(COMMITS_FOR_RECORD_SIZE);
-    let mut commits = Vec::new();
-    for instant in writes {
+    let stats = |instant: &Instant| {
         let metadata = read_write_metadata(table.storage(), timeline, instant)?;
-        commits.push(metadata.partition_to_write_stats.into_values().flatten().collect::<Vec<WriteStat>>());
-    }
-    Ok(average_record_size(config, commits.iter().map(Vec::as_slice)))
+        Ok(metadata.partition_to_write_stats.into_values().flatten().collect())
+    };
+    average_record_size(config, writes.map(stats))
 }
 
 /// Rows of which none is looked for, by partition: deletes among them delete nothing and are not stored.

@@ -1,10 +1,13 @@
 //! Rows that have only some columns of the table: what they lack stays as it is stored.
 
+use std::collections::HashSet;
+
 use arrow::datatypes::Schema;
 
 use super::config::Operation;
 use super::context::WriteContext;
 use crate::error::{Error, Result};
+use crate::format::field_lookup::FieldLookup;
 use crate::table::HudiTable;
 
 /// Refuses other operations than upserts.
@@ -25,14 +28,16 @@ pub(super) fn nothing_to_keep(table: &HudiTable) -> Error {
 
 /// The columns of rows and, behind them, those of the table that they lack.
 pub(super) fn with_missing(given: &Schema, table: &Schema) -> Schema {
-    let missing = table.fields().iter().filter(|f| given.field_with_name(f.name()).is_err());
+    let has = FieldLookup::new(given.fields());
+    let missing = table.fields().iter().filter(|f| !has.has(f.name()));
     Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
 }
 
 /// Rows that have only some columns cannot be new without those that are required.
 pub(super) fn check_required(context: &WriteContext) -> Result<()> {
     let Some(given) = &context.given_columns else { return Ok(()) };
-    let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name()));
+    let given: HashSet<&str> = given.iter().map(String::as_str).collect();
+    let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name().as_str()));
     match required {
         Some(field) => Err(Error::schema(format!(
             "a row that may be new in its file lacks the required column '{}'",

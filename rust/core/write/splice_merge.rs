@@ -18,7 +18,7 @@ use super::outcome::{Picks, decide, needs_stored_ordering};
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, FileKeys, PIECE_ROWS, RowGroupInfo, Splice, SplicedColumn, fills_up,
+    BaseFileReader, BaseFileWriter, FileKeys, GroupColumns, PIECE_ROWS, RowGroupInfo, Splice, SplicedColumn, fills_up,
     row_group_pieces, same_values,
 };
 use crate::merge::RowRef;
@@ -123,18 +123,21 @@ impl SpliceMerge<'_> {
         let columns = file_columns(self.context, &new, self.task, &picks.positions)?;
         // Nothing to encode where nothing changes.
         let threads = if met.is_empty() && appended.is_empty() { 1 } else { self.context.file_threads };
-        let group = Group {
+        let intact = picks.gone.is_empty() && appended.is_empty();
+        let mut group = Group {
             context: self.context,
-            reader: self.reader,
             splice: self.splice,
             made: &self.made,
-            index,
+            old: GroupColumns::new(self.reader, self.splice, index, Vec::new()),
             stored,
             pieces: Pieces::new(&picks, old_rows),
-            intact: picks.gone.is_empty() && appended.is_empty(),
+            intact,
             picks,
             columns,
         };
+        let fields = self.context.file_schema.fields().iter().cloned().enumerate();
+        let read = fields.filter(|(column, field)| group.reads(*column, field)).collect();
+        group.old = GroupColumns::new(self.reader, self.splice, index, read);
         self.writer
             .splice_row_group(self.reader, self.splice, index, total, threads, &|column| group.column(column))?;
         self.written += total;
@@ -217,10 +220,10 @@ struct Decoded {
 /// One row group while its columns are put together.
 struct Group<'a> {
     context: &'a WriteContext,
-    reader: &'a BaseFileReader<FileReader>,
     splice: &'a Splice,
     made: &'a MadeColumns,
-    index: usize,
+    /// The columns of the old row group that have to be read.
+    old: GroupColumns<'a, FileReader>,
     /// What was decoded already.
     stored: Option<Decoded>,
     picks: Picks,
@@ -235,46 +238,61 @@ impl Group<'_> {
     fn column(&self, column: usize) -> Result<SplicedColumn> {
         let field = self.context.file_schema.fields().get(column);
         let field = field.ok_or_else(|| Error::schema("a column that the file does not have"))?;
-        let can_copy = self.intact && self.splice.can_copy(column);
+        if let Some(known) = self.unread(column, field) {
+            return Ok(known);
+        }
+        let old = self.decoded(column, field)?;
         if column < META_COLUMNS.len() {
-            return self.meta_column(column, field, can_copy);
+            return self.merged(&old, column, &self.picks.rows);
+        }
+        if self.can_copy(column) && self.nothing_new(&old, column)? {
+            return Ok(SplicedColumn::Same);
         }
         let kept = self.context.kept_partition_columns.contains(field.name());
-        let same = self.picks.replaced.is_empty() || kept || self.context.key_columns.contains(field.name());
-        if can_copy && same {
-            return Ok(SplicedColumn::Same);
-        }
-        let old = self.decoded(field)?;
-        if can_copy && self.nothing_new(&old, column)? {
-            return Ok(SplicedColumn::Same);
-        }
         let stored = kept.then(|| self.picks.as_stored());
         self.merged(&old, column, stored.as_ref().unwrap_or(&self.picks.rows))
     }
 
-    fn meta_column(&self, column: usize, field: &FieldRef, can_copy: bool) -> Result<SplicedColumn> {
+    fn can_copy(&self, column: usize) -> bool {
+        self.intact && self.splice.can_copy(column)
+    }
+
+    /// Whether a column of the old row group is to be read, and was not yet.
+    fn reads(&self, column: usize, field: &FieldRef) -> bool {
+        self.unread(column, field).is_none() && self.known(field).is_none()
+    }
+
+    /// What a column holds, where that is known without reading the old one.
+    fn unread(&self, column: usize, field: &FieldRef) -> Option<SplicedColumn> {
+        let replaced = !self.picks.replaced.is_empty();
+        let same = || self.can_copy(column).then_some(SplicedColumn::Same);
+        if column >= META_COLUMNS.len() {
+            let keeps = |names: &[String]| names.contains(field.name());
+            let stays = !replaced || keeps(&self.context.kept_partition_columns) || keeps(&self.context.key_columns);
+            return same().filter(|_| stays);
+        }
         if !self.context.populate_meta {
             let nulls = || vec![new_null_array(field.data_type(), self.picks.rows.len())];
-            return Ok(if can_copy { SplicedColumn::Same } else { SplicedColumn::Values(nulls()) });
+            return Some(same().unwrap_or_else(|| SplicedColumn::Values(nulls())));
         }
         if let Some(value) = MADE.iter().position(|m| *m == column).and_then(|m| self.made.value(m)) {
-            return Ok(SplicedColumn::Constant(value.to_owned()));
+            return Some(SplicedColumn::Constant(value.to_owned()));
         }
-        if can_copy && (column == RECORD_KEY || self.picks.replaced.is_empty()) {
-            return Ok(SplicedColumn::Same);
-        }
-        self.merged(&self.decoded(field)?, column, &self.picks.rows)
+        same().filter(|_| column == RECORD_KEY || !replaced)
+    }
+
+    /// A column that was decoded already, in pieces.
+    fn known(&self, field: &FieldRef) -> Option<Vec<ArrayRef>> {
+        let decoded = self.stored.as_ref()?;
+        let at = decoded.schema.fields().iter().position(|known| known.name() == field.name())?;
+        Some(decoded.pieces.iter().map(|batch| batch.column(at).clone()).collect())
     }
 
     /// A column of the old row group, in pieces.
-    fn decoded(&self, field: &FieldRef) -> Result<Vec<ArrayRef>> {
-        let known = self.stored.as_ref().and_then(|d| Some((d, d.schema.index_of(field.name()).ok()?)));
-        let pieces: Vec<ArrayRef> = match known {
-            Some((decoded, i)) => decoded.pieces.iter().map(|b| b.column(i).clone()).collect(),
-            None => {
-                let schema = Arc::new(Schema::new(vec![field.clone()]));
-                row_group_pieces(self.reader, &schema, self.index)?.iter().map(|b| b.column(0).clone()).collect()
-            }
+    fn decoded(&self, column: usize, field: &FieldRef) -> Result<Vec<ArrayRef>> {
+        let pieces = match self.known(field) {
+            Some(pieces) => pieces,
+            None => self.old.take(column)?.unwrap_or_default(),
         };
         if pieces.iter().map(|p| p.len()).ne(self.pieces.lengths()) {
             return Err(Error::corrupt("a column of a base file is shorter than others").with("column", field.name()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::compute::interleave;
-use arrow::datatypes::{Fields, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::column_merge::merge_columns;
 use super::context::WriteContext;
@@ -15,6 +15,7 @@ use super::outcome::{Picks, decide};
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
+use crate::format::field_lookup::FieldLookup;
 use crate::merge::RowRef;
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
@@ -70,7 +71,8 @@ impl Output<'_> {
     fn merge(&mut self, old: &RecordBatch, offset: usize, met: &[MatchedRow], rows: &MergeRows<'_>) -> Result<()> {
         if met.is_empty() {
             let none: ArrayRef = Arc::new(StringArray::new_null(0));
-            let stored = |f: &arrow::datatypes::FieldRef| old.column_by_name(f.name()).cloned();
+            let lookup = FieldLookup::new(old.schema_ref().fields());
+            let stored = |f: &FieldRef| old.columns().get(lookup.position(f.name())?).cloned();
             let columns = self.context.file_schema.fields().iter().map(|f| stored(f).unwrap_or_else(|| none.clone()));
             return self.write(columns.collect(), old.num_rows());
         }
@@ -85,8 +87,9 @@ impl Output<'_> {
         let columns = self.columns(&new, &picks.positions)?;
         let mut out = Vec::with_capacity(columns.len());
         let stored = (!self.context.kept_partition_columns.is_empty()).then(|| picks.as_stored());
+        let lookup = FieldLookup::new(old.schema_ref().fields());
         for (field, new) in self.context.file_schema.fields().iter().zip(&columns) {
-            let Some(old) = old.column_by_name(field.name()) else {
+            let Some(old) = lookup.position(field.name()).and_then(|at| old.columns().get(at)) else {
                 // Made anew for all rows.
                 out.push(new.clone());
                 continue;

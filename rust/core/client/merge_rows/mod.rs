@@ -10,11 +10,12 @@ mod sorted;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use self::keys::KeyColumns;
 use crate::error::{Error, Result};
+use crate::format::field_lookup::FieldLookup;
 use crate::format::properties::Properties;
 use crate::merge::{Budget, Delta, Kept, MergeContext, MergeOnto, MergeRule, RecordMerger, Records, Step, missing};
 use crate::storage::SpillOptions;
@@ -114,7 +115,7 @@ struct RowMerging {
     /// The columns of newer rows: those, and what makes rows deletes.
     newer: SchemaRef,
     /// The columns that newer rows have, when they may lack some.
-    given: Option<Vec<String>>,
+    given: Option<HashSet<String>>,
     keys: KeyColumns,
     settings: MergeSettings,
     sorted: bool,
@@ -129,22 +130,23 @@ impl RowMerging {
                 Error::invalid_option("no key is given").remedy("Name the columns that say which record a row is")
             );
         }
-        let lacks = |schema: &Schema, name: &String| schema.field_with_name(name).is_err();
+        let (of_older, of_newer) = (FieldLookup::new(older.fields()), FieldLookup::new(newer.fields()));
+        let lacks = |lookup: &FieldLookup<'_>, name: &String| !lookup.has(name);
         let of_both = key.iter().chain(if rule.is_ordered() { ordering.as_slice() } else { &[] });
-        for (side, schema) in [("older", older), ("newer", newer)] {
+        for (side, schema) in [("older", &of_older), ("newer", &of_newer)] {
             if let Some(name) = of_both.clone().find(|name| lacks(schema, name)) {
                 return Err(Error::schema(format!("the {side} rows lack the column '{name}'")).with("column", name));
             }
         }
         if let Some(field) =
-            older.fields().iter().find(|f| !partial && lacks(newer, f.name()) && f.name() != DELETE_MARK)
+            older.fields().iter().find(|f| !partial && lacks(&of_newer, f.name()) && f.name() != DELETE_MARK)
         {
             return Err(Error::schema(format!("the newer rows lack the column '{}'", field.name()))
                 .with("column", field.name())
                 .remedy("Add it, or pass partial=True to keep the values of older rows"));
         }
         let is_mark = |name: &str| name == DELETE_MARK || marker.as_ref().is_some_and(|(field, _)| field == name);
-        let more: Vec<FieldRef> = newer.fields().iter().filter(|f| lacks(older, f.name())).cloned().collect();
+        let more: Vec<FieldRef> = newer.fields().iter().filter(|f| lacks(&of_older, f.name())).cloned().collect();
         if let Some(field) = more.iter().find(|f| !is_mark(f.name())) {
             return Err(Error::schema(format!(
                 "the newer rows have a column '{}' that the older ones lack",
@@ -154,8 +156,8 @@ impl RowMerging {
             .remedy("Add it to the older rows, or leave it out"));
         }
         // A column of nulls has the type that the other rows give it.
-        let typed = |f: &FieldRef| match newer.field_with_name(f.name()) {
-            Ok(other) if f.data_type().is_null() => {
+        let typed = |f: &FieldRef| match of_newer.get(f.name()) {
+            Some(other) if f.data_type().is_null() => {
                 Arc::new(f.as_ref().clone().with_data_type(other.data_type().clone()))
             }
             _ => f.clone(),
@@ -203,8 +205,9 @@ impl RowMerging {
     /// Newer rows as records.
     fn records(&self, batch: &RecordBatch) -> Result<Records> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.newer.fields().len());
+        let lookup = FieldLookup::new(batch.schema_ref().fields());
         for field in self.newer.fields() {
-            columns.push(match batch.column_by_name(field.name()) {
+            columns.push(match lookup.position(field.name()).and_then(|at| batch.columns().get(at)) {
                 Some(column) if column.data_type() == field.data_type() => column.clone(),
                 Some(column) => arrow_cast::cast_with_options(column, field.data_type(), &STRICT).map_err(|e| {
                     Error::schema(format!(
@@ -222,10 +225,11 @@ impl RowMerging {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let data = RecordBatch::try_new_with_options(self.newer.clone(), columns, &options)?;
         let all = |value: bool| BooleanArray::from(vec![value; rows]);
-        let present = self
-            .given
-            .as_ref()
-            .map(|given| self.newer.fields().iter().map(|f| all(given.iter().any(|name| name == f.name()))).collect());
+        let present = self.given.as_ref().map(|given| {
+            let (has, lacks) = (all(true), all(false));
+            let present = |f: &FieldRef| if given.contains(f.name()) { has.clone() } else { lacks.clone() };
+            self.newer.fields().iter().map(present).collect()
+        });
         Ok(Records {
             keys: self.keys.of(&data)?,
             ordering: self.settings.ordering(&data)?,

@@ -13,6 +13,7 @@ use arrow::datatypes::{
 
 use super::row_group::leaf_count;
 use crate::error::{Error, Result};
+use crate::format::field_lookup::FieldLookup;
 use crate::format::java::{double_text, float_text};
 
 /// The type that a file's type has in this project: small integers are ints as in Avro, list children are called
@@ -52,8 +53,9 @@ pub(super) fn wanted_leaves(file: &Fields, target: &Fields) -> Vec<usize> {
 }
 
 fn mark_fields(file: &Fields, target: &Fields, next: &mut usize, wanted: &mut Vec<usize>) {
+    let asked = FieldLookup::new(target);
     for field in file {
-        match target.iter().find(|t| t.name() == field.name()) {
+        match asked.get(field.name()) {
             Some(target) => mark(field.data_type(), target.data_type(), next, wanted),
             None => *next += leaf_count(field.data_type()),
         }
@@ -164,11 +166,12 @@ fn timestamp(array: &ArrayRef, from: TimeUnit, to: TimeUnit, zone: Option<&Arc<s
 }
 
 fn evolve_struct(array: &StructArray, fields: &Fields, path: &str) -> Result<ArrayRef> {
+    let stored = FieldLookup::new(array.fields());
     let columns = fields
         .iter()
         .map(|field| {
             let path = format!("{path}.{}", field.name());
-            match array.column_by_name(field.name()) {
+            match stored.position(field.name()).and_then(|at| array.columns().get(at)) {
                 Some(column) => evolve(column, field.data_type(), &path),
                 None if field.is_nullable() => Ok(new_null_array(field.data_type(), array.len())),
                 None => Err(missing(&path)),

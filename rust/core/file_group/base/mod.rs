@@ -36,7 +36,7 @@ pub use dictionary_codes::CodeScan;
 pub use file_keys::{FileKeys, TakenKeys};
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
-pub use pieces::{PIECE_ROWS, fills_up, has_only_numbers, row_group_pieces, same_values};
+pub use pieces::{GroupColumns, PIECE_ROWS, fills_up, has_only_numbers, read_bytes, row_group_pieces, same_values};
 pub use predicate::Predicate;
 pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
 pub use splice::{Splice, SplicedColumn};

@@ -1,18 +1,26 @@
 //! Row groups read a few columns at a time, to find out what of them changes.
 
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::kernels::cmp::not_distinct;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::basic::{Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::reader::ChunkReader;
 
 use super::options::BaseFileOptions;
 use super::reader::{BaseFileReader, ScanOptions};
+use super::splice::Splice;
 use crate::error::Result;
 
 /// Rows that are decoded into one array.
 pub const PIECE_ROWS: usize = 32_768;
+/// Bytes of columns that are read together, nearly.
+const TOGETHER_BYTES: u64 = 1 << 20;
+/// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
+const UNKNOWN_BYTES: u64 = 32;
 
 /// Columns of a row group, [`PIECE_ROWS`] rows at a time.
 ///
@@ -25,6 +33,74 @@ pub fn row_group_pieces<R: ChunkReader + 'static>(
 ) -> Result<Vec<RecordBatch>> {
     let options = ScanOptions::new(schema.clone()).with_batch_size(PIECE_ROWS).with_row_groups(vec![index]);
     reader.scan(&options)?.collect()
+}
+
+/// Columns of a row group, each read when it is asked for: a large one by itself, small ones with others, for a reader
+/// takes time for every column of the file, and one for each of thousands would take the square of that.
+pub struct GroupColumns<'a, R> {
+    reader: &'a BaseFileReader<R>,
+    group: usize,
+    fields: Vec<(usize, FieldRef)>,
+    /// Which of the fields are read together.
+    together: Vec<(Range<usize>, Mutex<Together>)>,
+}
+
+/// The arrays of columns that were read together, until each is taken.
+type Together = Option<Vec<Option<Vec<ArrayRef>>>>;
+
+impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
+    /// Will read these columns of the new file that `splice` was made for, by place, as the given fields, from row group
+    /// `group`. Nothing is read yet.
+    pub fn new(reader: &'a BaseFileReader<R>, splice: &Splice, group: usize, fields: Vec<(usize, FieldRef)>) -> Self {
+        let mut together = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for (i, (column, _)) in fields.iter().enumerate() {
+            let own = splice.stored_chunks(*column, group).iter().map(read_bytes).fold(0, u64::saturating_add);
+            if i > first && own.saturating_add(bytes) > TOGETHER_BYTES {
+                together.push((first..i, Mutex::default()));
+                (first, bytes) = (i, 0);
+            }
+            bytes = own.saturating_add(bytes);
+        }
+        if first < fields.len() {
+            together.push((first..fields.len(), Mutex::default()));
+        }
+        Self { reader, group, fields, together }
+    }
+
+    /// A column, [`PIECE_ROWS`] rows at a time; `None` when it was not announced, or was taken already.
+    ///
+    /// # Errors
+    /// Those of [`row_group_pieces`].
+    pub fn take(&self, column: usize) -> Result<Option<Vec<ArrayRef>>> {
+        let Ok(at) = self.fields.binary_search_by_key(&column, |(column, _)| *column) else { return Ok(None) };
+        let holds = self.together.partition_point(|(fields, _)| fields.end <= at);
+        let Some((fields, read)) = self.together.get(holds) else { return Ok(None) };
+        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = match &mut *read {
+            Some(columns) => columns,
+            none => none.insert(self.read(fields.clone())?),
+        };
+        Ok(columns.get_mut(at - fields.start).and_then(Option::take))
+    }
+
+    fn read(&self, fields: Range<usize>) -> Result<Vec<Option<Vec<ArrayRef>>>> {
+        let fields: Vec<FieldRef> =
+            self.fields.get(fields).unwrap_or_default().iter().map(|(_, field)| field.clone()).collect();
+        let pieces = row_group_pieces(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
+        let columns = pieces.first().map_or(0, RecordBatch::num_columns);
+        Ok((0..columns).map(|i| Some(pieces.iter().map(|batch| batch.column(i).clone()).collect())).collect())
+    }
+}
+
+/// Bytes that a chunk takes when it is read, nearly.
+pub fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
+    let encoded = chunk.uncompressed_size().max(0).cast_unsigned();
+    let values = chunk.num_values().max(0).cast_unsigned();
+    match chunk.unencoded_byte_array_data_bytes() {
+        Some(bytes) => bytes.max(0).cast_unsigned().saturating_add(values.saturating_mul(4)),
+        None => encoded.saturating_add(values.saturating_mul(UNKNOWN_BYTES)),
+    }
 }
 
 /// Whether so many new rows are to go into a last row group of this size: a small one is filled up, so that they never

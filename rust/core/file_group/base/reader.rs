@@ -26,6 +26,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::{BloomFilter, BloomFilterType};
+use crate::format::field_lookup::FieldLookup;
 use crate::storage::guard::{Chunks, decode};
 
 /// Rows of a batch unless asked otherwise.
@@ -236,10 +237,11 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// # Errors
     /// `Schema`, naming the column and both types, when a column of the file cannot be read as the type asked for.
     pub fn scan(&self, options: &ScanOptions) -> Result<BaseFileScan<R>> {
-        let file_fields = self.metadata.schema().fields();
+        let file_fields = FieldLookup::new(self.metadata.schema().fields());
         for target in options.schema.fields() {
-            match file_fields.find(target.name()) {
-                Some((_, field)) => {
+            match file_fields.get(target.name()) {
+                Some(field) if field.data_type() == target.data_type() => {}
+                Some(field) => {
                     let wanted = match target.data_type() {
                         // The file's own dictionary.
                         DataType::Dictionary(_, value) if value.as_ref() == field.data_type() => value.as_ref(),
@@ -300,9 +302,15 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
 
     /// The file's schema with dictionaries where they are asked for; `None` when they are not.
     fn with_dictionaries(&self, asked: &Schema) -> Option<Schema> {
+        if !asked.fields().iter().any(|f| matches!(f.data_type(), DataType::Dictionary(..))) {
+            return None;
+        }
         let file = self.metadata.schema();
-        let dictionary = |field: &FieldRef| match asked.field_with_name(field.name()).map(Field::data_type) {
-            Ok(wanted @ DataType::Dictionary(_, value)) if value.as_ref() == field.data_type() => Some(wanted.clone()),
+        let asked = FieldLookup::new(asked.fields());
+        let dictionary = |field: &FieldRef| match asked.get(field.name()).map(|f| f.data_type()) {
+            Some(wanted @ DataType::Dictionary(_, value)) if value.as_ref() == field.data_type() => {
+                Some(wanted.clone())
+            }
             _ => None,
         };
         file.fields().iter().any(|f| dictionary(f).is_some()).then(|| {
@@ -317,12 +325,9 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Filtering while reading saves decoding when there are columns that the predicate does not look at.
     fn filters_early(&self, predicate: &Predicate, schema: &Schema) -> bool {
         let looked_at = predicate.columns();
-        let file = self.metadata.schema();
-        looked_at.iter().any(|c| file.column_with_name(c).is_some())
-            && schema
-                .fields()
-                .iter()
-                .any(|f| !looked_at.contains(&f.name().as_str()) && file.column_with_name(f.name()).is_some())
+        let file = FieldLookup::new(self.metadata.schema().fields());
+        looked_at.iter().any(|c| file.has(c))
+            && schema.fields().iter().any(|f| !looked_at.contains(&f.name().as_str()) && file.has(f.name()))
     }
 
     fn predicate_leaves(&self, predicate: &Predicate) -> Vec<usize> {
@@ -445,8 +450,9 @@ impl<R> BaseFileScan<R> {
             Some(predicate) => &filter_record_batch(batch, &predicate.evaluate(batch)?)?,
             None => batch,
         };
+        let read = FieldLookup::new(kept.schema_ref().fields());
         let column = |field: &FieldRef| -> Result<ArrayRef> {
-            match kept.column_by_name(field.name()) {
+            match read.position(field.name()).and_then(|at| kept.columns().get(at)) {
                 Some(array) => evolve(array, field.data_type(), field.name()),
                 None => Ok(new_null_array(field.data_type(), kept.num_rows())),
             }

@@ -5,6 +5,7 @@
 //! when it is what this writer would write: the same column, the same codec, from a writer whose statistics can be
 //! trusted.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
 use super::constant_column::{EncodedChunk, constant_chunk};
 use super::options::{BaseFileOptions, DictionaryUse};
@@ -44,8 +45,10 @@ pub enum SplicedColumn {
 /// Which columns of an older file can be taken over as they are.
 pub struct Splice {
     metadata: Arc<ParquetMetaData>,
-    /// For each column of the new file its leaves in the old one, when their chunks can be copied.
-    copyable: Vec<Option<Range<usize>>>,
+    /// For each column of the new file its leaves in the old one, if it was there.
+    stored: Vec<Option<Range<usize>>>,
+    /// Whether their chunks can be copied.
+    copyable: Vec<bool>,
 }
 
 impl Splice {
@@ -65,39 +68,36 @@ impl Splice {
         }
         let descriptor = hudi_parquet_schema(schema, &options.message_name)?;
         let old = metadata.file_metadata().schema_descr();
-        let old_leaves = |name: &str| {
-            let of_column = |i: &usize| old.get_column_root(*i).name() == name;
-            let first = (0..old.num_columns()).find(of_column)?;
-            let count = (first..old.num_columns()).take_while(of_column).count();
-            Some(first..first + count)
-        };
+        let old_leaves = leaves_by_column(old);
+        let stored: Vec<Option<Range<usize>>> =
+            schema.fields().iter().map(|field| old_leaves.get(field.name().as_str()).cloned()).collect();
         let trusted = metadata.file_metadata().created_by().is_some_and(keeps_sound_statistics);
         let mut next = 0;
         let copyable = schema
             .fields()
             .iter()
-            .map(|field| {
+            .zip(&stored)
+            .map(|(field, leaves)| {
                 let new = next..next + leaf_count(field.data_type());
                 next = new.end;
-                let leaves = old_leaves(field.name()).filter(|l| trusted && l.len() == new.len())?;
+                let Some(leaves) = leaves.as_ref().filter(|l| trusted && l.len() == new.len()) else { return false };
                 let same = |(a, b): (usize, usize)| descriptor.column(a) == old.column(b);
-                let fits = new.zip(leaves.clone()).all(same)
+                new.zip(leaves.clone()).all(same)
                     && metadata.row_groups().iter().all(|group| {
                         leaves.clone().all(|leaf| group.columns().get(leaf).is_some_and(|c| has_codec(c, options)))
-                    });
-                fits.then_some(leaves)
+                    })
             })
             .collect();
-        Ok(Some(Self { metadata, copyable }))
+        Ok(Some(Self { metadata, stored, copyable }))
     }
 
     /// Whether the chunks of a column can be taken over.
     pub fn can_copy(&self, column: usize) -> bool {
-        self.copyable.get(column).is_some_and(Option::is_some)
+        self.copyable.get(column).is_some_and(|can| *can)
     }
 
     fn chunks(&self, column: usize, group: usize) -> Result<Vec<ColumnCloseResult>> {
-        let leaves = self.copyable.get(column).cloned().flatten();
+        let leaves = self.stored.get(column).cloned().flatten().filter(|_| self.can_copy(column));
         let (leaves, row_group) = leaves
             .zip(self.metadata.row_groups().get(group))
             .ok_or_else(|| Error::schema("a column of another file cannot be copied"))?;
@@ -118,11 +118,28 @@ impl Splice {
     }
 
     /// Whether the old chunks of a column have dictionaries.
-    fn has_dictionary(&self, field: &FieldRef, group: usize) -> Option<bool> {
-        let columns = self.metadata.row_groups().get(group)?.columns();
-        let chunk = columns.iter().find(|c| c.column_path().parts().first() == Some(field.name()))?;
-        Some(chunk.dictionary_page_offset().is_some())
+    fn has_dictionary(&self, column: usize, group: usize) -> Option<bool> {
+        Some(self.stored_chunks(column, group).first()?.dictionary_page_offset().is_some())
     }
+
+    /// What a row group of the old file has of a column; nothing where the file lacks it.
+    pub fn stored_chunks(&self, column: usize, group: usize) -> &[ColumnChunkMetaData] {
+        let chunks = self.metadata.row_groups().get(group).map(|group| group.columns());
+        let leaves = self.stored.get(column).cloned().flatten();
+        chunks.zip(leaves).and_then(|(chunks, leaves)| chunks.get(leaves)).unwrap_or_default()
+    }
+}
+
+/// The leaves of each column. Of several columns with one name, the first counts.
+fn leaves_by_column(schema: &SchemaDescriptor) -> HashMap<&str, Range<usize>> {
+    let mut columns: HashMap<&str, Range<usize>> = HashMap::with_capacity(schema.num_columns());
+    for leaf in 0..schema.num_columns() {
+        let leaves = columns.entry(schema.get_column_root(leaf).name()).or_insert(leaf..leaf);
+        if leaves.end == leaf {
+            leaves.end += 1;
+        }
+    }
+    columns
 }
 
 fn has_codec(chunk: &ColumnChunkMetaData, options: &BaseFileOptions) -> bool {
@@ -199,7 +216,7 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
                     Piece::Constant(Box::new(constant_chunk(&descriptor.column(leaf), &value, rows)?))
                 }
                 SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
-                    Piece::Fresh(encode_column(options, field, splice.has_dictionary(field, group), &values)?)
+                    Piece::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
                 }
                 SplicedColumn::Values(_) => {
                     let what = "the columns of a row group differ in length";
@@ -273,7 +290,7 @@ fn encode_column(
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let properties = column_properties(options, field, dictionary, values)?;
     let factory = column_factory(&descriptor, &schema, properties.clone())?;
-    let how = |column| column_use(&schema, &descriptor, options, &properties, values, column);
+    let how = |column| column_use(&schema, &descriptor, options, &properties, values, (column, column));
     let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &how)?;
     encoder.encode_arrays(values)?;
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())

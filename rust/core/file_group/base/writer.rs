@@ -323,12 +323,14 @@ impl<W: Write + Send> BaseFileWriter<W> {
             (Some(group), _) => group,
             (empty @ None, Some((factory, properties))) => {
                 let (constants, descriptor) = (&self.constants, &self.descriptor);
+                let first_leaves = first_leaves(&self.schema);
                 let first = |column: usize| pending.iter().filter_map(|b| b.columns().get(column).cloned()).collect();
                 let how = |column| match constants.contains_key(&column) {
                     true => ColumnUse::LeftOut,
                     false => {
                         let first: Vec<ArrayRef> = first(column);
-                        column_use(&self.schema, descriptor, &self.options, properties, &first, column)
+                        let field = (column, first_leaves.get(column).copied().unwrap_or_default());
+                        column_use(&self.schema, descriptor, &self.options, properties, &first, field)
                     }
                 };
                 empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &how)?)
@@ -378,10 +380,11 @@ impl<W: Write + Send> BaseFileWriter<W> {
             return Ok(builder.build());
         }
         let usual = properties(&self.options).build();
-        for (i, field) in self.schema.fields().iter().enumerate() {
+        let first_leaves = first_leaves(&self.schema);
+        for ((i, field), leaf) in self.schema.fields().iter().enumerate().zip(first_leaves) {
             // The others find out for themselves.
             let asks = |first: &[ArrayRef]| {
-                let how = column_use(&self.schema, &self.descriptor, &self.options, &usual, first, i);
+                let how = column_use(&self.schema, &self.descriptor, &self.options, &usual, first, (i, leaf));
                 matches!(how, ColumnUse::Values)
             };
             if self.constants.contains_key(&i) {
@@ -397,7 +400,18 @@ impl<W: Write + Send> BaseFileWriter<W> {
     }
 }
 
-/// How a column is encoded: texts that come with dictionaries keep them, and numbers and texts without dictionaries need no
+/// The first leaf of each column.
+fn first_leaves(schema: &Schema) -> Vec<usize> {
+    let mut next = 0;
+    let mut leaves = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        leaves.push(next);
+        next += leaf_count(field.data_type());
+    }
+    leaves
+}
+
+/// How a column, given by its place and that of its first leaf, is encoded: texts that come with dictionaries keep them, and numbers and texts without dictionaries need no
 /// general encoder.
 pub(super) fn column_use(
     schema: &Schema,
@@ -405,10 +419,10 @@ pub(super) fn column_use(
     options: &BaseFileOptions,
     properties: &WriterProperties,
     first: &[ArrayRef],
-    column: usize,
+    (column, first_leaf): (usize, usize),
 ) -> ColumnUse {
     let Some(field) = schema.fields().get(column) else { return ColumnUse::Values };
-    let leaf = descriptor.column(schema.fields().iter().take(column).map(|f| leaf_count(f.data_type())).sum());
+    let leaf = descriptor.column(first_leaf);
     let page_bytes = options.page_bytes.max(1024);
     let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
     let (descriptor, codec) = (leaf, options.codec);

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
+use crate::format::field_lookup::FieldLookup;
 use crate::format::log::{
     self, AvroRecords, Block, BlockContent, BlockKind, Deletes, HeaderKey, Portions, each_avro_batch, each_hfile_batch,
     record_columns,
@@ -162,7 +163,8 @@ fn parquet_records(
 ) -> Result<()> {
     let reader = BaseFileReader::open(content)?;
     // What the file lacks is null in all of its rows; what was written to it cannot be lacking.
-    let lacks = |name: &String| schema.column_with_name(name).is_some() && reader.schema().index_of(name).is_err();
+    let (wanted, has) = (FieldLookup::new(schema.fields()), FieldLookup::new(reader.schema().fields()));
+    let lacks = |name: &String| wanted.has(name) && !has.has(name);
     if let Some(name) = record_columns(writer)?.into_iter().find(lacks) {
         return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
     }
@@ -179,8 +181,9 @@ fn parquet_records(
 /// Columns as the table has them now; one that the records did not have yet is null.
 fn in_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    let lookup = FieldLookup::new(batch.schema_ref().fields());
     for field in schema.fields() {
-        columns.push(match batch.column_by_name(field.name()) {
+        columns.push(match lookup.position(field.name()).and_then(|at| batch.columns().get(at)) {
             Some(column) => evolve(column, field.data_type(), field.name())?,
             None if field.is_nullable() => new_null_array(field.data_type(), batch.num_rows()),
             None => {

@@ -9,15 +9,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::super::task_files::FILE_NAME;
 use super::outputs::Outputs;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileOptions, BaseFileReader, FileKeys, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice, SplicedColumn,
-    TakenKeys,
+    BaseFileOptions, BaseFileReader, FileKeys, GroupColumns, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice,
+    SplicedColumn, TakenKeys,
 };
 use crate::storage::FileReader;
 
@@ -118,6 +118,11 @@ impl Combine<'_> {
         let rows = usize::try_from(group.rows).map_err(|_| Error::corrupt("a row group has too many rows"))?;
         let file = outputs.file()?;
         let name = file.name.clone();
+        let fields = self.schema.fields().iter().cloned().enumerate();
+        let made: Vec<_> =
+            fields.filter(|(at, _)| !(*at == FILE_NAME && self.populated || splice.can_copy(*at))).collect();
+        let threads = self.options.threads.min(made.len().max(1));
+        let old = GroupColumns::new(reader, splice, index, made);
         let column = |at: usize| -> Result<SplicedColumn> {
             if at == FILE_NAME && self.populated {
                 return Ok(SplicedColumn::Constant(name.clone()));
@@ -125,13 +130,9 @@ impl Combine<'_> {
             if splice.can_copy(at) {
                 return Ok(SplicedColumn::Same);
             }
-            let field = self.schema.fields().get(at).ok_or_else(|| Error::schema("a column that there is not"))?;
-            let one = Arc::new(Schema::new(vec![field.clone()]));
-            let values = decode(reader, one, index)?.map(|batch| Ok(batch?.column(0).clone()));
-            Ok(SplicedColumn::Values(values.collect::<Result<Vec<ArrayRef>>>()?))
+            Ok(SplicedColumn::Values(old.take(at)?.ok_or_else(|| Error::schema("a column that there is not"))?))
         };
-        let made = (0..self.schema.fields().len()).filter(|at| *at != FILE_NAME && !splice.can_copy(*at)).count();
-        file.writer.splice_row_group(reader, splice, index, rows, self.options.threads.min(made.max(1)), &column)
+        file.writer.splice_row_group(reader, splice, index, rows, threads, &column)
     }
 
     fn tell_keys(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {

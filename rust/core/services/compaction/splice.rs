@@ -5,26 +5,24 @@
 //! to be read to find out; none is encoded again. Where rules make records of two, all columns of a row group are read
 //! first. Row groups that are too large for that stream through instead (`unit.rs`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::{interleave, take};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use parquet::file::metadata::ColumnChunkMetaData;
+use arrow::compute::{cast, interleave, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use parquet::basic::LogicalType;
 
 use super::super::task_files::FILE_NAME;
 use super::texts::{LogTexts, MergedTexts, with_dictionary};
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice, SplicedColumn, fills_up,
-    has_only_numbers, row_group_pieces, same_values,
+    BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, GroupColumns, RECORD_KEY_COLUMN, Splice, SplicedColumn,
+    fills_up, has_only_numbers, read_bytes, row_group_pieces, same_values,
 };
 use crate::merge::{Chosen, Place};
 use crate::storage::{FileReader, FileWriter};
 use crate::table::slice_reader::MergedLogs;
-
-/// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
-const UNKNOWN_BYTES: u64 = 32;
 
 /// The part of the budget that texts of log records may take as numbers.
 const TEXTS_SHARE: usize = 8;
@@ -49,26 +47,17 @@ pub(super) fn can_splice(
     budget: usize,
 ) -> Result<Option<Splice>> {
     let groups = reader.metadata().row_groups();
-    let largest = groups.iter().flat_map(|group| group.columns()).map(decoded_bytes).max().unwrap_or_default();
+    let largest = groups.iter().flat_map(|group| group.columns()).map(read_bytes).max().unwrap_or_default();
     // As it was, as it is to be, and encoded.
     let one_each = largest.saturating_mul(3).saturating_mul(target.options.threads.max(1) as u64);
     let all = match logs.merge.keeps_one() {
         true => 0,
-        false => groups.iter().map(|group| group.columns().iter().map(decoded_bytes).sum()).max().unwrap_or_default(),
+        false => groups.iter().map(|group| group.columns().iter().map(read_bytes).sum()).max().unwrap_or_default(),
     };
     if logs.merge.has_large_records() || one_each.saturating_add(all) > budget as u64 {
         return Ok(None);
     }
     Splice::new(reader, target.schema, target.options)
-}
-
-fn decoded_bytes(chunk: &ColumnChunkMetaData) -> u64 {
-    let encoded = chunk.uncompressed_size().max(0).cast_unsigned();
-    let values = chunk.num_values().max(0).cast_unsigned();
-    match chunk.unencoded_byte_array_data_bytes() {
-        Some(bytes) => bytes.max(0).cast_unsigned() + values * 4,
-        None => encoded.saturating_add(values.saturating_mul(UNKNOWN_BYTES)),
-    }
 }
 
 /// Writes the row groups of the old file with the log records put onto them, and new records behind.
@@ -89,6 +78,7 @@ pub(super) fn splice(
         && !logs.merge.has_deletes()
         && FileKeys::grown(reader, &[], target.options)?.is_some();
     let mut added = Vec::new();
+    let known = compared.fields().iter().enumerate().map(|(at, field)| (field.name().as_str(), at)).collect();
     let texts = LogTexts::new(target.schema.fields().len(), budget / TEXTS_SHARE);
     let groups = reader.row_groups();
     for (index, info) in groups.iter().enumerate() {
@@ -104,7 +94,11 @@ pub(super) fn splice(
                 appended.push(batch);
             }
         }
-        let group = RowGroup { reader, splice, logs, target, index, pieces, appended, texts: &texts };
+        let old = GroupColumns::new(reader, splice, index, Vec::new());
+        let compared = &known;
+        let mut group =
+            RowGroup { reader, splice, logs, target, index, pieces, appended, texts: &texts, compared, old };
+        group.old = GroupColumns::new(reader, splice, index, group.read_columns());
         let rows = group.rows();
         if rows == 0 {
             continue;
@@ -176,6 +170,13 @@ impl Piece {
     }
 }
 
+fn without_dictionary(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(..) => Ok(cast(array, field.data_type())?),
+        _ => Ok(array.clone()),
+    }
+}
+
 /// One row group while its columns are put together.
 struct RowGroup<'a> {
     reader: &'a BaseFileReader<FileReader>,
@@ -187,6 +188,10 @@ struct RowGroup<'a> {
     /// New records that come behind.
     appended: Vec<RecordBatch>,
     texts: &'a LogTexts,
+    /// The columns that were read to find out, by name.
+    compared: &'a HashMap<&'a str, usize>,
+    /// The columns of the old row group that have to be read besides.
+    old: GroupColumns<'a, FileReader>,
 }
 
 impl RowGroup<'_> {
@@ -211,34 +216,56 @@ impl RowGroup<'_> {
         let field = Arc::new(Field::new(RECORD_KEY_COLUMN, DataType::Utf8, true));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
         let column = self.target.schema.index_of(RECORD_KEY_COLUMN)?;
-        let old = self.decoded(&field)?;
+        let old = self.key_pieces(&field)?;
         for keys in self.merged(&old, column)? {
             each(&RecordBatch::try_new(schema.clone(), vec![keys])?)?;
         }
         Ok(())
     }
 
-    fn column(&self, column: usize) -> Result<SplicedColumn> {
-        let field = self.target.schema.fields().get(column);
-        let field = field.ok_or_else(|| Error::schema("a column that the file does not have"))?;
+    /// What a column holds, where that is known without reading the old one.
+    fn unread(&self, column: usize, field: &Field) -> Option<SplicedColumn> {
         if self.target.populate_meta && column == FILE_NAME {
-            return Ok(SplicedColumn::Constant(self.target.file_name.to_owned()));
+            return Some(SplicedColumn::Constant(self.target.file_name.to_owned()));
         }
-        let can_copy = self.is_intact() && self.splice.can_copy(column);
         let is_key = || {
             let name = field.name();
             // What is made of two records may say anything.
             self.logs.merge.keeps_one()
                 && (self.target.populate_meta && name == RECORD_KEY_COLUMN || self.target.key_columns.contains(name))
         };
-        if can_copy && (self.is_untouched() || is_key()) {
-            return Ok(SplicedColumn::Same);
+        (self.can_copy(column) && (self.is_untouched() || is_key())).then_some(SplicedColumn::Same)
+    }
+
+    /// The columns that have to be read, with the types in which they are: texts that are numbers stay numbers.
+    fn read_columns(&self) -> Vec<(usize, FieldRef)> {
+        let fields = self.target.schema.fields().iter().enumerate();
+        let read =
+            fields.filter(|(column, field)| self.unread(*column, field).is_none() && self.known(field).is_none());
+        let typed = |(column, field): (usize, &FieldRef)| match self.may_stay_numbers(field, column) {
+            true => (column, Arc::new(with_dictionary(field))),
+            false => (column, field.clone()),
+        };
+        read.map(typed).collect()
+    }
+
+    fn can_copy(&self, column: usize) -> bool {
+        self.is_intact() && self.splice.can_copy(column)
+    }
+
+    fn column(&self, column: usize) -> Result<SplicedColumn> {
+        let field = self.target.schema.fields().get(column);
+        let field = field.ok_or_else(|| Error::schema("a column that the file does not have"))?;
+        if let Some(known) = self.unread(column, field) {
+            return Ok(known);
         }
-        if let Some(texts) = self.texts(field, column)? {
+        let can_copy = self.can_copy(column);
+        let old = self.decoded(column, field)?;
+        if let Some(texts) = self.texts(field, column, &old)? {
             let same = can_copy && texts.same;
             return Ok(if same { SplicedColumn::Same } else { SplicedColumn::Values(texts.pieces) });
         }
-        let old = self.decoded(field)?;
+        let old = old.iter().map(|piece| without_dictionary(piece, field)).collect::<Result<Vec<_>>>()?;
         if can_copy && self.nothing_new(&old, column)? {
             return Ok(SplicedColumn::Same);
         }
@@ -247,26 +274,22 @@ impl RowGroup<'_> {
 
     /// A column of texts that are stored as numbers, as they are in the old row group and among the log records. `None`
     /// for other columns.
-    fn texts(&self, field: &Field, column: usize) -> Result<Option<MergedTexts>> {
-        let groups = self.reader.metadata().row_groups();
-        let chunk = groups.get(self.index).and_then(|group| {
-            let mut chunks = group.columns().iter();
-            chunks.find(|chunk| matches!(chunk.column_path().parts(), [name] if name == field.name()))
-        });
-        let stored = self.reader.schema().field_with_name(field.name()).map(Field::data_type);
-        let are_numbers = matches!(stored, Ok(DataType::Utf8)) && chunk.is_some_and(has_only_numbers);
-        // What was read already has its texts.
-        let is_known = self.pieces.first().is_some_and(|piece| piece.compared.column_by_name(field.name()).is_some());
-        let is_text = field.data_type() == &DataType::Utf8 && self.logs.merge.keeps_one();
-        if !is_text || !are_numbers || is_known || !self.appended.is_empty() {
+    fn texts(&self, field: &Field, column: usize, old: &[ArrayRef]) -> Result<Option<MergedTexts>> {
+        if !self.may_stay_numbers(field, column) {
             return Ok(None);
         }
         let Some(texts) = self.texts.column(column, self.logs.merge.parts()) else { return Ok(None) };
-        let schema = Arc::new(Schema::new(vec![with_dictionary(field)]));
-        let old: Vec<ArrayRef> =
-            row_group_pieces(self.reader, &schema, self.index)?.iter().map(|batch| batch.column(0).clone()).collect();
-        self.check_lengths(&old, field)?;
         texts.put_onto(old.iter().zip(self.pieces.iter().map(|piece| piece.chosen.as_ref()))).map(Some)
+    }
+
+    /// Whether a column of the old row group is read as numbers of its texts.
+    fn may_stay_numbers(&self, field: &Field, column: usize) -> bool {
+        let [chunk] = self.splice.stored_chunks(column, self.index) else { return false };
+        let is_utf8 = chunk.column_descr().logical_type_ref() == Some(&LogicalType::String);
+        let are_numbers = is_utf8 && chunk.column_path().parts().len() == 1 && has_only_numbers(chunk);
+        let is_text = field.data_type() == &DataType::Utf8 && self.logs.merge.keeps_one();
+        // What was read already has its texts.
+        is_text && are_numbers && self.appended.is_empty() && self.known(field).is_none()
     }
 
     fn check_lengths(&self, pieces: &[ArrayRef], field: &Field) -> Result<()> {
@@ -276,16 +299,28 @@ impl RowGroup<'_> {
         Ok(())
     }
 
+    /// A column that was read to find out what becomes of the rows, in pieces.
+    fn known(&self, field: &Field) -> Option<Vec<ArrayRef>> {
+        let at = *self.compared.get(field.name().as_str())?;
+        self.pieces.iter().map(|piece| piece.compared.columns().get(at).cloned()).collect()
+    }
+
+    fn key_pieces(&self, field: &FieldRef) -> Result<Vec<ArrayRef>> {
+        if let Some(known) = self.known(field) {
+            return Ok(known);
+        }
+        let schema = Arc::new(Schema::new(vec![field.clone()]));
+        let batches = row_group_pieces(self.reader, &schema, self.index)?;
+        let pieces: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
+        self.check_lengths(&pieces, field)?;
+        Ok(pieces)
+    }
+
     /// A column of the old row group, in pieces.
-    fn decoded(&self, field: &Arc<Field>) -> Result<Vec<ArrayRef>> {
-        let known = self.pieces.first().and_then(|piece| piece.compared.schema().index_of(field.name()).ok());
-        let pieces: Vec<ArrayRef> = match known {
-            Some(at) => self.pieces.iter().map(|piece| piece.compared.column(at).clone()).collect(),
-            None => {
-                let schema = Arc::new(Schema::new(vec![field.clone()]));
-                let batches = row_group_pieces(self.reader, &schema, self.index)?;
-                batches.iter().map(|batch| batch.column(0).clone()).collect()
-            }
+    fn decoded(&self, column: usize, field: &FieldRef) -> Result<Vec<ArrayRef>> {
+        let pieces = match self.known(field) {
+            Some(pieces) => pieces,
+            None => self.old.take(column)?.unwrap_or_default(),
         };
         self.check_lengths(&pieces, field)?;
         Ok(pieces)

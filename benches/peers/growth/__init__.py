@@ -1,0 +1,1 @@
+"""How the cost of each operation grows with what a table has: partitions, files, columns, log files, instants, rows."""
