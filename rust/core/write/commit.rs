@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::busy_groups::refuse_replaced;
 use super::config::Operation;
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, remove_unreported_files};
+use crate::file_group::markers::{clean_up, remove_unreported_files};
 use crate::format::avro::metadata::{
     CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
@@ -29,6 +29,8 @@ pub struct CommitOutcome {
     pub stats: Vec<WriteStat>,
     /// File groups that were replaced, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
+    /// What went wrong after the commit was published. The commit stands all the same.
+    pub warnings: Vec<String>,
 }
 
 /// A write that has its instant and is not committed yet.
@@ -134,14 +136,8 @@ impl PendingCommit {
             remove_unreported_files(storage, &self.instant.requested, &reported)?;
             drop_metadata_table(&self.table)
         })?;
-        // The commit stands; what cannot be removed now is removed by whoever cleans up next. A doubled task attempt may
-        // have published a file while the commit was made.
-        let requested = &self.instant.requested;
-        let late = remove_unreported_files(storage, requested, &reported);
-        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
-            tracing::warn!("markers of {} are left behind: {e}", self.instant.requested);
-        }
         Ok(CommitOutcome {
+            warnings: clean_up(storage, &self.instant.requested, &reported),
             instant: done.requested,
             completed: done.completed.unwrap_or_default(),
             operation: self.operation.name(),
