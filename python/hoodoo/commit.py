@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hoodoo.warning import warn_of_commit
+
 __all__ = ["Commit"]
 
 
@@ -22,6 +24,8 @@ class Commit:
         files: Paths of the base files it wrote, relative to the table.
         bytes_written: Size of these files together, in bytes.
         replaced: File groups that it replaced, by partition.
+        warnings: What went wrong behind the commit, which stands: a table service that failed or is left for the next
+            write, markers that could not be removed. Each is issued as a `HudiWarning` too.
     """
 
     instant: str
@@ -33,8 +37,12 @@ class Commit:
     files: tuple[str, ...]
     bytes_written: int
     replaced: dict[str, list[str]]
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def from_native(cls, value: dict[str, Any]) -> Commit:
-        """Makes a commit of what the core gives."""
-        return cls(**{**value, "files": tuple(value["files"])})
+        """Makes a commit of what the core gives, and issues its warnings."""
+        commit = cls(**{**value, "files": tuple(value["files"]), "warnings": tuple(value["warnings"])})
+        for message in commit.warnings:
+            warn_of_commit(message)
+        return commit

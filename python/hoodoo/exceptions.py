@@ -1,4 +1,4 @@
-"""What can go wrong: one base class, one subclass for each kind of failure."""
+"""What can go wrong: one base class, one subclass for each kind of failure; and the category of warnings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ __all__ = [
     "ConflictError",
     "CorruptFileError",
     "HudiError",
+    "HudiWarning",
     "InvalidOptionError",
     "LockError",
     "SchemaError",
@@ -65,3 +66,7 @@ class StorageError(HudiError, OSError):
 
 class LockError(HudiError, TimeoutError):
     """The table lock could not be had or was lost, or clocks are too far apart. Trying again may succeed."""
+
+
+class HudiWarning(UserWarning):
+    """Something that was asked for and not done: an option without effect, a service that failed behind a commit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -17,6 +16,7 @@ from hoodoo.exceptions import InvalidOptionError
 from hoodoo.filters import Filters, native_filter
 from hoodoo.report import Problem, Report
 from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
+from hoodoo.warning import warn
 
 if TYPE_CHECKING:
     import os
@@ -67,8 +67,7 @@ def warn_unknown(options: dict[str, str]) -> None:
     """Warns once of options that have no meaning here."""
     unknown = _native.unknown_options(options)
     if unknown:
-        message = f"hoodoo does not know these options and ignores them: {', '.join(sorted(unknown))}"
-        warnings.warn(message, stacklevel=3)
+        warn(f"hoodoo does not know these options and ignores them: {', '.join(sorted(unknown))}")
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
 
-from hoodoo import HudiError
+from hoodoo import HudiError, HudiWarning
 from hoodoo.cli import render
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_clustering import cluster_app
@@ -87,12 +88,18 @@ def compact(  # noqa: PLR0917 - the options of a command
     render.show_compaction(done, before, table.file_slices())
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    render.show_warning(str(message))
+
+
 def main() -> int:
     """Runs the command line; errors of the library become one readable message and exit status 1.
 
     Returns:
         The exit status.
     """
+    warnings.simplefilter("always", HudiWarning)
+    warnings.showwarning = _show_warning
     try:
         app()
     except HudiError as error:

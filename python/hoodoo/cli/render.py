@@ -244,3 +244,12 @@ def show_failure(message: str) -> None:
         message: The reason, with its remedy.
     """
     errors.print(Text.assemble(("error: ", "bold red"), message))
+
+
+def show_warning(message: str) -> None:
+    """Prints what was not done, on standard error.
+
+    Args:
+        message: What, with its remedy.
+    """
+    errors.print(Text.assemble(("warning: ", "bold yellow"), message), soft_wrap=True)

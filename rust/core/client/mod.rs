@@ -64,8 +64,8 @@ pub fn open_or_create(
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let (table, _turn) = ready_to_write(table)?;
-    let outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
-    after_write(&table, &outcome)?;
+    let mut outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
+    after_write(&table, &mut outcome);
     Ok(outcome)
 }
 
@@ -143,8 +143,8 @@ pub fn begin_distributed(
 /// Commits what the tasks did, and runs the inline services.
 pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
     let BegunWrite { write, turn: _turn } = begun;
-    let outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
-    after_write(table, &outcome)?;
+    let mut outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
+    after_write(table, &mut outcome);
     Ok(outcome)
 }
 
@@ -157,12 +157,16 @@ pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
 }
 
-fn after_write(table: &HudiTable, outcome: &CommitOutcome) -> Result<()> {
-    if table.options().flag("hoodie.clustering.rollback.pending.replacecommit.on.conflict", false)? {
-        let rolled_back = clustering::roll_back_outdated(table, &outcome.stats);
-        settle(table, "rolling back plans of clusterings", rolled_back.map(|_| ()))?;
-    }
-    after_commit(table)
+/// What runs behind a commit. It stands whatever becomes of that: who took an error for a failed write and tried again would
+/// write twice.
+fn after_write(table: &HudiTable, outcome: &mut CommitOutcome) {
+    let option = "hoodie.clustering.rollback.pending.replacecommit.on.conflict";
+    let rolled_back = match table.options().flag(option, false) {
+        Ok(true) => clustering::roll_back_outdated(table, &outcome.stats).map(|_| ()),
+        other => other.map(|_| ()),
+    };
+    settle(table, "rolling back plans of clusterings", rolled_back, &mut outcome.warnings);
+    after_commit(table, &mut outcome.warnings);
 }
 
 /// Takes a planned clustering off the timeline, with what was written for it.
@@ -203,11 +207,33 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
     let table = ready_to_serve(table)?;
-    let mut last = None;
+    let mut last: Option<Clustered> = None;
     for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
-        last = run_clustering(&table, &instant, is_new)?.or(last);
+        last =
+            newest(&table, "the next clustering", last, run_clustering(&table, &instant, is_new), |c| &mut c.warnings)?;
     }
     Ok(last.map(clustered))
+}
+
+/// Of services that are carried out one after the other, the newest that completed, with the warnings of all. The failure of
+/// one is an error as long as none is complete.
+fn newest<T>(
+    table: &HudiTable,
+    service: &str,
+    before: Option<T>,
+    outcome: Result<Option<T>>,
+    warnings: fn(&mut T) -> &mut Vec<String>,
+) -> Result<Option<T>> {
+    let Some(mut before) = before else { return outcome };
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(mut done)) => {
+            warnings(&mut done).splice(0..0, std::mem::take(warnings(&mut before)));
+            before = done;
+        }
+        Err(e) => settle(table, service, Err(e), warnings(&mut before)),
+    }
+    Ok(Some(before))
 }
 
 /// Requested times of plans to be carried out, and whether they were made for that.
@@ -278,6 +304,7 @@ fn clustered(done: Clustered) -> CommitOutcome {
         operation: "CLUSTER",
         stats: done.stats,
         replaced: done.replaced,
+        warnings: done.warnings,
     }
 }
 
@@ -297,12 +324,13 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
     }
     // Writers go on meanwhile.
     drop(turn);
-    let mut last = None;
+    let mut last: Option<Compacted> = None;
     for instant in &planned {
-        last = compaction::run(&table, instant, &drop_metadata_table)?.or(last);
+        let done = compaction::run(&table, instant, &drop_metadata_table);
+        last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
-    if last.is_some() {
-        clean_and_archive_in_turn(&table)?;
+    if let Some(done) = &mut last {
+        clean_and_archive_in_turn(&table, &mut done.warnings);
     }
     Ok(last.map(outcome))
 }
@@ -324,8 +352,11 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
 
 /// Publishes what other processes compacted, and runs the services that go with it.
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
-    let done = job.complete(stats, &drop_metadata_table)?;
-    clean_and_archive_in_turn(&table.reload()?)?;
+    let mut done = job.complete(stats, &drop_metadata_table)?;
+    match table.reload() {
+        Ok(table) => clean_and_archive_in_turn(&table, &mut done.warnings),
+        Err(e) => settle(table, "cleaning", Err(e), &mut done.warnings),
+    }
     Ok(outcome(done))
 }
 
@@ -336,11 +367,17 @@ fn outcome(done: Compacted) -> CommitOutcome {
         operation: done.kind.operation(),
         stats: done.stats,
         replaced: BTreeMap::new(),
+        warnings: done.warnings,
     }
 }
 
 /// After a write to a merge-on-read table: plans that wait, and one that is due.
-fn compact_inline(table: &HudiTable) -> Result<()> {
+fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
+    let mut run = |instant: &str| -> Result<()> {
+        let done = compaction::run(table, instant, &drop_metadata_table)?;
+        warnings.extend(done.into_iter().flat_map(|done| done.warnings));
+        Ok(())
+    };
     let options = CompactionOptions::from_options(table.options())?;
     let base = (Kind::Base, options.inline, options.inline || options.schedule_inline);
     for (kind, runs, plans) in [base, (Kind::Log, options.log_inline, options.log_inline)] {
@@ -348,7 +385,7 @@ fn compact_inline(table: &HudiTable) -> Result<()> {
             for instant in compaction::pending(table, kind)? {
                 // What another process carries out is left to it.
                 if !compaction::is_under_way(table, &instant)? {
-                    compaction::run(table, &instant, &drop_metadata_table)?;
+                    run(&instant)?;
                 }
             }
         }
@@ -357,14 +394,14 @@ fn compact_inline(table: &HudiTable) -> Result<()> {
         }
         let planned = compaction::schedule(table, kind)?;
         if let (true, Some(instant)) = (runs, planned) {
-            compaction::run(table, &instant, &drop_metadata_table)?;
+            run(&instant)?;
         }
     }
     Ok(())
 }
 
 /// After a write: plans that wait, and one that is due.
-fn cluster_inline(table: &HudiTable) -> Result<()> {
+fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
     let options = ClusteringOptions::from_options(table.options())?;
     let mut pending = if options.inline || options.schedule_inline { clustering::pending(table)? } else { Vec::new() };
     if options.inline {
@@ -373,7 +410,7 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
             if clustering::is_under_way(table, &plan.instant)? {
                 pending.push(plan);
             } else {
-                run_unless_outdated(table, &plan.instant, false)?;
+                run_unless_outdated(table, &plan.instant, false, warnings)?;
             }
         }
     }
@@ -381,70 +418,75 @@ fn cluster_inline(table: &HudiTable) -> Result<()> {
         return Ok(());
     }
     if let (true, Some(instant)) = (options.inline, clustering::schedule(table)?) {
-        run_unless_outdated(table, &instant, true)?;
+        run_unless_outdated(table, &instant, true, warnings)?;
     }
     Ok(())
 }
 
-/// A plan whose file groups others have written to is taken back, which is no concern of the write before it.
-fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool) -> Result<()> {
+/// A plan whose file groups others have written to is taken back, and the other plans are carried out all the same.
+fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool, warnings: &mut Vec<String>) -> Result<()> {
     match run_clustering(table, instant, is_new) {
-        Err(e) if e.kind() == ErrorKind::Conflict => {
-            tracing::warn!(table = table.storage().uri(), instant, "a clustering was not carried out: {e}");
-            Ok(())
-        }
-        other => other.map(|_| ()),
+        Ok(done) => warnings.extend(done.into_iter().flat_map(|done| done.warnings)),
+        Err(e) if e.kind() == ErrorKind::Conflict => settle(table, "clustering", Err(e), warnings),
+        Err(e) => return Err(e),
     }
+    Ok(())
 }
 
-/// Inline services after a commit.
-pub fn after_commit(table: &HudiTable) -> Result<()> {
-    if !table.options().flag("hoodie.table.services.enabled", true)? {
-        return Ok(());
+/// Inline services after a commit, which stands; what they could not do is added to its warnings.
+pub fn after_commit(table: &HudiTable, warnings: &mut Vec<String>) {
+    match table.options().flag("hoodie.table.services.enabled", true) {
+        Ok(true) => {}
+        other => return settle(table, "table services", other.map(|_| ()), warnings),
     }
     if table.config().table_type() == TableType::MergeOnRead {
-        settle(table, "compaction", compact_inline(table))?;
+        let compacted = compact_inline(table, warnings);
+        settle(table, "compaction", compacted, warnings);
     }
-    settle(table, "clustering", cluster_inline(table))?;
-    clean_and_archive(table)
+    let clustered = cluster_inline(table, warnings);
+    settle(table, "clustering", clustered, warnings);
+    clean_and_archive(table, warnings);
 }
 
 /// The same after a service that has completed: who does not get a turn leaves it to the next write.
-fn clean_and_archive_in_turn(table: &HudiTable) -> Result<()> {
+fn clean_and_archive_in_turn(table: &HudiTable, warnings: &mut Vec<String>) {
     match take_turn(table) {
-        Ok(_turn) => clean_and_archive(table),
-        Err(e) => settle(table, "cleaning", Err(e)),
+        Ok(_turn) => clean_and_archive(table, warnings),
+        Err(e) => settle(table, "cleaning", Err(e), warnings),
     }
 }
 
-fn clean_and_archive(table: &HudiTable) -> Result<()> {
-    let options = table.options();
-    if !options.flag("hoodie.table.services.enabled", true)? {
-        return Ok(());
-    }
-    if options.flag("hoodie.clean.automatic", true)? {
-        settle(table, "cleaning", clean(table, &drop_metadata_table).map(|_| ()))?;
-    }
-    if options.flag("hoodie.archive.automatic", true)? {
-        settle(table, "archiving", archive(table).map(|_| ()))?;
-    }
-    Ok(())
+fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>) {
+    let is_on = |option: &str| {
+        Ok(table.options().flag("hoodie.table.services.enabled", true)? && table.options().flag(option, true)?)
+    };
+    let cleaned = is_on("hoodie.clean.automatic").and_then(|on| match on {
+        true => clean(table, &drop_metadata_table).map(|_| ()),
+        false => Ok(()),
+    });
+    settle(table, "cleaning", cleaned, warnings);
+    let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
+        true => archive(table).map(|_| ()),
+        false => Ok(()),
+    });
+    settle(table, "archiving", archived, warnings);
 }
 
-/// What comes of a service that ran after a commit.
-fn settle(table: &HudiTable, service: &str, outcome: Result<()>) -> Result<()> {
-    match outcome {
-        // Another process has the lock, or does the same now. An error that asks to try again would have the rows written
-        // twice.
-        Err(e) if matches!(e.kind(), ErrorKind::Lock | ErrorKind::Conflict) => {
-            tracing::warn!(table = table.storage().uri(), "{service} is left for the next write: {e}");
-            Ok(())
-        }
-        Err(e) => {
-            Err(Error::new(e.kind(), format!("the write was committed, but {service} after it failed")).caused_by(e))
-        }
-        Ok(()) => Ok(()),
+/// What comes of a service that ran after a commit: never an error, for one that asks to try again would have the rows
+/// written twice.
+fn settle(table: &HudiTable, service: &str, outcome: Result<()>, warnings: &mut Vec<String>) {
+    let Err(e) = outcome else { return };
+    let what = match e.kind() {
+        // Another process has the lock, or does the same now.
+        ErrorKind::Lock | ErrorKind::Conflict => "is left for the next write",
+        _ => "failed",
+    };
+    tracing::warn!(table = table.storage().uri(), "{service} after a commit {what}: {e}");
+    // Whoever was faster does it: nothing that a user could mend.
+    if e.kind() == ErrorKind::Conflict {
+        return;
     }
+    warnings.push(format!("the commit stands, but {service} after it {what}: {e}"));
 }
 
 /// The operation of a job that names none: rows without keys are only ever added.

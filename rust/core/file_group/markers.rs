@@ -110,6 +110,15 @@ pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete_folder(&marker_folder(instant))
 }
 
+/// Cleans up behind an instant that was published: files that nobody reported, and the markers. A doubled task attempt may
+/// have published a file while the commit was made. The commit stands: what cannot be removed is told, and is removed by
+/// whoever cleans up next.
+pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Vec<String> {
+    let cleaned = remove_unreported_files(storage, instant, reported).and_then(|()| delete_markers(storage, instant));
+    let told = |e| format!("the commit stands, but markers of {instant} are left behind for the next write: {e}");
+    cleaned.err().map(told).into_iter().collect()
+}
+
 fn data_file(marker: &str) -> Option<String> {
     let (file, _) = marker.rsplit_once(".marker.")?;
     // A marker never points out of the table.

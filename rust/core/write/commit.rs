@@ -8,7 +8,7 @@ use super::conflicts::{Footprint, refuse_outdated, refuse_planned};
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, marked_files, remove_unreported_files};
+use crate::file_group::markers::{clean_up, delete_markers, marked_files, remove_unreported_files};
 use crate::format::avro::metadata::{
     CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
@@ -32,6 +32,8 @@ pub struct CommitOutcome {
     pub stats: Vec<WriteStat>,
     /// File groups that were replaced, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
+    /// What went wrong after the commit was published. The commit stands all the same.
+    pub warnings: Vec<String>,
 }
 
 /// The table that a write is planned from.
@@ -163,14 +165,8 @@ impl PendingCommit {
             }
             other => other?,
         };
-        // The commit stands; what cannot be removed now is removed by whoever cleans up next. A doubled task attempt may
-        // have published a file while the commit was made.
-        let requested = &self.instant.requested;
-        let late = remove_unreported_files(storage, requested, &reported);
-        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
-            tracing::warn!("markers of {} are left behind: {e}", self.instant.requested);
-        }
         Ok(CommitOutcome {
+            warnings: clean_up(storage, &self.instant.requested, &reported),
             instant: done.requested,
             completed: done.completed.unwrap_or_default(),
             operation: self.operation.name(),

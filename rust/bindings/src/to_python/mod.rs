@@ -22,6 +22,7 @@ pub fn commit<'py>(py: Python<'py>, outcome: &CommitOutcome) -> PyResult<Bound<'
     let files: Vec<&str> = outcome.stats.iter().filter_map(|s| s.path.as_deref()).collect();
     dict.set_item("files", files)?;
     dict.set_item("replaced", &outcome.replaced)?;
+    dict.set_item("warnings", &outcome.warnings)?;
     Ok(dict)
 }
 

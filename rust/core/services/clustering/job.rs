@@ -12,7 +12,7 @@ use super::schedule::plan_of;
 use super::unit::{ClusteredFile, Unit};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::file_group::markers::{delete_markers, remove_unreported_files};
+use crate::file_group::markers::{clean_up, remove_unreported_files};
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
@@ -38,6 +38,8 @@ pub struct Clustered {
     pub stats: Vec<WriteStat>,
     /// File groups that they replace, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
+    /// What went wrong after it was published.
+    pub warnings: Vec<String>,
 }
 
 /// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
@@ -149,11 +151,14 @@ impl ClusteringJob {
             }
             other => other?,
         };
-        let late = remove_unreported_files(storage, requested, &reported);
-        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
-            tracing::warn!("markers of {requested} are left behind: {e}");
-        }
-        Ok(Clustered { instant: done.requested, completed: done.completed.unwrap_or_default(), stats, replaced })
+        let warnings = clean_up(storage, requested, &reported);
+        Ok(Clustered {
+            instant: done.requested,
+            completed: done.completed.unwrap_or_default(),
+            stats,
+            replaced,
+            warnings,
+        })
     }
 
     fn replaced(&self) -> BTreeMap<String, Vec<String>> {

@@ -7,7 +7,7 @@ use super::super::{BeforeComplete, read_plan, schema_of, settle_metadata_table};
 use super::plan::Kind;
 use super::unit::Unit;
 use crate::error::{Error, Result};
-use crate::file_group::markers::{delete_markers, remove_unreported_files};
+use crate::file_group::markers::{clean_up, remove_unreported_files};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Instant, State};
@@ -26,6 +26,8 @@ pub struct Compacted {
     pub completed: String,
     /// The files that were written.
     pub stats: Vec<WriteStat>,
+    /// What went wrong after it was published.
+    pub warnings: Vec<String>,
 }
 
 /// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
@@ -121,11 +123,14 @@ impl CompactionJob {
             remove_unreported_files(storage, requested, &reported)?;
             settle_metadata_table(&self.table, before_complete)
         })?;
-        let late = remove_unreported_files(storage, requested, &reported);
-        if let Err(e) = late.and_then(|()| delete_markers(storage, requested)) {
-            tracing::warn!("markers of {requested} are left behind: {e}");
-        }
-        Ok(Compacted { kind: self.kind, instant: done.requested, completed: done.completed.unwrap_or_default(), stats })
+        let warnings = clean_up(storage, requested, &reported);
+        Ok(Compacted {
+            kind: self.kind,
+            instant: done.requested,
+            completed: done.completed.unwrap_or_default(),
+            stats,
+            warnings,
+        })
     }
 }
 
