@@ -13,7 +13,7 @@ from tests.interop.hudi import Hudi
 _ODD = [".hoodie_x", ".tmp", "_x", "a/.hoodie", "a/.b", "x#1", "x.parquet", " ", ".hoodie_partition_metadata"]
 
 
-@pytest.mark.parametrize(("hive", "more"), [("false", []), ("true", [".hoodie", ".hoodie/x", ".x.crc"])])
+@pytest.mark.parametrize(("hive", "more"), [("false", []), ("true", [".hoodie", ".x.crc", ".hoodie2/x"])])
 def test_hudi_reads_odd_names(hudi: Hudi, tmp_path: Path, hive: str, more: list[str]) -> None:
     values = _ODD + more
     schema = pa.schema([("id", pa.string()), ("part", pa.string())])

@@ -11,7 +11,7 @@ use object_store::{
 };
 
 use super::runtime::block_on;
-use super::{Storage, nothing_there};
+use super::{Storage, local, nothing_there};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the metadata entry; valid in every store.
@@ -33,22 +33,23 @@ impl FileVersion {
 impl Storage {
     /// Creates a file; fails with `AlreadyExists` when it is there. Atomic: no reader sees half of it.
     pub fn create(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
-        self.create_versioned(path, content).map(|_| ())
+        let Some((disk, file)) = self.local_change(path)? else {
+            return self.create_versioned(path, content).map(|_| ());
+        };
+        let failed = |e| self.error(path, "creating", local::as_object_store(e, path));
+        disk.create(&file, &content.into()).map_err(failed)
     }
 
-    /// The same, and gives the version that was created.
+    /// The same in an object store, and gives the version that was created.
     pub fn create_versioned(&self, path: &str, content: impl Into<Bytes>) -> Result<FileVersion> {
         let key = self.key(path)?;
-        let mut options = PutOptions { mode: PutMode::Create, ..Default::default() };
-        // A local disk has no metadata, and repeats nothing either.
-        let mark = (!self.is_local()).then(|| uuid::Uuid::new_v4().simple().to_string());
-        if let Some(mark) = &mark {
-            let mark = AttributeValue::from(mark.clone());
-            options.attributes = Attributes::from_iter([(Attribute::Metadata(MARK.into()), mark)]);
-        }
+        let mark = uuid::Uuid::new_v4().simple().to_string();
+        let attributes = [(Attribute::Metadata(MARK.into()), AttributeValue::from(mark.clone()))];
+        let attributes = Attributes::from_iter(attributes);
+        let options = PutOptions { mode: PutMode::Create, attributes, ..Default::default() };
         match block_on(self.store.put_opts(&key, content.into().into(), options)) {
             Ok(created) => Ok(FileVersion::of(created)),
-            Err(e @ object_store::Error::AlreadyExists { .. }) => match self.find_marked(&key, mark.as_deref()) {
+            Err(e @ object_store::Error::AlreadyExists { .. }) => match self.find_marked(&key, &mark) {
                 Some(ours) => Ok(ours),
                 None => Err(self.error(path, "creating", e)),
             },
@@ -57,11 +58,11 @@ impl Storage {
     }
 
     /// The object that is there, if it has this mark.
-    fn find_marked(&self, key: &Path, mark: Option<&str>) -> Option<FileVersion> {
+    fn find_marked(&self, key: &Path, mark: &str) -> Option<FileVersion> {
         let options = GetOptions { head: true, ..Default::default() };
         let found = block_on(self.store.get_opts(key, options)).ok()?;
         let stored = found.attributes.get(&Attribute::Metadata(MARK.into()))?;
-        (stored.as_ref() == mark?).then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version })
+        (stored.as_ref() == mark).then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version })
     }
 
     /// The content of a file with its version, or `None` when it is not there.

@@ -26,6 +26,10 @@ pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<O
     let writer = table.timeline_writer()?;
     let (mut last, timeline) = finish_pending(table, &writer, before_complete)?;
     if let Some(plan) = make_plan(table, timeline, &options)? {
+        // A plan that cannot be carried out would stand in the way of every clean after it.
+        for part in work_of(&plan)? {
+            table.storage().refuse_links(&part.partition)?;
+        }
         let requested = writer.request(Action::Clean, |_| encode(&plan))?;
         last = Some(carry_out(table, &writer, &requested, &plan, before_complete)?);
     }
@@ -172,6 +176,7 @@ fn carry_out(
 ) -> Result<CleanMetadata> {
     let storage = table.storage();
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
+    work.iter().try_for_each(|part| storage.refuse_links(&part.partition)).map_err(|e| e.with("instant", instant))?;
     let started = writer.start(instant, Vec::new())?;
     let begun = table.clock().now_ms();
     let partition_metadata = delete(table, &work, &plan.policy)?;
