@@ -43,6 +43,11 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
         );
     }
     table.merge_settings().map_err(|e| e.with("table", uri))?;
+    // Before the first change: a write that cannot end should not begin.
+    let timeline = config.timeline();
+    for folder in [&timeline.folder, &timeline.history_folder, ".hoodie/.temp", ".hoodie/.heartbeat"] {
+        table.storage().refuse_links(folder)?;
+    }
     check_metadata_table(table)?;
     check_conflicts(table)?;
     check_services(table)?;

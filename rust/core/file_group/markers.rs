@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 
+use super::names::is_data_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
@@ -52,7 +53,9 @@ pub fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: Marke
 
 /// Marks a data file (path relative to the table's base) before it is made.
 pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
-    match storage.create_empty(&marker_path(instant, data_file, kind)) {
+    // Before there is a marker, by which a rollback would try to delete the file.
+    storage.refuse_links(data_file.rsplit_once('/').map_or("", |(folder, _)| folder))?;
+    match storage.create(&marker_path(instant, data_file, kind), "") {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             Err(Error::conflict("another task attempt writes the same data file").with("file", data_file))
         }
@@ -121,8 +124,8 @@ pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> V
 
 fn data_file(marker: &str) -> Option<String> {
     let (file, _) = marker.rsplit_once(".marker.")?;
-    // A marker never points out of the table.
-    (!file.is_empty() && !file.split('/').any(|part| part == "..")).then(|| file.to_owned())
+    // What is marked may be deleted: never anything out of the table, nor of its metadata.
+    is_data_path(file).then(|| file.to_owned())
 }
 
 #[cfg(test)]

@@ -11,6 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::FileMeta;
 
+/// Whether a path relative to the table's base can be that of a data file. What a marker or a plan names is deleted some
+/// day: nothing out of the table, nor of its metadata.
+pub fn is_data_path(path: &str) -> bool {
+    let (partition, name) = path.rsplit_once('/').unwrap_or(("", path));
+    !matches!(name, "" | "." | "..") && !name.starts_with(".hoodie") && is_partition_path(partition)
+}
+
+/// Whether a text can be the path of a partition.
+pub fn is_partition_path(partition: &str) -> bool {
+    let mut levels = partition.split('/');
+    let in_metadata = partition == ".hoodie" || partition.starts_with(".hoodie/");
+    partition.is_empty() || !in_metadata && !levels.any(|level| matches!(level, "" | "." | ".."))
+}
+
 /// A base file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseFile {

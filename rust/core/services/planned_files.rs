@@ -4,6 +4,7 @@
 //! path, what is meant is a file of this table; so a plan can never delete anything outside of it.
 
 use crate::error::{Error, Result};
+use crate::file_group::{is_data_path, is_partition_path};
 use crate::storage::Storage;
 
 /// The path, relative to the table's base, of a data file that a plan names.
@@ -12,9 +13,11 @@ pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
         Error::corrupt(format!("a plan names '{full_path}' in partition '{partition}' for deletion: {why}"))
             .remedy("Nothing was deleted; look at who wrote this plan before removing its instant")
     };
-    check_partition(partition).map_err(&refuse)?;
+    if !is_partition_path(partition) {
+        return Err(refuse("that is no partition path of this table"));
+    }
     let (folder, name) = full_path.rsplit_once('/').unwrap_or((partition, full_path));
-    if name.is_empty() || name == "." || name == ".." || name.starts_with(".hoodie") {
+    if !is_data_path(name) {
         return Err(refuse("that is no data file"));
     }
     if partition.is_empty() {
@@ -30,22 +33,10 @@ pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
 /// The folder of a partition that a plan deletes as a whole. Never the table itself.
 pub(super) fn partition_folder(partition: &str) -> Result<&str> {
     let refuse = |why: &str| Error::corrupt(format!("a plan deletes the partition '{partition}': {why}"));
-    check_partition(partition).map_err(&refuse)?;
+    if !is_partition_path(partition) {
+        return Err(refuse("that is no partition path of this table"));
+    }
     if partition.is_empty() { Err(refuse("that is the whole table")) } else { Ok(partition) }
-}
-
-fn check_partition(partition: &str) -> Result<(), &'static str> {
-    if partition.is_empty() {
-        return Ok(());
-    }
-    let mut parts = partition.split('/');
-    if partition.split('/').next().is_some_and(|first| first == crate::timeline::META_FOLDER) {
-        return Err("that is not a partition");
-    }
-    if parts.any(|part| part.is_empty() || part == "." || part == "..") {
-        return Err("that is no partition path of this table");
-    }
-    Ok(())
 }
 
 /// A path as rollback plans have it: plain on a local disk, a URI elsewhere.

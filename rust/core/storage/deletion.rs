@@ -1,7 +1,7 @@
 //! Deleting files, together with what stands beside them on a local disk.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path as LocalPath, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::runtime::block_on;
-use super::{LocalFolder, Storage, local};
+use super::{LocalDisk, LocalFolder, Storage, local};
 use crate::error::{Error, Result};
 
 /// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
@@ -36,17 +36,18 @@ impl Beside {
 impl Storage {
     /// Deletes a file. Returns whether it was there.
     pub fn delete(&self, path: &str) -> Result<bool> {
-        self.remove_checksum(path)?;
-        self.remove_unfinished_of(path)?;
-        self.delete_alone(path)
+        let Some((disk, file)) = self.local_change(path)? else { return self.delete_alone(path) };
+        remove_checksum(disk, &file)?;
+        remove_unfinished_of(disk, &file)?;
+        match disk.remove(&file) {
+            Err(e) if is_absence(&e) => Ok(false),
+            Err(e) => Err(self.error(path, "deleting", local::as_object_store(e, path))),
+            Ok(()) => Ok(true),
+        }
     }
 
     fn delete_alone(&self, path: &str) -> Result<bool> {
-        let key = self.key(path)?;
-        let deleted = match self.local_path(path) {
-            Some(file) => std::fs::remove_file(file).map_err(|e| local::as_object_store(e, path)),
-            None => block_on(self.store.delete(&key)),
-        };
+        let deleted = block_on(self.store.delete(&self.key(path)?));
         // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.
         match deleted {
             Ok(()) => Ok(true),
@@ -59,7 +60,8 @@ impl Storage {
     /// after the other. One that is not there is no error. What stands beside them goes with them: of many files, one listing
     /// is less work than looking for each.
     pub fn delete_in_order(&self, folder: &str, pairs: &[(Vec<&str>, Vec<&str>)], beside: &Beside) -> Result<()> {
-        let Some(local) = self.local_path(folder) else {
+        self.refuse_links(folder)?;
+        let Some((disk, local)) = self.local_change(folder)? else {
             let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
             self.delete_stream(folder, &first)?;
             return pairs.iter().flat_map(|(_, last)| last).try_for_each(|path| self.delete_alone(path).map(|_| ()));
@@ -68,7 +70,7 @@ impl Storage {
             Err(e) if is_absence(&e) => return Ok(()),
             other => other.map_err(|e| self.error(folder, "deleting", local::as_object_store(e, folder)))?,
         };
-        let delete = |path: &&str| self.delete_with(path, &open, beside);
+        let delete = |path: &&str| self.delete_with(disk, path, &open, beside);
         // Two at a time: half of the work goes on beside the lock of the folder. This thread has all the last ones to
         // delete, and the first ones of so many pairs that both are done at about the same time.
         let total: usize = pairs.iter().map(|(first, last)| first.len() + last.len()).sum();
@@ -105,34 +107,36 @@ impl Storage {
         })
     }
 
-    fn delete_with(&self, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {
-        let name = path.rsplit('/').next().unwrap_or(path);
+    fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {
+        let (name, file) = (path.rsplit('/').next().unwrap_or(path), disk.root().join(path));
         if beside.checksums.contains(name) {
-            self.remove_checksum(path)?;
+            remove_checksum(disk, &file)?;
         }
         if beside.unfinished.contains(name) {
-            self.remove_unfinished_of(path)?;
+            remove_unfinished_of(disk, &file)?;
         }
         match folder.remove(name) {
-            Err(e) if !is_absence(&e) => Err(self.error(path, "deleting", local::as_object_store(e, path))),
-            _ => Ok(()),
+            Err(e) if is_absence(&e) => Ok(()),
+            Err(e) => Err(self.error(path, "deleting", local::as_object_store(e, path))),
+            Ok(()) => {
+                disk.removed(&file);
+                Ok(())
+            }
         }
     }
 
-    /// Deletes a folder with all that is in it.
+    /// Deletes a folder with all that is in it; of a link, in it or in its place, the link alone.
     pub fn delete_folder(&self, folder: &str) -> Result<()> {
-        let files = self.list_recursive(folder)?;
-        self.delete_stream(folder, &files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>())?;
-        if let Some(local) = self.local_path(folder) {
-            // What is left are empty folders and files that listings hide.
-            match std::fs::remove_dir_all(&local) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::storage("deleting a folder failed").caused_by(e).with("folder", folder));
-                }
-                _ => {}
+        let Some((disk, local)) = self.local_change(folder)? else {
+            let files = self.list_recursive(folder)?;
+            return self.delete_stream(folder, &files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>());
+        };
+        match disk.remove_folder(&local) {
+            Err(e) if !is_absence(&e) => {
+                Err(Error::storage("deleting a folder failed").caused_by(e).with("folder", folder))
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Many in one request where the storage can, several requests at once where it cannot.
@@ -144,27 +148,11 @@ impl Storage {
             .map_err(|e| self.error(folder, "deleting", e))
     }
 
-    fn remove_unfinished_of(&self, path: &str) -> Result<()> {
-        let Some(local) = self.local_path(path) else { return Ok(()) };
-        for number in 1.. {
-            let mut unfinished = local.clone().into_os_string();
-            unfinished.push(format!("#{number}"));
-            match std::fs::remove_file(PathBuf::from(unfinished)) {
-                Ok(()) => {}
-                // Numbers are given out without gaps.
-                Err(e) if is_absence(&e) => break,
-                Err(e) => {
-                    return Err(Error::storage("removing an unfinished file failed").caused_by(e).with("file", path));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Removes what killed processes left of files that they were writing into a folder of a local disk: what has that age,
     /// for others may be writing there.
     pub fn remove_unfinished(&self, folder: &str, age: Duration) -> Result<()> {
-        let Some(local) = self.local_path(folder) else { return Ok(()) };
+        self.refuse_links(folder)?;
+        let Some((disk, local)) = self.local_change(folder)? else { return Ok(()) };
         let failed = |e: std::io::Error| {
             Error::storage("removing unfinished files failed").caused_by(e).with("folder", local.display())
         };
@@ -179,7 +167,7 @@ impl Storage {
                 modified.is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
             };
             if entry.file_name().to_str().is_some_and(local::is_unfinished) && is_old() {
-                match std::fs::remove_file(entry.path()) {
+                match disk.remove(&entry.path()) {
                     Err(e) if !is_absence(&e) => return Err(failed(e)),
                     _ => {}
                 }
@@ -187,18 +175,37 @@ impl Storage {
         }
         Ok(())
     }
+}
 
-    pub(super) fn remove_checksum(&self, path: &str) -> Result<()> {
-        let Some(local) = self.local_path(path) else { return Ok(()) };
-        let (Some(folder), Some(name)) = (local.parent(), local.file_name()) else { return Ok(()) };
-        let crc = folder.join(format!(".{}.crc", name.to_string_lossy()));
-        match std::fs::remove_file(&crc) {
-            Err(e) if !is_absence(&e) => {
-                Err(Error::storage("removing a stale checksum file failed").caused_by(e).with("file", crc.display()))
+/// Removes the checksum that Hadoop keeps beside a file.
+pub(super) fn remove_checksum(disk: &LocalDisk, file: &LocalPath) -> Result<()> {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
+    let crc = folder.join(format!(".{}.crc", name.to_string_lossy()));
+    match disk.remove(&crc) {
+        Err(e) if !is_absence(&e) => {
+            Err(Error::storage("removing a stale checksum file failed").caused_by(e).with("file", crc.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what is left of tries to write a file.
+fn remove_unfinished_of(disk: &LocalDisk, file: &LocalPath) -> Result<()> {
+    for number in 1.. {
+        let mut unfinished = file.to_owned().into_os_string();
+        unfinished.push(format!("#{number}"));
+        match disk.remove(&PathBuf::from(unfinished)) {
+            Ok(()) => {}
+            // Numbers are given out without gaps.
+            Err(e) if is_absence(&e) => break,
+            Err(e) => {
+                return Err(Error::storage("removing an unfinished file failed")
+                    .caused_by(e)
+                    .with("file", file.display()));
             }
-            _ => Ok(()),
         }
     }
+    Ok(())
 }
 
 pub(super) fn is_absence(e: &std::io::Error) -> bool {

@@ -4,7 +4,7 @@
 //! the threads of a runtime would be copied once more, and would keep memory of their own. Other storages get the parts of
 //! an upload.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::future::poll_fn;
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
 
 use super::local;
+use super::local_disk::LocalDisk;
 use super::runtime::{block_on, runtime};
 use crate::error::{Error, Result};
 
@@ -66,8 +67,8 @@ struct Target {
 impl FileWriter {
     /// A writer for a file of a local disk. It is begun at once: a folder that cannot be written to is found out before
     /// the work.
-    pub(super) fn local(file: PathBuf, path: &str, uri: Arc<str>) -> std::io::Result<Self> {
-        let state = State::Local(LocalFile::begin(file)?);
+    pub(super) fn local(disk: Arc<LocalDisk>, file: PathBuf, path: &str, uri: Arc<str>) -> std::io::Result<Self> {
+        let state = State::Local(LocalFile::begin(disk, file)?);
         Ok(Self { state, path: path.to_owned(), uri, written: 0 })
     }
 
@@ -165,6 +166,7 @@ impl Drop for FileWriter {
 /// A file that gets its name when it is whole; until then it has the one that the object store gives to its own, so that
 /// what killed processes leave is known as such.
 struct LocalFile {
+    disk: Arc<LocalDisk>,
     file: File,
     unfinished: Option<PathBuf>,
     name: PathBuf,
@@ -178,28 +180,10 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn begin(name: PathBuf) -> std::io::Result<Self> {
-        let mut made_folders = false;
-        let mut number = 1;
-        loop {
-            let mut unfinished = name.clone().into_os_string();
-            unfinished.push(format!("#{number}"));
-            let unfinished = PathBuf::from(unfinished);
-            match OpenOptions::new().write(true).create_new(true).open(&unfinished) {
-                Ok(file) => {
-                    let (unfinished, piece) = (Some(unfinished), Vec::new());
-                    return Ok(Self { file, unfinished, name, piece, filled: 0, written: 0, room: Some(0) });
-                }
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => number += 1,
-                Err(e) if e.kind() == ErrorKind::NotFound && !made_folders => {
-                    if let Some(folder) = name.parent() {
-                        std::fs::create_dir_all(folder)?;
-                    }
-                    made_folders = true;
-                }
-                Err(e) => return Err(e),
-            }
-        }
+    fn begin(disk: Arc<LocalDisk>, name: PathBuf) -> std::io::Result<Self> {
+        let (file, unfinished) = disk.begin(&name)?;
+        let (unfinished, piece) = (Some(unfinished), Vec::new());
+        Ok(Self { disk, file, unfinished, name, piece, filled: 0, written: 0, room: Some(0) })
     }
 
     /// Pieces end where those of the file system do.
@@ -276,7 +260,8 @@ impl LocalFile {
             self.file.set_len(self.written + self.filled as u64)?;
         }
         if let Some(unfinished) = &self.unfinished {
-            std::fs::rename(unfinished, &self.name)?;
+            self.disk.wrote(unfinished);
+            self.disk.rename(unfinished, &self.name)?;
         }
         self.unfinished = None;
         Ok(())
@@ -296,7 +281,7 @@ fn allocate(_: &File, _: u64, _: u64) -> bool {
 impl Drop for LocalFile {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.unfinished {
-            let _ = std::fs::remove_file(unfinished);
+            let _ = self.disk.remove(unfinished);
         }
     }
 }

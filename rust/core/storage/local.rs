@@ -13,6 +13,7 @@ pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
     let path = path.to_owned();
     match e.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => object_store::Error::NotFound { path, source: e.into() },
+        ErrorKind::AlreadyExists => object_store::Error::AlreadyExists { path, source: e.into() },
         ErrorKind::PermissionDenied => object_store::Error::PermissionDenied { path, source: e.into() },
         _ => object_store::Error::Generic { store: "local", source: e.into() },
     }

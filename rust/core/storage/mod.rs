@@ -9,11 +9,14 @@
 //! A file is written under its name with `#1` (or a higher number) behind it and gets its name when it is whole. A
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
+mod changes;
 mod deletion;
+mod durability;
 mod file_reader;
 mod file_writer;
 pub mod guard;
 mod local;
+mod local_disk;
 mod local_folder;
 mod location;
 mod runtime;
@@ -30,9 +33,14 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
+pub use changes::Staged;
 pub use deletion::Beside;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
+use local_disk::LocalDisk;
+pub use local_disk::LocalSettings;
+#[doc(hidden)]
+pub use local_disk::{DiskChange, Watch};
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
@@ -96,8 +104,8 @@ pub struct Listing {
 pub struct Storage {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// Folder on the local disk, when the table lives there.
-    local: Option<PathBuf>,
+    /// The local disk, when the table lives there.
+    local: Option<Arc<LocalDisk>>,
     /// Whether other machines write to it too.
     remote: bool,
     uri: Arc<str>,
@@ -114,6 +122,7 @@ impl Storage {
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
         let location = Location::parse(uri, options)?;
         let Location { store, prefix, local, remote, uri } = location;
+        let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
         Ok(Self { store, prefix, local, remote, uri: uri.into() })
     }
 
@@ -147,7 +156,7 @@ impl Storage {
     /// A path as Hudi writes it into plans: with the table's location before it.
     pub fn absolute(&self, path: &str) -> String {
         let base = match &self.local {
-            Some(local) => format!("file:{}", local.display()),
+            Some(disk) => format!("file:{}", disk.root().display()),
             None => self.uri.to_string(),
         };
         if path.is_empty() { base } else { format!("{base}/{path}") }
@@ -155,7 +164,15 @@ impl Storage {
 
     /// The local file of a path, when the table is on a local disk.
     pub fn local_path(&self, path: &str) -> Option<PathBuf> {
-        self.local.as_ref().map(|root| if path.is_empty() { root.clone() } else { root.join(path) })
+        self.local.as_ref().map(|disk| if path.is_empty() { disk.root().to_owned() } else { disk.root().join(path) })
+    }
+
+    /// The local file of a path that is to be read. Paths come out of files: none may lead out of the table.
+    fn local_file(&self, path: &str) -> Result<Option<PathBuf>> {
+        if self.is_local() && !path.is_empty() {
+            self.key(path)?;
+        }
+        Ok(self.local_path(path))
     }
 
     fn key(&self, path: &str) -> Result<Path> {
@@ -165,7 +182,10 @@ impl Storage {
             (prefix, path) => format!("{prefix}/{path}"),
         };
         Path::parse(&whole).map_err(|e| {
-            Error::storage(format!("'{path}' cannot be a path in this storage")).caused_by(e).with("table", &self.uri)
+            Error::corrupt(format!("{path:?} is no path in this table"))
+                .caused_by(e)
+                .with("table", &self.uri)
+                .remedy("If a file of the table names it, find out who wrote that file before you go on")
         })
     }
 
@@ -219,7 +239,7 @@ impl Storage {
 
     /// The whole contents of files of one folder, in their order.
     pub fn read_all(&self, folder: &str, paths: &[&str]) -> Result<Vec<Bytes>> {
-        let Some(local) = self.local_path(folder) else { return paths.iter().map(|path| self.read(path)).collect() };
+        let Some(local) = self.local_file(folder)? else { return paths.iter().map(|path| self.read(path)).collect() };
         let failed = |e: std::io::Error, path: &str| self.error(path, "reading", local::as_object_store(e, path));
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
         let mut buffer = Vec::new();
@@ -278,7 +298,7 @@ impl Storage {
     /// The files of one level of a folder, sorted by path, without asking a disk for more than their names. A folder that
     /// is not there is empty. With them comes what a deletion of them has to know of the folder.
     pub fn list_names(&self, folder: &str) -> Result<(Vec<ListedFile>, Beside)> {
-        let Some(local) = self.local_path(folder) else {
+        let Some(local) = self.local_file(folder)? else {
             let files = self.list(folder)?.files.into_iter().map(ListedFile::from).collect();
             return Ok((files, Beside::default()));
         };
@@ -350,31 +370,9 @@ impl Storage {
         }
     }
 
-    /// Writes a file, replacing one that is there. Atomic: a reader sees the old or the new content.
-    pub fn replace(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
-        self.remove_checksum(path)?;
-        let key = self.key(path)?;
-        block_on(self.store.put(&key, content.into().into())).map_err(|e| self.error(path, "writing", e))?;
-        // Hadoop could have written it once more between the two lines above.
-        self.remove_checksum(path)
-    }
-
-    /// Makes an empty folder where the storage knows folders; elsewhere nothing.
-    pub fn create_folder(&self, folder: &str) -> Result<()> {
-        match self.local_path(folder) {
-            Some(local) => std::fs::create_dir_all(&local).map_err(|e| {
-                Error::storage("creating a folder failed")
-                    .caused_by(e)
-                    .with("folder", local.display())
-                    .remedy("Check the permissions of the parent folder and the room on the disk")
-            }),
-            None => Ok(()),
-        }
-    }
-
     /// Opens a file for random reading. `size` is the size from a listing.
     pub fn reader(&self, path: &str, size: u64) -> Result<FileReader> {
-        match self.local_path(path) {
+        match self.local_file(path)? {
             Some(local) => FileReader::local(&local).map_err(|e| {
                 let error = match e.kind() {
                     std::io::ErrorKind::NotFound => Error::not_found("reading: there is no such file"),
@@ -383,16 +381,6 @@ impl Storage {
                 error.with("table", &self.uri).with("file", path)
             }),
             None => Ok(FileReader::remote(self.store.clone(), self.key(path)?, size)),
-        }
-    }
-
-    /// Starts a new file that becomes visible, whole, when it is finished.
-    pub fn writer(&self, path: &str) -> Result<FileWriter> {
-        let key = self.key(path)?;
-        match self.local_path(path) {
-            Some(file) => FileWriter::local(file, path, self.uri.clone())
-                .map_err(|e| self.error(path, "starting a new file", local::as_object_store(e, path))),
-            None => Ok(FileWriter::remote(self.store.clone(), key, path, self.uri.clone())),
         }
     }
 }

@@ -33,41 +33,23 @@ impl FileVersion {
 impl Storage {
     /// Creates a file; fails with `AlreadyExists` when it is there. Atomic: no reader sees half of it.
     pub fn create(&self, path: &str, content: impl Into<Bytes>) -> Result<()> {
-        self.create_versioned(path, content).map(|_| ())
-    }
-
-    /// Creates a file with nothing in it; fails with `AlreadyExists` when it is there. On a local disk that takes one step, for
-    /// there is no content of which a reader could see half.
-    pub fn create_empty(&self, path: &str) -> Result<()> {
-        let Some(file) = self.local_path(path) else { return self.create(path, Bytes::new()) };
-        let create = || std::fs::OpenOptions::new().write(true).create_new(true).open(&file).map(|_| ());
-        let created = match (create(), file.parent()) {
-            (Err(e), Some(folder)) if e.kind() == std::io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(folder).and_then(|()| create())
-            }
-            (created, _) => created,
+        let Some((disk, file)) = self.local_change(path)? else {
+            return self.create_versioned(path, content).map(|_| ());
         };
-        created.map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                Error::already_exists("creating: it is already there").with("table", self.uri()).with("file", path)
-            }
-            _ => self.error(path, "creating", local::as_object_store(e, path)),
-        })
+        let failed = |e| self.error(path, "creating", local::as_object_store(e, path));
+        disk.create(&file, &content.into()).map_err(failed)
     }
 
-    /// Creates a file, as [`Storage::create`] does, and gives the version that was created.
+    /// Creates a file in an object store, as [`Storage::create`] does, and gives the version that was created.
     pub fn create_versioned(&self, path: &str, content: impl Into<Bytes>) -> Result<FileVersion> {
         let key = self.key(path)?;
-        let mut options = PutOptions { mode: PutMode::Create, ..Default::default() };
-        // A local disk has no metadata, and repeats nothing either.
-        let mark = (!self.is_local()).then(|| uuid::Uuid::new_v4().simple().to_string());
-        if let Some(mark) = &mark {
-            let mark = AttributeValue::from(mark.clone());
-            options.attributes = Attributes::from_iter([(Attribute::Metadata(MARK.into()), mark)]);
-        }
+        let mark = uuid::Uuid::new_v4().simple().to_string();
+        let attributes = [(Attribute::Metadata(MARK.into()), AttributeValue::from(mark.clone()))];
+        let attributes = Attributes::from_iter(attributes);
+        let options = PutOptions { mode: PutMode::Create, attributes, ..Default::default() };
         match block_on(self.store.put_opts(&key, content.into().into(), options)) {
             Ok(created) => Ok(FileVersion::of(created)),
-            Err(e @ object_store::Error::AlreadyExists { .. }) => match self.find_marked(&key, mark.as_deref()) {
+            Err(e @ object_store::Error::AlreadyExists { .. }) => match self.find_marked(&key, &mark) {
                 Some(ours) => Ok(ours),
                 None => Err(self.error(path, "creating", e)),
             },
@@ -76,11 +58,11 @@ impl Storage {
     }
 
     /// The object that is there, if it has this mark.
-    fn find_marked(&self, key: &Path, mark: Option<&str>) -> Option<FileVersion> {
+    fn find_marked(&self, key: &Path, mark: &str) -> Option<FileVersion> {
         let options = GetOptions { head: true, ..Default::default() };
         let found = block_on(self.store.get_opts(key, options)).ok()?;
         let stored = found.attributes.get(&Attribute::Metadata(MARK.into()))?;
-        (stored.as_ref() == mark?).then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version })
+        (stored.as_ref() == mark).then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version })
     }
 
     /// The content of a file with its version, or `None` when it is not there.

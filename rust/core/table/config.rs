@@ -221,7 +221,7 @@ impl TableConfig {
             storage.create_folder(folder)?;
         }
         let text = config.properties.to_text(&["Properties saved by hoodoo", created]);
-        storage.create(FILE, text).map_err(|e| match e.kind() {
+        storage.create_durable(FILE, text).map_err(|e| match e.kind() {
             crate::error::ErrorKind::AlreadyExists => Error::invalid_option("there is a Hudi table already")
                 .with("table", storage.uri())
                 .remedy("Open it with Table(uri), or choose another location"),
@@ -253,7 +253,7 @@ impl TableConfig {
         let sum = checksum(&properties).to_string();
         properties.set("hoodie.table.checksum", sum);
         let config = Self::from_properties(properties)?;
-        storage.create(BACKUP, old)?;
+        storage.create_durable(BACKUP, old)?;
         let text = config.properties.to_text(&["Updated by hoodoo", now]);
         storage.replace(FILE, text)?;
         let written = Self::parse(&storage.read(FILE)?)?;
@@ -295,14 +295,14 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
             return Err(Error::unsupported(format!("timeline layout {} is not supported", other.unwrap_or("(none)"))));
         }
     };
-    let part = |key: &str, default: &str| properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
+    let part = |key: &str, default: &str| folder_within(key, properties.get_non_empty(key).unwrap_or(default));
     let (folder, history_folder) = match layout {
         Layout::V1 => {
-            (META_FOLDER.to_owned(), format!("{META_FOLDER}/{}", part("hoodie.archivelog.folder", "archived")))
+            (META_FOLDER.to_owned(), format!("{META_FOLDER}/{}", part("hoodie.archivelog.folder", "archived")?))
         }
         Layout::V2 => {
-            let folder = format!("{META_FOLDER}/{}", part("hoodie.timeline.path", "timeline"));
-            let history = format!("{folder}/{}", part("hoodie.timeline.history.path", "history"));
+            let folder = format!("{META_FOLDER}/{}", part("hoodie.timeline.path", "timeline")?);
+            let history = format!("{folder}/{}", part("hoodie.timeline.history.path", "history")?);
             (folder, history)
         }
     };
@@ -311,6 +311,17 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
         _ => TimeZone::Local,
     };
     Ok(TimelineConfig { layout, folder, history_folder, zone })
+}
+
+/// A folder that a property names within another one. It may not lead out of that one: files are listed and deleted there.
+fn folder_within(key: &str, value: &str) -> Result<String> {
+    let folder = value.trim_end_matches('/');
+    let odd = |level: &str| matches!(level, "" | "." | "..") || level.contains(|c: char| c.is_ascii_control());
+    if folder.split('/').any(odd) {
+        return Err(Error::unsupported(format!("{key}={value} in hoodie.properties leads out of its folder"))
+            .remedy("Restore hoodie.properties from a copy, or name a folder below the table's own"));
+    }
+    Ok(folder.to_owned())
 }
 
 /// A comma list.

@@ -2,12 +2,12 @@
 
 use arrow::datatypes::Schema;
 
-use super::HudiTable;
 use super::config::{TableConfig, list};
 use super::keygen::{KeyGenConfig, KeyGeneratorType, PartitionFieldKind};
 use super::merge_config::{MergeRequest, infer};
 use super::options::Options;
 use super::schema::SchemaChange;
+use super::{HudiTable, local_settings};
 use crate::error::{Error, Result};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::properties::Properties;
@@ -48,6 +48,7 @@ impl TableSpec<'_> {
     /// Creates the table.
     pub fn create(&self, storage: Storage, clock: std::sync::Arc<dyn Clock>) -> Result<HudiTable> {
         let properties = self.properties()?;
+        let storage = storage.with_local_settings(local_settings(self.options)?);
         let now = format_instant(clock.now_ms(), TimeZone::Utc);
         let foreign = storage.list("")?;
         if !foreign.files.is_empty() && foreign.folders.iter().all(|f| f != ".hoodie") {

@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
-use crate::storage::{SpillOptions, Storage, StorageOptions};
+use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
     Clock, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
@@ -67,6 +67,7 @@ impl HudiTable {
 
     /// Opens a table in a given storage with a given clock.
     pub fn open_in(storage: Storage, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
+        let storage = storage.with_local_settings(local_settings(&options)?);
         let config = TableConfig::load(&storage)?;
         Ok(Self { storage, config, options, clock, mergers: Arc::new([]) })
     }
@@ -104,7 +105,9 @@ impl HudiTable {
 
     /// The same table with more options.
     pub fn with_options(&self, more: &BTreeMap<String, String>) -> Result<Self> {
-        Ok(Self { options: self.options.with(more)?, ..self.clone() })
+        let options = self.options.with(more)?;
+        let storage = self.storage.with_local_settings(local_settings(&options)?);
+        Ok(Self { storage, options, ..self.clone() })
     }
 
     /// The same table, its configuration read anew.
@@ -193,6 +196,18 @@ impl HudiTable {
             None => view.all_latest_slices(),
         }
     }
+}
+
+/// How tables on local disks are written, by the options.
+///
+/// # Errors
+/// `InvalidOption` for what is neither true nor false.
+pub fn local_settings(options: &Options) -> Result<LocalSettings> {
+    let default = LocalSettings::default();
+    Ok(LocalSettings {
+        sync: options.flag("hoodoo.storage.sync", default.sync)?,
+        follow_links: options.flag("hoodoo.storage.follow.links", default.follow_links)?,
+    })
 }
 
 /// When rows are put on the disk, and where, by the options.

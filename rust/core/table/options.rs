@@ -195,6 +195,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
     yes("hoodoo.write.turns", &[]),
+    yes("hoodoo.storage.sync", &[]),
+    yes("hoodoo.storage.follow.links", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),
     only("hoodie.time.generator.type", &["WAIT_TO_ADJUST_SKEW"]),
     only("hoodie.clean.failed.writes.policy", &["EAGER"]),

@@ -112,7 +112,11 @@ impl TimelineWriter {
     fn request_at(&self, action: Action, requested: String, body: Vec<u8>) -> Result<Instant> {
         let state = next_state(None, action, Transition::Request)?;
         let instant = Instant { requested, action, state, completed: None };
-        self.storage.create(&self.path(&instant), body).map_err(|e| e.with("instant", &instant))?;
+        let path = self.path(&instant);
+        // A plan counts from now on; an instant without one tells nothing that has to outlive the machine.
+        let created =
+            if body.is_empty() { self.storage.create(&path, body) } else { self.storage.create_durable(&path, body) };
+        created.map_err(|e| e.with("instant", &instant))?;
         Ok(instant)
     }
 
@@ -144,6 +148,9 @@ impl TimelineWriter {
         before: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
+        // Before the lock, which others wait for: the files of the write become durable, and this one with them.
+        let staged = self.storage.stage(&self.path(instant), body)?;
+        self.storage.sync()?;
         let held = self.lock.acquire()?;
         let timeline = self.load()?;
         let known = timeline
@@ -166,7 +173,7 @@ impl TimelineWriter {
         let path = self.path(&done);
         // Whoever has the lock now, if it is not us, may have rolled this write back, and gives out earlier times.
         held.verify().map_err(|e| e.with("instant", instant))?;
-        self.storage.create(&path, body).map_err(|e| e.with("instant", instant))?;
+        self.storage.publish(staged, &path).map_err(|e| e.with("instant", instant))?;
         Ok(Instant { action: instant.action.completed_as(), ..done })
     }
 
@@ -180,12 +187,15 @@ impl TimelineWriter {
             return Err(self.vanished(&planned));
         }
         held.verify()?;
+        self.storage.sync()?;
         self.storage.delete(&self.path(instant))?;
         Ok(planned)
     }
 
     /// Removes the files of a pending instant, the inflight one first.
     pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
+        // While the instant is there, what it wrote is known as its own. So that goes first, for good.
+        self.storage.sync()?;
         for state in [State::Inflight, State::Requested] {
             self.storage.delete(&self.path(&Instant { state, completed: None, ..instant.clone() }))?;
         }

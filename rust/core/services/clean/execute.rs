@@ -35,6 +35,10 @@ pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<O
     let (mut last, timeline) = finish_pending(table, &writer, timeline, before_complete)?;
     let planned_from = Holding::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
+        // A plan that cannot be carried out would stand in the way of every clean after it.
+        for part in work_of(&plan)? {
+            table.storage().refuse_links(&part.partition)?;
+        }
         let mut heartbeat = None;
         let requested = writer.request_on(Action::Clean, |now, time| {
             if Holding::of(now) != planned_from {
@@ -211,6 +215,7 @@ fn carry_out(
 ) -> Result<CleanMetadata> {
     let storage = table.storage();
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
+    work.iter().try_for_each(|part| storage.refuse_links(&part.partition)).map_err(|e| e.with("instant", instant))?;
     let started = writer.start(instant, Vec::new())?;
     let begun = table.clock().now_ms();
     let partition_metadata = delete(table, &work, &plan.policy)?;

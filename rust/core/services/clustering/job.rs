@@ -203,7 +203,10 @@ pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token:
     let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
     // Other cores have tasks of their own.
-    Unit::new(table, requested, recipe, table.threads()?, true)?.run(portion, token)
+    let files = Unit::new(table, requested, recipe, table.threads()?, true)?.run(portion, token)?;
+    // That process does not know what is still to be synced here.
+    table.storage().sync()?;
+    Ok(files)
 }
 
 /// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan

@@ -145,7 +145,10 @@ pub fn run_operation(
     operation: &CompactionOperation,
     token: &str,
 ) -> Result<WriteStat> {
-    Unit::new(table, requested, usize::MAX, true)?.run(kind, operation, token)
+    let stat = Unit::new(table, requested, usize::MAX, true)?.run(kind, operation, token)?;
+    // That process does not know what is still to be synced here.
+    table.storage().sync()?;
+    Ok(stat)
 }
 
 /// Whether a process carries out the plan with this requested time.

@@ -273,26 +273,8 @@ fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
     let storage = table.storage();
     run_parallel(files.to_vec(), table.threads()?, |path: String| {
         // A file that is not there is what was wanted.
-        storage.delete(&path)?;
-        remove_unfinished(storage, &path)
+        storage.delete(&path).map(|_| ())
     })?;
-    Ok(())
-}
-
-/// On a local disk a file grows under `<name>#<n>` and is renamed at its end; a killed writer leaves that.
-fn remove_unfinished(storage: &Storage, path: &str) -> Result<()> {
-    for n in 1u32.. {
-        let Some(staged) = storage.local_path(&format!("{path}#{n}")) else { return Ok(()) };
-        match std::fs::remove_file(&staged) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => {
-                return Err(Error::storage("removing an unfinished file failed")
-                    .caused_by(e)
-                    .with("file", staged.display()));
-            }
-        }
-    }
     Ok(())
 }
 

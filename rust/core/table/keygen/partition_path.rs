@@ -13,6 +13,7 @@ use super::config::{KeyGenConfig, PartitionField, PartitionFieldKind};
 use super::record_key::beyond;
 use super::timestamp::{Times, TimestampFormat};
 use crate::error::{Error, Result};
+use crate::timeline::META_FOLDER;
 
 /// The folder of null and empty values.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -66,6 +67,7 @@ pub(super) fn partitions(config: &KeyGenConfig, columns: &[PartitionColumn<'_>],
             None => {
                 scratch.path.clear();
                 write_path(config, columns, row, &mut scratch)?;
+                check_path(&scratch.path).map_err(|e| e.with("row", row))?;
                 let id = paths.id_of(&scratch.path);
                 seen.insert_unique(hash, (row, id), |(other, _)| hasher.hash_one(values.row(*other).data()));
                 id
@@ -117,6 +119,32 @@ fn write_path(config: &KeyGenConfig, columns: &[PartitionColumn<'_>], row: usize
             column.text.write(row, &mut scratch.value).map_err(|_| beyond(name, row))?;
         }
         write_value(config, column, scratch).map_err(|_| beyond(name, row))?;
+    }
+    Ok(())
+}
+
+/// Refuses a path that cannot be a folder of a table, or in which nobody would find the rows again: Hudi does not look into
+/// a folder `.hoodie`, and Hadoop's local file system takes `.x.crc` for a checksum.
+fn check_path(path: &str) -> Result<()> {
+    let refuse = |why: String| {
+        Err(Error::schema(format!("the rows would go to the partition {path:?}: {why}"))
+            .with("partition", path)
+            .remedy(
+                "Give the rows another partition value, or create the table with \
+                 hoodie.datasource.write.hive_style_partitioning=true or \
+                 hoodie.datasource.write.partitionpath.urlencode=true",
+            ))
+    };
+    let levels = || path.split('/');
+    let last = levels().count() - 1;
+    for (at, level) in levels().enumerate() {
+        let is_hidden = level == META_FOLDER && (at == 0 || at < last);
+        if is_hidden || level.starts_with('.') && level.ends_with(".crc") {
+            return refuse(format!("readers do not look into a folder '{level}'"));
+        }
+        if matches!(level, "" | "." | "..") || level.contains(|c: char| c.is_ascii_control()) {
+            return refuse(format!("{level:?} cannot be the name of a folder"));
+        }
     }
     Ok(())
 }

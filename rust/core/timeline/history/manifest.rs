@@ -169,9 +169,12 @@ impl HistoryFolder {
         let text = serde_json::to_string_pretty(&Manifest { files })
             .map_err(|e| Error::corrupt("a history manifest cannot be written").caused_by(e))?;
         let path = self.path(&format!("{MANIFEST_PREFIX}{}", snapshot.version));
+        // What is named has to be there after a power cut, and all of it before instants are deleted that it has now.
+        self.storage.sync()?;
         // One of that number that no version file names is left from a writer that died in between.
         self.storage.replace(&path, text)?;
-        self.storage.replace(&self.path(VERSION_FILE), snapshot.version.to_string())
+        self.storage.replace(&self.path(VERSION_FILE), snapshot.version.to_string())?;
+        self.storage.sync()
     }
 
     /// Whether the folder holds a file of that name.

@@ -29,6 +29,9 @@ pub(super) struct FileSystemLock {
 
 impl FileSystemLock {
     pub(super) fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        if config.folder.is_none() {
+            storage.refuse_links(META_FOLDER)?;
+        }
         let folder = match &config.folder {
             Some(given) => local_folder(given)?,
             None => storage.local_path(META_FOLDER).ok_or_else(|| {

@@ -40,5 +40,7 @@ pub fn write_rows(
     for creator in creators.into_values() {
         reports.extend(creator.finish()?.into_iter().map(TaskReport::file));
     }
+    // The commit is made by another process, which does not know what is still to be synced here.
+    table.storage().sync()?;
     Ok(reports)
 }

@@ -62,7 +62,10 @@ pub fn apply_routes(
     if let Some((known, list)) = current {
         apply.group(&known, list)?;
     }
-    apply.finish()
+    let reports = apply.finish()?;
+    // The commit is made by another process, which does not know what is still to be synced here.
+    table.storage().sync()?;
+    Ok(reports)
 }
 
 /// Cuts a batch where partition or route change.

@@ -1,0 +1,144 @@
+//! What was changed on a local disk and is not durable yet.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::local_disk::DiskChange;
+
+/// Files and folders from which on the whole file system is synced by one call: one by one each would wait for the disk.
+const MANY: usize = 16;
+
+/// Changes of one table that a power cut could take back.
+#[derive(Default)]
+pub(super) struct Unsynced {
+    items: Mutex<Items>,
+    /// Held during a sync, so that nobody finds nothing left to sync while another one is still at it.
+    syncing: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Items {
+    files: HashSet<PathBuf>,
+    folders: HashSet<PathBuf>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Unsynced {
+    /// The content of a file is new.
+    pub(super) fn note_file(&self, file: &Path) {
+        lock(&self.items).files.insert(file.to_owned());
+    }
+
+    /// The names in a folder are new.
+    pub(super) fn note_folder(&self, folder: &Path) {
+        let mut items = lock(&self.items);
+        if !items.folders.contains(folder) {
+            items.folders.insert(folder.to_owned());
+        }
+    }
+
+    /// A file has another name.
+    pub(super) fn rename_file(&self, from: &Path, to: &Path) {
+        let mut items = lock(&self.items);
+        if items.files.remove(from) {
+            items.files.insert(to.to_owned());
+        }
+    }
+
+    /// A file is gone, or durable.
+    pub(super) fn forget_file(&self, file: &Path) {
+        lock(&self.items).files.remove(file);
+    }
+
+    /// Makes everything durable that was noted before.
+    pub(super) fn sync(&self, tell: &dyn Fn(DiskChange<'_>)) -> Result<()> {
+        let _alone = lock(&self.syncing);
+        let Items { files, folders } = std::mem::take(&mut *lock(&self.items));
+        let synced = if files.len() + folders.len() > MANY && cfg!(target_os = "linux") {
+            sync_file_systems(&files, &folders)
+        } else {
+            sync_each(&files, &folders)
+        };
+        if let Err(e) = synced {
+            let mut items = lock(&self.items);
+            items.files.extend(files);
+            items.folders.extend(folders);
+            return Err(e);
+        }
+        files.iter().for_each(|file| tell(DiskChange::SyncedFile(file)));
+        folders.iter().for_each(|folder| tell(DiskChange::SyncedFolder(folder)));
+        Ok(())
+    }
+}
+
+/// One after the other each would wait for the disk; together they wait once.
+fn sync_each(files: &HashSet<PathBuf>, folders: &HashSet<PathBuf>) -> Result<()> {
+    let mut work: Vec<(fn(&Path) -> Result<()>, &PathBuf)> = Vec::with_capacity(files.len() + folders.len());
+    work.extend(files.iter().map(|file| (sync_file as fn(&Path) -> Result<()>, file)));
+    work.extend(folders.iter().map(|folder| (sync_folder as fn(&Path) -> Result<()>, folder)));
+    let Some((mine, others)) = work.split_last() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = others.iter().map(|(sync, path)| scope.spawn(move || sync(path))).collect();
+        let mine = mine.0(mine.1);
+        let joined = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|_| Err(Error::other("a thread that synced a file panicked"))));
+        joined.fold(mine, |all, one| all.and(one))
+    })
+}
+
+fn sync_file(file: &Path) -> Result<()> {
+    // Windows syncs what is open for writing only.
+    present(OpenOptions::new().read(true).write(cfg!(windows)).open(file).and_then(|file| file.sync_data()))
+}
+
+fn sync_folder(folder: &Path) -> Result<()> {
+    if !cfg!(unix) {
+        // Other systems keep names durable by themselves, or cannot be asked to.
+        return Ok(());
+    }
+    match present(File::open(folder).and_then(|folder| folder.sync_all())) {
+        // Some network file systems know no syncing of folders.
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        other => other,
+    }
+}
+
+/// What is gone needs no syncing.
+fn present(result: Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Syncs each file system that has one of them.
+#[cfg(target_os = "linux")]
+fn sync_file_systems(files: &HashSet<PathBuf>, folders: &HashSet<PathBuf>) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let mut done = HashSet::new();
+    let folders = folders.iter().map(PathBuf::as_path).chain(files.iter().filter_map(|file| file.parent()));
+    for folder in folders {
+        let mut sync = || {
+            let device = std::fs::metadata(folder)?.dev();
+            if !done.contains(&device) {
+                rustix::fs::syncfs(File::open(folder)?)?;
+                done.insert(device);
+            }
+            Ok(())
+        };
+        present(sync())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_systems(_: &HashSet<PathBuf>, _: &HashSet<PathBuf>) -> Result<()> {
+    Ok(())
+}
