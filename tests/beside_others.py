@@ -194,7 +194,11 @@ def write_in_tasks(case: Case, folder: Path, given: dict[str, str], middle: Call
             reports = task.partitions(given_rows)
         else:
             routed = pa.Table.from_batches(list(task.route(given_rows, 0)))
-            order = [("_hoodie_partition_path", "ascending"), ("_hoodie_route", "ascending"), ("_hoodie_row", "ascending")]
+            order = [
+                ("_hoodie_partition_path", "ascending"),
+                ("_hoodie_route", "ascending"),
+                ("_hoodie_row", "ascending"),
+            ]
             reports = task.apply(routed.sort_by(order).combine_chunks().to_batches(), 0, "0-0-0")
         middle()
     except BaseException:

@@ -286,7 +286,16 @@ def main() -> None:
     else:
         uri = sys.argv[1]
     begun = time.monotonic()
-    plan = Plan(uri, kind, storage, options, services=services, same_keys=given.get("keys") != "own", apart="apart" in given, **numbers)  # type: ignore[arg-type]
+    plan = Plan(
+        uri,
+        kind,
+        storage,
+        options,
+        services=services,
+        same_keys=given.get("keys") != "own",
+        apart="apart" in given,
+        **numbers,
+    )  # type: ignore[arg-type]
     outcome = run(plan)
     print(f"{time.monotonic() - begun:.1f} s", "OK" if outcome.ok else "BAD", outcome)
     if server is not None:

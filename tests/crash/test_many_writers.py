@@ -44,7 +44,16 @@ def test_on_a_disk(tmp_path: Path, kind: str):
 @pytest.mark.s3
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_an_object_store(server: S3Server, kind: str):
-    plan = Plan(f"s3://{BUCKET}/t", kind, server.storage_options, writers=2, upserts=6, kills=2, services=services(kind), apart=True)
+    plan = Plan(
+        f"s3://{BUCKET}/t",
+        kind,
+        server.storage_options,
+        writers=2,
+        upserts=6,
+        kills=2,
+        services=services(kind),
+        apart=True,
+    )
     check(plan, 60)
 
 

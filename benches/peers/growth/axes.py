@@ -120,7 +120,7 @@ def log_partitions(place: Path, n: int) -> Iterator[Step]:
 
 
 def files(place: Path, n: int) -> Iterator[Step]:
-    """n file groups of a row each in one partition."""
+    """N file groups of a row each in one partition."""
     one = {"hoodie__copyonwrite__insert__auto__split": "false", "hoodie__copyonwrite__insert__split__size": "1"}
     table = create(place, rows_of(range(1), 1, 1).schema, **one)
     yield "insert", lambda: table.insert(rows_of(range(n), 1, 1))
@@ -145,7 +145,7 @@ def wide(n: int, ts: int) -> pa.Table:
 
 
 def columns(place: Path, n: int) -> Iterator[Step]:
-    """n columns beside key and ordering column."""
+    """N columns beside key and ordering column."""
     table = create(place, wide(n, 1).schema)
     yield "insert", lambda: table.insert(wide(n, 1))
     yield "upsert", lambda: table.upsert(wide(n, 2))
@@ -175,7 +175,7 @@ def log_columns(place: Path, n: int) -> Iterator[Step]:
 
 
 def logs(place: Path, n: int) -> Iterator[Step]:
-    """n log files of one file slice."""
+    """N log files of one file slice."""
     options = {"hoodie__table__type": "MERGE_ON_READ", "hoodie__compact__inline__max__delta__commits": "1"}
     table = create(place, rows_of(range(1), 1, 1).schema, **options)
     table.insert(rows_of(range(100), 1, 1))
@@ -190,12 +190,12 @@ def logs(place: Path, n: int) -> Iterator[Step]:
 
 
 def instants(place: Path, n: int) -> Iterator[Step]:
-    """n commits on the active timeline."""
+    """N commits on the active timeline."""
     yield from forged(place, n, "commit")
 
 
 def replacecommits(place: Path, n: int) -> Iterator[Step]:
-    """n replacecommits on the active timeline."""
+    """N replacecommits on the active timeline."""
     yield from forged(place, n, "replacecommit")
 
 
@@ -222,12 +222,16 @@ def forged(place: Path, n: int, action: str) -> Iterator[Step]:
     cleaning = reopened(place, hoodie__clean__automatic="true", hoodie__clean__commits__retained="1")
     yield "clean", lambda: cleaning.upsert(rows_of(range(10), 4, 1))
     yield "cluster", lambda: reopened(place, **CLUSTERING).cluster()
-    kept = {"hoodie__clean__commits__retained": "1", "hoodie__keep__min__commits": "2", "hoodie__keep__max__commits": "3"}
+    kept = {
+        "hoodie__clean__commits__retained": "1",
+        "hoodie__keep__min__commits": "2",
+        "hoodie__keep__max__commits": "3",
+    }
     yield "archive", lambda: reopened(place, **kept).archive()
 
 
 def copies(place: Path, n: int) -> Iterator[Step]:
-    """n rows of one key in a write, and n keys of one."""
+    """N rows of one key in a write, and n keys of one."""
     table = create(place, rows_of(range(1), 1, 1).schema)
     same = rows_of(range(n), 1, 1)
     same = same.set_column(0, "id", pa.array(["a"] * n))
@@ -239,7 +243,7 @@ def copies(place: Path, n: int) -> Iterator[Step]:
 
 
 def log_deletes(place: Path, n: int) -> Iterator[Step]:
-    """n deletes in a log file."""
+    """N deletes in a log file."""
     table = create(place, rows_of(range(1), 1, 1).schema, hoodie__table__type="MERGE_ON_READ")
     table.insert(rows_of(range(n), 1, 1))
     yield "delete", lambda: table.delete(rows_of(range(n), 2, 1))
