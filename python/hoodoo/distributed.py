@@ -15,7 +15,7 @@ import pyarrow as pa
 from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.filters import Filters, native_filter
-from hoodoo.table import text_options, warn_unknown
+from hoodoo.table import check_options, text_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ __all__ = [
     "KEY_COLUMNS",
     "PLACE_COLUMNS",
     "ROUTE_COLUMNS",
+    "DistributedRead",
     "DistributedWrite",
     "ReadTask",
-    "SnapshotRead",
     "TableTask",
     "WriteTask",
     "prepare_write",
@@ -216,7 +216,7 @@ def prepare_write(
     Arguments as those of `hoodoo.write` and `hoodoo.Table.upsert`.
     """
     given = text_options(options)
-    warn_unknown(given)
+    check_options(given, "write")
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()
     if partial or chosen in ("delete", "delete_partition"):
@@ -234,22 +234,25 @@ class ReadTask(TableTask):
         columns: Columns wanted, or None for all.
         filters: See `hoodoo.filters.Filters`.
         as_of: The instant that is read.
+        written_by: Only rows of these instants; all rows when None.
     """
 
     columns: tuple[str, ...] | None
     filters: Filters | None
     as_of: str | None
+    written_by: tuple[str, ...] | None
 
     def read(self, slices: list[str]) -> pa.RecordBatchReader:
         """Streams the rows of some file slices."""
         table = self.table()
         condition = native_filter(self.filters, table.scan_schema()) if self.filters else None
         columns = None if self.columns is None else list(self.columns)
-        return _native.read_slices(table, slices, columns, condition, self.as_of)
+        written_by = None if self.written_by is None else list(self.written_by)
+        return _native.read_slices(table, slices, columns, condition, self.as_of, written_by)
 
 
-class SnapshotRead:
-    """A snapshot, cut into file slices."""
+class DistributedRead:
+    """A query, cut into file slices."""
 
     def __init__(
         self,
@@ -258,27 +261,29 @@ class SnapshotRead:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         options: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Plans the read. Arguments as those of `Table` and `Table.scan`."""
+        """Plans the read. Arguments as those of `Table`, `Table.scan` and `Table.changes`."""
         given, storage = text_options(options), dict(storage_options or {})
+        check_options(given, "read")
         table = _native.NativeTable.open(uri, given, storage)
         condition = native_filter(filters, table.scan_schema()) if filters else None
-        instants = [requested for requested, _, action, state in table.instants() if state == "COMPLETED"]
-        # All tasks see the same snapshot, whatever is committed while they run.
-        pinned = as_of if as_of is not None else max(instants, default=None)
-        self.slices = _native.plan_slices(table, condition, pinned, query == "read_optimized")
-        columns = None if columns is None else list(columns)
-        self.schema = table.scan(
-            [] if columns is None and not table.scan_schema().names else columns, None, pinned, True
-        ).schema
+        wanted = None if columns is None else list(columns)
+        as_of, since, until = (None if time is None else str(time) for time in (as_of, since, until))
+        # All tasks see the same state, whatever is committed while they run.
+        self.slices, self.schema, pinned, written_by = _native.plan_read(
+            table, query, as_of, since, until, wanted, condition
+        )
         self.task = ReadTask(
             table.uri,
             tuple(sorted(given.items())),
             tuple(sorted(storage.items())),
-            None if columns is None else tuple(columns),
+            None if wanted is None else tuple(wanted),
             filters,
             pinned,
+            None if written_by is None else tuple(written_by),
         )

@@ -49,7 +49,7 @@ def clustering_options(
     if strategy is not None:
         named = "hoodie.clustering.plan.strategy.class" if "." in strategy else "hoodoo.clustering.plan.strategy"
         more[named] = strategy
-    warn_unknown(more)
+    check_options(more, "write")
     return more
 
 
@@ -63,11 +63,19 @@ def clustering_now(
     return more
 
 
-def warn_unknown(options: dict[str, str]) -> None:
-    """Warns once of options that have no meaning here."""
-    unknown = _native.unknown_options(options)
-    if unknown:
-        warn(f"hoodoo does not know these options and ignores them: {', '.join(sorted(unknown))}")
+def check_options(options: dict[str, str], used: Literal["table", "read", "write"]) -> None:
+    """Refuses options that cannot be ignored, and warns of what others ask for and do not get.
+
+    Args:
+        options: The options.
+        used: What they are given to. A read warns of options that are for writes, and the other way round.
+
+    Raises:
+        InvalidOptionError: Options that cannot be used.
+        UnsupportedError: Options that are not supported, all of them in one error.
+    """
+    for message in _native.option_warnings(options, used):
+        warn(message)
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ class Table:
     ) -> None:
         """Opens an existing table, whoever wrote it."""
         given = text_options(options)
-        warn_unknown(given)
+        check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
 
     @classmethod
@@ -184,7 +192,7 @@ class Table:
         for key, value in sugar.items():
             if value is not None:
                 given[key] = value if isinstance(value, str) else ",".join(value)
-        warn_unknown(given)
+        check_options(given, "write")
         arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         return cls._of(_native.NativeTable.create(str(uri), arrow_schema, given, dict(storage_options or {})))
 
@@ -236,7 +244,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pa.RecordBatchReader:
         """Streams rows. Files are read by several threads; the order of the rows is always the same.
 
@@ -246,7 +254,9 @@ class Table:
                 that cannot hold such a row are not read.
             as_of: The table as it was: an instant (14 or 17 digits), `yyyy-MM-dd`, `yyyy-MM-dd HH:mm:ss[.SSS]`, or
                 seconds or milliseconds since 1970.
-            query: `snapshot`, or `read_optimized` to read base files only.
+            query: `snapshot`, or `read_optimized` to read base files only. By default what the table's options say
+                (`hoodie.datasource.query.type`, with `as.of.instant` or the times of an incremental query), else
+                `snapshot`.
 
         Returns:
             A reader over the rows.
@@ -254,7 +264,7 @@ class Table:
         Raises:
             SchemaError: A column that is not there.
             InvalidOptionError: A malformed filter, instant or query; an `as_of` whose files were cleaned since.
-            UnsupportedError: A snapshot of a merge-on-read table whose record merger was not given.
+            UnsupportedError: The query `cdc`; a snapshot of a merge-on-read table whose record merger was not given.
             CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
         """
         return self._native.scan(*self._request(columns, filters, as_of, query))
@@ -264,7 +274,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pa.Table:
         """Reads rows into memory. Takes the arguments of `scan`."""
         return self._native.read(*self._request(columns, filters, as_of, query))
@@ -274,7 +284,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pd.DataFrame:
         """Reads rows into a pandas DataFrame. Takes the arguments of `scan`."""
         return self.to_arrow(columns, filters, as_of, query).to_pandas()
@@ -686,14 +696,11 @@ class Table:
         return Report(tuple(found), checked)
 
     def _request(
-        self, columns: Sequence[str] | None, filters: Filters | None, as_of: str | None, query: str
-    ) -> tuple[list[str] | None, tuple[Any, ...] | None, str | None, bool]:
-        if query not in ("snapshot", "read_optimized"):
-            message = f"{query!r} is no query type. Use 'snapshot' or 'read_optimized'"
-            raise InvalidOptionError(message)
+        self, columns: Sequence[str] | None, filters: Filters | None, as_of: str | None, query: str | None
+    ) -> tuple[list[str] | None, tuple[Any, ...] | None, str | None, str | None]:
         condition = native_filter(filters, self._native.scan_schema()) if filters else None
         wanted = list(columns) if columns is not None else None
-        return wanted, condition, None if as_of is None else str(as_of), query == "read_optimized"
+        return wanted, condition, None if as_of is None else str(as_of), query
 
     def _write(
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False

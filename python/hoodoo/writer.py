@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hoodoo import _native
 from hoodoo.arrow_input import Rows, record_batch_reader
 from hoodoo.commit import Commit
-from hoodoo.table import text_options, warn_unknown
+from hoodoo.table import check_options, text_options
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +51,7 @@ def write(
         2
     """
     given = text_options(options)
-    warn_unknown(given)
+    check_options(given, "write")
     reader = record_batch_reader(data)
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::option_checks::{self, Use};
 use crate::error::{Error, Result};
-use crate::timeline::LockProviderKind;
 
 /// What is done about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,26 @@ pub enum Support {
     Only(&'static [&'static str]),
 }
 
+/// Which side of a table an option is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Reads alone.
+    Read,
+    /// Writes and table services.
+    Write,
+    /// Both; or neither, for it has no effect.
+    Both,
+}
+
+/// What an option asks for that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Absent {
+    /// Values that do not ask for it.
+    pub silent: &'static [&'static str],
+    /// What is not done, and what to do about it.
+    pub way: &'static str,
+}
+
 /// A key that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionKey {
@@ -25,31 +45,90 @@ pub struct OptionKey {
     pub aliases: &'static [&'static str],
     /// What is done about it.
     pub support: Support,
+    /// What it asks for and does not get, which is warned of.
+    pub absent: Option<Absent>,
+}
+
+impl OptionKey {
+    /// Which side of a table it is for.
+    pub fn side(&self) -> Side {
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| self.name.starts_with(prefix));
+        match self.support {
+            Support::Harmless if self.absent.is_none() => Side::Both,
+            _ if begins(&READ) => Side::Read,
+            _ if begins(&BOTH) && !begins(&SERVICES) => Side::Both,
+            _ => Side::Write,
+        }
+    }
 }
 
 const fn yes(name: &'static str, aliases: &'static [&'static str]) -> OptionKey {
-    OptionKey { name, aliases, support: Support::Yes }
+    OptionKey { name, aliases, support: Support::Yes, absent: None }
 }
 
 const fn harmless(name: &'static str) -> OptionKey {
-    OptionKey { name, aliases: &[], support: Support::Harmless }
+    OptionKey { name, aliases: &[], support: Support::Harmless, absent: None }
 }
 
 const fn only(name: &'static str, values: &'static [&'static str]) -> OptionKey {
-    OptionKey { name, aliases: &[], support: Support::Only(values) }
+    OptionKey { name, aliases: &[], support: Support::Only(values), absent: None }
 }
 
+/// Another spelling.
+const fn also(key: OptionKey, aliases: &'static [&'static str]) -> OptionKey {
+    OptionKey { aliases, ..key }
+}
+
+/// A key that asks, with any value but `silent`, for what is not there.
+const fn absent(key: OptionKey, silent: &'static [&'static str], way: &'static str) -> OptionKey {
+    OptionKey { absent: Some(Absent { silent, way }), ..key }
+}
+
+const OFF: &[&str] = &["false", ""];
+
+/// Beginnings of keys that are for reads alone.
+const READ: [&str; 5] =
+    ["hoodie.datasource.read.", "hoodie.datasource.query.", "hoodie.datasource.merge.", "hoodie.read.", "as.of."];
+
+/// Beginnings of keys that reads look at as well as writes: they describe the table, how its records are merged, and the
+/// machine.
+const BOTH: [&str; 20] = [
+    "hoodie.table.",
+    "hoodie.database.",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.datasource.write.slash.separated",
+    "hoodie.datasource.write.drop.partition.columns",
+    "hoodie.datasource.write.keygenerator.",
+    "hoodie.datasource.write.payload.class",
+    "hoodie.write.complex.keygen.",
+    "hoodie.write.record.merge.",
+    "hoodie.record.merge.",
+    "hoodie.payload.",
+    "hoodie.populate.meta.fields",
+    "hoodie.partition.metafile.",
+    "hoodie.metadata.enable",
+    "hoodie.schema.on.read.enable",
+    "hoodie.allow.operation.metadata.field",
+    "hoodoo.threads",
+    "hoodoo.memory.budget",
+    "hoodoo.spill.folder",
+];
+
+/// And what begins like one of them and is for writes.
+const SERVICES: [&str; 1] = ["hoodie.table.services."];
+
 /// Beginnings of keys that somebody else reads.
-const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
+pub(super) const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
 
 /// Which lock keeps other processes out; one that is not built must not be left out silently.
-const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
+pub(super) const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
 
 /// Every key that is known.
 pub const KEYS: &[OptionKey] = &[
     yes("hoodie.table.name", &["hoodie.datasource.write.table.name"]),
     yes("hoodie.database.name", &[]),
-    yes("hoodie.table.type", &["hoodie.datasource.write.table.type"]),
+    yes("hoodie.table.type", &["hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"]),
     yes("hoodie.table.version", &["hoodie.write.table.version"]),
     yes("hoodie.table.recordkey.fields", &["hoodie.datasource.write.recordkey.field"]),
     yes("hoodie.table.partition.fields", &["hoodie.datasource.write.partitionpath.field"]),
@@ -76,7 +155,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.record.merge.mode", &["hoodie.write.record.merge.mode"]),
     yes(
         "hoodie.record.merge.strategy.id",
-        &["hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"],
+        &[
+            "hoodie.write.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "hoodie.compaction.record.merger.strategy",
+        ],
     ),
     yes("hoodie.write.record.merge.custom.implementation.classes", &["hoodie.datasource.write.record.merger.impls"]),
     yes("hoodie.table.partial.update.mode", &[]),
@@ -146,7 +229,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.clustering.inline", &["hoodie.datasource.clustering.inline.enable"]),
     yes("hoodie.clustering.inline.max.commits", &[]),
     yes("hoodie.clustering.schedule.inline", &[]),
-    yes("hoodie.clustering.async.enabled", &["hoodie.datasource.clustering.async.enable"]),
+    absent(
+        yes("hoodie.clustering.async.enabled", &["hoodie.datasource.clustering.async.enable"]),
+        OFF,
+        "no clustering runs beside the writes. Call Table.cluster (hoodoo cluster run), or set hoodie.clustering.inline=true",
+    ),
     yes("hoodie.clustering.async.max.commits", &[]),
     yes("hoodie.clustering.plan.strategy.class", &[]),
     yes("hoodie.clustering.execution.strategy.class", &[]),
@@ -176,7 +263,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodoo.clustering.include.log.files", &[]),
     yes("hoodoo.clustering.rewrite.clustered", &[]),
     yes("hoodoo.clustering.task.bytes", &[]),
-    yes("hoodie.metadata.enable", &[]),
+    absent(
+        yes("hoodie.metadata.enable", &[]),
+        OFF,
+        "hoodoo builds and keeps no metadata table. Set it to false; the next Hudi writer that wants one builds it",
+    ),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
     yes(LOCK_PROVIDER, &[]),
@@ -200,7 +291,7 @@ pub const KEYS: &[OptionKey] = &[
     only("hoodie.table.cdc.enabled", &["false"]),
     only("hoodie.schema.on.read.enable", &["false"]),
     only("hoodie.allow.operation.metadata.field", &["false"]),
-    only("hoodie.table.base.file.format", &["PARQUET"]),
+    also(only("hoodie.table.base.file.format", &["PARQUET"]), &["hoodie.table.ro.file.format"]),
     only("hoodie.datasource.insert.dup.policy", &["none"]),
     only("hoodie.datasource.write.insert.drop.duplicates", &["false"]),
     only("hoodie.parquet.outputtimestamptype", &["TIMESTAMP_MICROS"]),
@@ -213,16 +304,38 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.rollback.using.markers"),
     harmless("hoodie.datasource.write.row.writer.enable"),
     harmless("hoodie.datasource.write.streaming.ignore.failed.batch"),
-    harmless("hoodie.datasource.write.commitmeta.key.prefix"),
+    absent(
+        harmless("hoodie.datasource.write.commitmeta.key.prefix"),
+        &[""],
+        "options do not get into the metadata of commits. Keep what belongs to a commit under its Commit.instant",
+    ),
     harmless("hoodie.datasource.write.schema.allow.auto.evolution.column.drop"),
-    harmless("hoodie.datasource.hive_sync.enable"),
-    harmless("hoodie.datasource.meta.sync.enable"),
-    harmless("hoodie.clean.async.enabled"),
-    harmless("hoodie.archive.async"),
+    absent(harmless("hoodie.datasource.hive_sync.enable"), OFF, NO_SYNC),
+    absent(harmless("hoodie.datasource.meta.sync.enable"), OFF, NO_SYNC),
+    absent(
+        harmless("hoodie.precommit.validators"),
+        &[""],
+        "commits are not validated by classes of the JVM. Check the rows before you write them",
+    ),
+    absent(
+        harmless("hoodie.datasource.compaction.async.enable"),
+        OFF,
+        "no compaction runs beside the writes. Leave hoodie.compact.inline at true, or call Table.compact (hoodoo compact)",
+    ),
+    absent(
+        also(harmless("hoodie.clean.async.enabled"), &["hoodie.clean.async"]),
+        OFF,
+        "cleaning does not run beside the writes but after them. Leave hoodie.clean.automatic at true",
+    ),
+    absent(
+        harmless("hoodie.archive.async"),
+        OFF,
+        "archiving does not run beside the writes but after them. Leave hoodie.archive.automatic at true",
+    ),
     harmless("hoodie.archive.delete.parallelism"),
     harmless("hoodie.commits.archival.batch"),
-    harmless("hoodie.clean.parallelism"),
-    harmless("hoodie.clean.incremental.enabled"),
+    also(harmless("hoodie.clean.parallelism"), &["hoodie.cleaner.parallelism"]),
+    also(harmless("hoodie.clean.incremental.enabled"), &["hoodie.cleaner.incremental.mode"]),
     harmless("hoodie.clustering.max.parallelism"),
     harmless("hoodie.clustering.group.read.parallelism"),
     harmless("hoodie.clustering.plan.generation.use.local.engine.context"),
@@ -236,14 +349,48 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.file.listing.parallelism"),
     harmless("hoodie.write.status.storage.level"),
     harmless("hoodie.datasource.read.use.new.parquet.file.format"),
-    harmless("hoodie.metadata.index.column.stats.enable"),
-    harmless("hoodie.metadata.index.partition.stats.enable"),
+    absent(harmless("hoodie.metadata.index.column.stats.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.partition.stats.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.bloom.filter.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.expression.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.record.level.index.enable"), OFF, NO_INDEX),
+    absent(
+        also(harmless("hoodie.metadata.global.record.level.index.enable"), &["hoodie.metadata.record.index.enable"]),
+        OFF,
+        NO_INDEX,
+    ),
     harmless("hoodie.client.heartbeat.interval_in_ms"),
     harmless("hoodie.write.auto.upgrade"),
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
     yes("hoodie.write.lock.conflict.resolution.strategy", &[]),
     harmless("hoodie.auto.adjust.lock.configs"),
+    yes("hoodie.datasource.query.type", &["hoodie.datasource.view.type"]),
+    yes("as.of.instant", &[]),
+    yes("hoodie.datasource.read.begin.instanttime", &[]),
+    yes("hoodie.datasource.read.end.instanttime", &[]),
+    only("hoodie.datasource.query.incremental.format", &["latest_state"]),
+    only("hoodie.datasource.merge.type", &["payload_combine"]),
+    only("hoodie.datasource.read.paths", &[""]),
+    only("hoodie.datasource.read.incr.path.glob", &[""]),
+    only("hoodie.datasource.read.incr.filters", &[""]),
+    only("hoodie.datasource.read.schema.use.end.instanttime", &["false"]),
+    only("hoodie.datasource.read.extract.partition.values.from.path", &["false"]),
+    absent(
+        harmless("hoodie.datasource.read.incr.fallback.fulltablescan.enable"),
+        OFF,
+        "an incremental read whose files were cleaned is an error, and no scan of the table. Begin later, or keep more \
+         commits (hoodie.clean.commits.retained)",
+    ),
+    harmless("hoodie.datasource.read.incr.skip_cluster"),
+    harmless("hoodie.datasource.read.incr.skip_compact"),
+    harmless("hoodie.datasource.read.file.index.listing.mode"),
+    harmless("hoodie.enable.data.skipping"),
 ];
+
+const NO_SYNC: &str = "hoodoo registers the table in no catalog. Run Hudi's sync tool (run_sync_tool.sh) after the writes, or leave it out";
+
+const NO_INDEX: &str =
+    "hoodoo builds no index of the metadata table. Leave it out, or have Hudi's indexer build it and write with Hudi";
 
 /// Options as a job gives them, checked.
 #[derive(Debug, Clone, Default)]
@@ -253,31 +400,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// Checks the options: refuses what is known and would change the data if it were ignored.
+    /// Checks the options: refuses what is known and would change the data if it were ignored, all of it in one error.
     pub fn new(given: BTreeMap<String, String>) -> Result<Self> {
-        let mut unknown = Vec::new();
-        for (key, value) in &given {
-            match find(key).map(|k| k.support) {
-                Some(Support::Yes) if key == LOCK_PROVIDER => {
-                    LockProviderKind::parse(value)?;
-                }
-                Some(Support::Yes | Support::Harmless) => {}
-                Some(Support::Only(values)) => {
-                    if !values.iter().any(|v| v.eq_ignore_ascii_case(value)) {
-                        return Err(Error::unsupported(format!("option {key}={value} is not supported")).remedy(
-                            match values {
-                                [] | [""] => "Leave the option out".to_owned(),
-                                _ => format!("Leave the option out, or set it to {}", values.join(" or ")),
-                            },
-                        ));
-                    }
-                }
-                // Settings of timestamp key generators and of record mergers are read by these themselves.
-                None if OPEN.iter().any(|prefix| key.starts_with(prefix)) => {}
-                None => unknown.push(key.clone()),
-            }
-        }
+        let unknown = option_checks::check(&given)?;
         Ok(Self { given, unknown })
+    }
+
+    /// What they ask for and do not get where they are used, as text to warn with.
+    pub fn warnings(&self, used: Use) -> Vec<String> {
+        option_checks::warnings(&self.given, &self.unknown, used)
     }
 
     /// The same options with others on top.
