@@ -97,7 +97,12 @@ class NativeRowKeyer:
 class NativeWrite:
     @staticmethod
     def begin(
-        table: NativeTable, operation: str, schema: pa.Schema, buckets: int, partial: bool = False
+        table: NativeTable,
+        operation: str,
+        schema: pa.Schema,
+        buckets: int,
+        partial: bool = False,
+        widened: Sequence[str] = (),
     ) -> NativeWrite: ...
     @property
     def plan(self) -> str: ...

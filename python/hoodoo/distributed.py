@@ -7,6 +7,7 @@ that began a write commits it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.commit import Commit
+from hoodoo.exceptions import SchemaError
 from hoodoo.filters import Filters, native_filter
-from hoodoo.table import check_options, text_options
+from hoodoo.table import SchemaEvolution, check_options, evolution_option, text_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +31,11 @@ __all__ = [
     "ReadTask",
     "TableTask",
     "WriteTask",
+    "misfit_column",
     "prepare_write",
 ]
+
+_MISFIT = re.compile(r"column '([^']+)'(?:: .* does not fit the table's type| is required and holds a null)", re.DOTALL)
 
 ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row")
 """Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition
@@ -174,6 +179,12 @@ class DistributedWrite:
         self._native.abort()
 
 
+def misfit_column(error: BaseException | None) -> str | None:
+    """The column of which a task found a value that does not fit the table's type, if that is why it failed."""
+    found = _MISFIT.search(str(error)) if isinstance(error, SchemaError) else None
+    return None if found is None else found[1].split(".", 1)[0]
+
+
 @dataclass(frozen=True)
 class PreparedWrite:
     """A table to write to, and the operation."""
@@ -183,19 +194,27 @@ class PreparedWrite:
     options: dict[str, str]
     storage: dict[str, str]
 
-    def begin(self, schema: pa.Schema, buckets: int, partial: bool = False) -> DistributedWrite:
+    def begin(
+        self, schema: pa.Schema, buckets: int, partial: bool = False, widened: Sequence[str] = ()
+    ) -> DistributedWrite:
         """Takes an instant.
 
         Args:
             schema: The columns of the rows.
             buckets: Into how many parts the new rows of a partition may be cut.
             partial: See `hoodoo.Table.upsert`.
+            widened: Columns that take the types of the rows, for a value did not fit the table's.
         """
-        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets, partial)
+        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets, partial, list(widened))
         task = WriteTask(
             self.table.uri, tuple(sorted(self.options.items())), tuple(sorted(self.storage.items())), write.plan
         )
         return DistributedWrite(write, task)
+
+    @property
+    def refuses_schema_changes(self) -> bool:
+        """Whether a value that does not fit the table's type fails the write."""
+        return self.options.get("hoodoo.schema.evolution", "").lower() == "refuse"
 
     def delete_partitions(self, partitions: Sequence[str]) -> Commit:
         """Deletes partitions that are named; there are no rows to distribute."""
@@ -210,12 +229,13 @@ def prepare_write(
     storage_options: Mapping[str, str] | None,
     *,
     partial: bool = False,
+    schema_evolution: SchemaEvolution | None = None,
 ) -> PreparedWrite:
     """Opens the table, or creates it unless the rows are `partial`, and settles the operation.
 
     Arguments as those of `hoodoo.write` and `hoodoo.Table.upsert`.
     """
-    given = text_options(options)
+    given = text_options(options) | evolution_option(schema_evolution)
     check_options(given, "write")
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()

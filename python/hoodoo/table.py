@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FileSlice", "Table", "text_options"]
 
 Options = Mapping[str, Any]
+SchemaEvolution = Literal["allow", "refuse"]
 
 
 def text_options(options: Options | None) -> dict[str, str]:
@@ -36,6 +37,11 @@ def text_options(options: Options | None) -> dict[str, str]:
             continue
         texts[str(key)] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
+
+
+def evolution_option(schema_evolution: SchemaEvolution | None) -> dict[str, str]:
+    """The option that `schema_evolution` stands for."""
+    return {} if schema_evolution is None else {"hoodoo.schema.evolution": schema_evolution}
 
 
 def clustering_options(
@@ -319,7 +325,7 @@ class Table:
         wanted = list(columns) if columns is not None else None
         return self._native.changes(str(since), None if until is None else str(until), wanted, condition)
 
-    def upsert(self, data: Rows, partial: bool = False) -> Commit:
+    def upsert(self, data: Rows, partial: bool = False, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Inserts new rows and merges rows whose key is there already.
 
         Args:
@@ -327,6 +333,10 @@ class Table:
             partial: The rows have only some columns: those of the key, of the partition and of the ordering, and what
                 changes. Of stored rows the other columns stay as they are; of new rows they are null. A merge-on-read
                 table keeps such rows in its log files, as Hudi's MERGE INTO does.
+            schema_evolution: `allow`, the default: new columns are added, and a column becomes wider when a value does
+                not fit its type, as in Hudi (int to long to float to double, numbers to strings);
+                `Commit.schema_changes` and a `HudiWarning` say so. `refuse`: such a write fails. Values that fit are
+                always cast to the table's types, whatever type they come in. (`hoodoo.schema.evolution`)
 
         Returns:
             What was done.
@@ -336,24 +346,31 @@ class Table:
             UnsupportedError: A table that hoodoo cannot write.
             ConflictError: Another writer got in between.
         """
-        return self._write("upsert", data, partial=partial)
+        return self._write("upsert", data, schema_evolution, partial=partial)
 
-    def insert(self, data: Rows) -> Commit:
+    def insert(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Adds rows without looking for their keys. Small files are filled up first. See `upsert`."""
-        return self._write("insert", data)
+        return self._write("insert", data, schema_evolution)
 
-    def bulk_insert(self, data: Rows, sort_by: str | Sequence[str] | None = None) -> Commit:
+    def bulk_insert(
+        self,
+        data: Rows,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        schema_evolution: SchemaEvolution | None = None,
+    ) -> Commit:
         """Adds rows in new files of full size, without looking for their keys.
 
         Args:
             data: See `upsert`.
             sort_by: Columns by which the rows of each partition are sorted.
+            schema_evolution: See `upsert`.
         """
         options = {}
         if sort_by is not None:
             columns = sort_by if isinstance(sort_by, str) else ",".join(sort_by)
             options["hoodie.bulkinsert.user.defined.partitioner.sort.columns"] = columns
-        return self._write("bulk_insert", data, options)
+        return self._write("bulk_insert", data, schema_evolution, options)
 
     def delete(self, data: Rows) -> Commit:
         """Deletes rows by key.
@@ -364,13 +381,13 @@ class Table:
         """
         return self._write("delete", self._keys(data))
 
-    def insert_overwrite(self, data: Rows) -> Commit:
+    def insert_overwrite(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Replaces all rows of the partitions that the data touch. See `upsert`."""
-        return self._write("insert_overwrite", data)
+        return self._write("insert_overwrite", data, schema_evolution)
 
-    def insert_overwrite_table(self, data: Rows) -> Commit:
+    def insert_overwrite_table(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Replaces all rows of the table. See `upsert`."""
-        return self._write("insert_overwrite_table", data)
+        return self._write("insert_overwrite_table", data, schema_evolution)
 
     def delete_partitions(self, partitions: Sequence[str]) -> Commit:
         """Deletes whole partitions.
@@ -703,8 +720,15 @@ class Table:
         return wanted, condition, None if as_of is None else str(as_of), query
 
     def _write(
-        self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False
+        self,
+        operation: str,
+        data: Rows,
+        schema_evolution: SchemaEvolution | None = None,
+        options: dict[str, str] | None = None,
+        *,
+        partial: bool = False,
     ) -> Commit:
+        options = {**(options or {}), **evolution_option(schema_evolution)}
         native = self._native.with_options(options) if options else self._native
         reader = record_batch_reader(data, native.schema())
         return Commit.from_native(native.write(operation, reader, partial=partial))

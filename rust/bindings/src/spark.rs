@@ -37,7 +37,7 @@ fn gone() -> Error {
 #[pymethods]
 impl NativeWrite {
     #[staticmethod]
-    #[pyo3(signature = (table, operation, schema, buckets, partial=false))]
+    #[pyo3(signature = (table, operation, schema, buckets, partial=false, widened=Vec::new()))]
     fn begin(
         py: Python<'_>,
         table: &NativeTable,
@@ -45,10 +45,11 @@ impl NativeWrite {
         schema: PyArrowType<Schema>,
         buckets: u32,
         partial: bool,
+        widened: Vec<String>,
     ) -> PyResult<Self> {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let table = table.table.clone();
-        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial);
+        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial, &widened);
         let write = py.detach(begin).map_err(to_py)?;
         let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
         Ok(Self { table, write: Mutex::new(Some(write)), plan })

@@ -3,10 +3,10 @@
 use arrow::datatypes::Schema;
 
 use super::HudiTable;
+use super::Options;
 use super::config::{TableConfig, list};
 use super::keygen::{KeyGenConfig, KeyGeneratorType, PartitionFieldKind};
 use super::merge_config::{MergeRequest, infer};
-use super::options::Options;
 use super::schema::SchemaChange;
 use crate::error::{Error, Result};
 use crate::format::avro::schema::table_schema_to_avro;

@@ -13,7 +13,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant};
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
-use crate::table::{HudiTable, TableConfig, TableType};
+use crate::table::{ColumnChange, HudiTable, TableConfig, TableType};
 use crate::timeline::{TimeZone, Timeline, TimelineWriter, format_instant};
 
 /// What a write did.
@@ -29,6 +29,8 @@ pub struct CommitOutcome {
     pub stats: Vec<WriteStat>,
     /// File groups that were replaced, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
+    /// Columns that the commit added to the table's schema, or changed there.
+    pub schema_changes: Vec<ColumnChange>,
     /// What went wrong after the commit was published. The commit stands all the same.
     pub warnings: Vec<String>,
 }
@@ -137,6 +139,7 @@ impl PendingCommit {
             drop_metadata_table(&self.table)
         })?;
         Ok(CommitOutcome {
+            schema_changes: Vec::new(),
             warnings: clean_up(storage, &self.instant.requested, &reported),
             instant: done.requested,
             completed: done.completed.unwrap_or_default(),

@@ -16,6 +16,7 @@ mod busy_groups;
 mod column_merge;
 mod commit;
 mod config;
+mod conformer;
 mod context;
 mod create_file;
 mod delete_partition;
