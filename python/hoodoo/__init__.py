@@ -9,7 +9,7 @@ import warnings
 
 from hoodoo import _native, mergers
 from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overlap, OverlapDepth, PendingClustering
-from hoodoo.commit import Commit
+from hoodoo.commit import Commit, SchemaChange
 from hoodoo.exceptions import (
     ConflictError,
     CorruptFileError,
@@ -61,6 +61,7 @@ __all__ = [
     "Records",
     "Report",
     "RowMerger",
+    "SchemaChange",
     "SchemaError",
     "StorageError",
     "Table",

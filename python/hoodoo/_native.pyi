@@ -38,14 +38,14 @@ class NativeTable:
         columns: Sequence[str] | None = None,
         filters: tuple[Any, ...] | None = None,
         as_of: str | None = None,
-        read_optimized: bool = False,
+        query: str | None = None,
     ) -> pa.RecordBatchReader: ...
     def read(
         self,
         columns: Sequence[str] | None = None,
         filters: tuple[Any, ...] | None = None,
         as_of: str | None = None,
-        read_optimized: bool = False,
+        query: str | None = None,
     ) -> pa.Table: ...
     def changes(
         self,
@@ -81,7 +81,7 @@ class NativeTable:
     def verify(self) -> tuple[list[ProblemRow], dict[str, int]]: ...
 
 def option_keys() -> list[tuple[str, list[str], str]]: ...
-def unknown_options(options: dict[str, str]) -> list[str]: ...
+def option_warnings(options: dict[str, str], used: str) -> list[str]: ...
 def default_operation(options: dict[str, str]) -> str: ...
 
 class NativeRouter:
@@ -97,7 +97,12 @@ class NativeRowKeyer:
 class NativeWrite:
     @staticmethod
     def begin(
-        table: NativeTable, operation: str, schema: pa.Schema, buckets: int, partial: bool = False
+        table: NativeTable,
+        operation: str,
+        schema: pa.Schema,
+        buckets: int,
+        partial: bool = False,
+        widened: Sequence[str] = (),
     ) -> NativeWrite: ...
     @property
     def plan(self) -> str: ...
@@ -110,18 +115,22 @@ def locate_rows(table: NativeTable, plan: str, rows: pa.RecordBatchReader) -> pa
 def report_partitions(table: NativeTable, rows: pa.RecordBatchReader) -> list[str]: ...
 def apply_routes(table: NativeTable, plan: str, rows: pa.RecordBatchReader, task: int, token: str) -> list[str]: ...
 def write_rows(table: NativeTable, plan: str, rows: pa.RecordBatchReader, task: int, token: str) -> list[str]: ...
-def plan_slices(
+def plan_read(
     table: NativeTable,
-    filters: tuple[Any, ...] | None = None,
+    query: str | None = None,
     as_of: str | None = None,
-    read_optimized: bool = False,
-) -> list[str]: ...
+    since: str | None = None,
+    until: str | None = None,
+    columns: Sequence[str] | None = None,
+    filters: tuple[Any, ...] | None = None,
+) -> tuple[list[str], pa.Schema, str | None, list[str] | None]: ...
 def read_slices(
     table: NativeTable,
     slices: list[str],
     columns: Sequence[str] | None = None,
     filters: tuple[Any, ...] | None = None,
     as_of: str | None = None,
+    written_by: list[str] | None = None,
 ) -> pa.RecordBatchReader: ...
 def merge_rows(
     older: pa.RecordBatchReader,

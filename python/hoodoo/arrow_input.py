@@ -38,7 +38,7 @@ def record_batch_reader(data: Rows, schema: pa.Schema | None = None) -> pa.Recor
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if isinstance(data, Mapping):
-        return _table(pa.Table.from_pydict, data, _typed(schema, data))
+        return _columns(data, schema).to_reader()
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_iterable(data, schema)
     message = (
@@ -60,23 +60,39 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBa
     if isinstance(first, Mapping):
         rows = [first, *items]
         names = dict.fromkeys(name for row in rows for name in row)
-        return _table(pa.Table.from_pylist, rows, _typed(schema, names))
+        return _columns({name: [row.get(name) for row in rows] for name in names}, schema).to_reader()
     if first is None and schema is not None:
         return schema.empty_table().to_reader()
     message = "an empty list says nothing about columns" if first is None else f"rows of type {type(first).__name__}"
     raise InvalidOptionError(f"{message}. Give RecordBatches or dictionaries")
 
 
-def _table(make: Any, data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    try:
-        table: pa.Table = make(data, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # The values are not of the table's types; what they are is for the writer to judge.
-        table = make(data)
-    return table.to_reader()
+def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
+    known = {} if schema is None else {field.name: field for field in schema}
+    arrays, fields = [], []
+    for name, values in data.items():
+        like = known.get(str(name))
+        array = _column(values, None if like is None else like.type)
+        arrays.append(array)
+        # Plain values declare nothing: what is required stays so.
+        fields.append(pa.field(str(name), array.type, like is None or like.nullable))
+    return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _typed(schema: pa.Schema | None, names: Iterable[str]) -> pa.Schema | None:
-    if schema is None or not set(names) <= set(schema.names):
-        return None
-    return pa.schema([schema.field(name) for name in names])
+def _column(values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    # Told a type, pyarrow cuts values to it without a word: 1.5 to 1. What fits is for the writer to judge.
+    if data_type is not None and _cannot_be_inferred(data_type):
+        return pa.array(values, type=data_type)
+    inferred = pa.array(values)
+    if data_type is not None and pa.types.is_temporal(data_type) and pa.types.is_integer(inferred.type):
+        return pa.array(values, type=data_type)
+    return inferred
+
+
+def _cannot_be_inferred(data_type: pa.DataType) -> bool:
+    if pa.types.is_map(data_type) or pa.types.is_fixed_size_binary(data_type):
+        return True
+    inner = [data_type.field(n).type for n in range(data_type.num_fields)]
+    return any(_cannot_be_inferred(one) for one in inner)

@@ -7,6 +7,7 @@ that began a write commits it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.commit import Commit
+from hoodoo.exceptions import SchemaError
 from hoodoo.filters import Filters, native_filter
-from hoodoo.table import text_options, warn_unknown
+from hoodoo.table import SchemaEvolution, check_options, evolution_option, text_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,13 +26,16 @@ __all__ = [
     "KEY_COLUMNS",
     "PLACE_COLUMNS",
     "ROUTE_COLUMNS",
+    "DistributedRead",
     "DistributedWrite",
     "ReadTask",
-    "SnapshotRead",
     "TableTask",
     "WriteTask",
+    "misfit_column",
     "prepare_write",
 ]
+
+_MISFIT = re.compile(r"column '([^']+)'(?:: .* does not fit the table's type| is required and holds a null)", re.DOTALL)
 
 ROUTE_COLUMNS = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row")
 """Columns that routing adds: text, but for the last, which is the number of the row. Rows have to meet by partition
@@ -174,6 +179,12 @@ class DistributedWrite:
         self._native.abort()
 
 
+def misfit_column(error: BaseException | None) -> str | None:
+    """The column of which a task found a value that does not fit the table's type, if that is why it failed."""
+    found = _MISFIT.search(str(error)) if isinstance(error, SchemaError) else None
+    return None if found is None else found[1].split(".", 1)[0]
+
+
 @dataclass(frozen=True)
 class PreparedWrite:
     """A table to write to, and the operation."""
@@ -183,19 +194,27 @@ class PreparedWrite:
     options: dict[str, str]
     storage: dict[str, str]
 
-    def begin(self, schema: pa.Schema, buckets: int, partial: bool = False) -> DistributedWrite:
+    def begin(
+        self, schema: pa.Schema, buckets: int, partial: bool = False, widened: Sequence[str] = ()
+    ) -> DistributedWrite:
         """Takes an instant.
 
         Args:
             schema: The columns of the rows.
             buckets: Into how many parts the new rows of a partition may be cut.
             partial: See `hoodoo.Table.upsert`.
+            widened: Columns that take the types of the rows, for a value did not fit the table's.
         """
-        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets, partial)
+        write = _native.NativeWrite.begin(self.table, self.operation, schema, buckets, partial, list(widened))
         task = WriteTask(
             self.table.uri, tuple(sorted(self.options.items())), tuple(sorted(self.storage.items())), write.plan
         )
         return DistributedWrite(write, task)
+
+    @property
+    def refuses_schema_changes(self) -> bool:
+        """Whether a value that does not fit the table's type fails the write."""
+        return self.options.get("hoodoo.schema.evolution", "").lower() == "refuse"
 
     def delete_partitions(self, partitions: Sequence[str]) -> Commit:
         """Deletes partitions that are named; there are no rows to distribute."""
@@ -210,13 +229,14 @@ def prepare_write(
     storage_options: Mapping[str, str] | None,
     *,
     partial: bool = False,
+    schema_evolution: SchemaEvolution | None = None,
 ) -> PreparedWrite:
     """Opens the table, or creates it unless the rows are `partial`, and settles the operation.
 
     Arguments as those of `hoodoo.write` and `hoodoo.Table.upsert`.
     """
-    given = text_options(options)
-    warn_unknown(given)
+    given = text_options(options) | evolution_option(schema_evolution)
+    check_options(given, "write")
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()
     if partial or chosen in ("delete", "delete_partition"):
@@ -234,22 +254,25 @@ class ReadTask(TableTask):
         columns: Columns wanted, or None for all.
         filters: See `hoodoo.filters.Filters`.
         as_of: The instant that is read.
+        written_by: Only rows of these instants; all rows when None.
     """
 
     columns: tuple[str, ...] | None
     filters: Filters | None
     as_of: str | None
+    written_by: tuple[str, ...] | None
 
     def read(self, slices: list[str]) -> pa.RecordBatchReader:
         """Streams the rows of some file slices."""
         table = self.table()
         condition = native_filter(self.filters, table.scan_schema()) if self.filters else None
         columns = None if self.columns is None else list(self.columns)
-        return _native.read_slices(table, slices, columns, condition, self.as_of)
+        written_by = None if self.written_by is None else list(self.written_by)
+        return _native.read_slices(table, slices, columns, condition, self.as_of, written_by)
 
 
-class SnapshotRead:
-    """A snapshot, cut into file slices."""
+class DistributedRead:
+    """A query, cut into file slices."""
 
     def __init__(
         self,
@@ -258,27 +281,29 @@ class SnapshotRead:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         options: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Plans the read. Arguments as those of `Table` and `Table.scan`."""
+        """Plans the read. Arguments as those of `Table`, `Table.scan` and `Table.changes`."""
         given, storage = text_options(options), dict(storage_options or {})
+        check_options(given, "read")
         table = _native.NativeTable.open(uri, given, storage)
         condition = native_filter(filters, table.scan_schema()) if filters else None
-        instants = [requested for requested, _, action, state in table.instants() if state == "COMPLETED"]
-        # All tasks see the same snapshot, whatever is committed while they run.
-        pinned = as_of if as_of is not None else max(instants, default=None)
-        self.slices = _native.plan_slices(table, condition, pinned, query == "read_optimized")
-        columns = None if columns is None else list(columns)
-        self.schema = table.scan(
-            [] if columns is None and not table.scan_schema().names else columns, None, pinned, True
-        ).schema
+        wanted = None if columns is None else list(columns)
+        as_of, since, until = (None if time is None else str(time) for time in (as_of, since, until))
+        # All tasks see the same state, whatever is committed while they run.
+        self.slices, self.schema, pinned, written_by = _native.plan_read(
+            table, query, as_of, since, until, wanted, condition
+        )
         self.task = ReadTask(
             table.uri,
             tuple(sorted(given.items())),
             tuple(sorted(storage.items())),
-            None if columns is None else tuple(columns),
+            None if wanted is None else tuple(wanted),
             filters,
             pinned,
+            None if written_by is None else tuple(written_by),
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodoo import _native
 from hoodoo.arrow_input import Rows, record_batch_reader
-from hoodoo.table import text_options, warn_unknown
+from hoodoo.table import check_options, text_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ def merge_options(
 ) -> dict[str, str]:
     """Gives the arguments of `merge` as Hudi's options."""
     given = text_options(options)
-    warn_unknown(given)
+    check_options(given, "table")
     named = {
         "hoodie.record.merge.mode": mode,
         "hoodie.datasource.write.payload.class": payload_class,

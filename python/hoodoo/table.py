@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FileSlice", "Table", "text_options"]
 
 Options = Mapping[str, Any]
+SchemaEvolution = Literal["allow", "refuse"]
 
 
 def text_options(options: Options | None) -> dict[str, str]:
@@ -36,6 +37,11 @@ def text_options(options: Options | None) -> dict[str, str]:
             continue
         texts[str(key)] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
+
+
+def evolution_option(schema_evolution: SchemaEvolution | None) -> dict[str, str]:
+    """The option that `schema_evolution` stands for."""
+    return {} if schema_evolution is None else {"hoodoo.schema.evolution": schema_evolution}
 
 
 def clustering_options(
@@ -49,7 +55,7 @@ def clustering_options(
     if strategy is not None:
         named = "hoodie.clustering.plan.strategy.class" if "." in strategy else "hoodoo.clustering.plan.strategy"
         more[named] = strategy
-    warn_unknown(more)
+    check_options(more, "write")
     return more
 
 
@@ -63,11 +69,19 @@ def clustering_now(
     return more
 
 
-def warn_unknown(options: dict[str, str]) -> None:
-    """Warns once of options that have no meaning here."""
-    unknown = _native.unknown_options(options)
-    if unknown:
-        warn(f"hoodoo does not know these options and ignores them: {', '.join(sorted(unknown))}")
+def check_options(options: dict[str, str], used: Literal["table", "read", "write"]) -> None:
+    """Refuses options that cannot be ignored, and warns of what others ask for and do not get.
+
+    Args:
+        options: The options.
+        used: What they are given to. A read warns of options that are for writes, and the other way round.
+
+    Raises:
+        InvalidOptionError: Options that cannot be used.
+        UnsupportedError: Options that are not supported, all of them in one error.
+    """
+    for message in _native.option_warnings(options, used):
+        warn(message)
 
 
 @dataclass(frozen=True)
@@ -128,7 +142,7 @@ class Table:
     ) -> None:
         """Opens an existing table, whoever wrote it."""
         given = text_options(options)
-        warn_unknown(given)
+        check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
 
     @classmethod
@@ -184,7 +198,7 @@ class Table:
         for key, value in sugar.items():
             if value is not None:
                 given[key] = value if isinstance(value, str) else ",".join(value)
-        warn_unknown(given)
+        check_options(given, "write")
         arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         return cls._of(_native.NativeTable.create(str(uri), arrow_schema, given, dict(storage_options or {})))
 
@@ -236,7 +250,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pa.RecordBatchReader:
         """Streams rows. Files are read by several threads; the order of the rows is always the same.
 
@@ -246,7 +260,9 @@ class Table:
                 that cannot hold such a row are not read.
             as_of: The table as it was: an instant (14 or 17 digits), `yyyy-MM-dd`, `yyyy-MM-dd HH:mm:ss[.SSS]`, or
                 seconds or milliseconds since 1970.
-            query: `snapshot`, or `read_optimized` to read base files only.
+            query: `snapshot`, or `read_optimized` to read base files only. By default what the table's options say
+                (`hoodie.datasource.query.type`, with `as.of.instant` or the times of an incremental query), else
+                `snapshot`.
 
         Returns:
             A reader over the rows.
@@ -254,7 +270,7 @@ class Table:
         Raises:
             SchemaError: A column that is not there.
             InvalidOptionError: A malformed filter, instant or query; an `as_of` whose files were cleaned since.
-            UnsupportedError: A snapshot of a merge-on-read table whose record merger was not given.
+            UnsupportedError: The query `cdc`; a snapshot of a merge-on-read table whose record merger was not given.
             CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
         """
         return self._native.scan(*self._request(columns, filters, as_of, query))
@@ -264,7 +280,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pa.Table:
         """Reads rows into memory. Takes the arguments of `scan`."""
         return self._native.read(*self._request(columns, filters, as_of, query))
@@ -274,7 +290,7 @@ class Table:
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
         as_of: str | None = None,
-        query: str = "snapshot",
+        query: str | None = None,
     ) -> pd.DataFrame:
         """Reads rows into a pandas DataFrame. Takes the arguments of `scan`."""
         return self.to_arrow(columns, filters, as_of, query).to_pandas()
@@ -309,7 +325,7 @@ class Table:
         wanted = list(columns) if columns is not None else None
         return self._native.changes(str(since), None if until is None else str(until), wanted, condition)
 
-    def upsert(self, data: Rows, partial: bool = False) -> Commit:
+    def upsert(self, data: Rows, partial: bool = False, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Inserts new rows and merges rows whose key is there already.
 
         Args:
@@ -317,6 +333,10 @@ class Table:
             partial: The rows have only some columns: those of the key, of the partition and of the ordering, and what
                 changes. Of stored rows the other columns stay as they are; of new rows they are null. A merge-on-read
                 table keeps such rows in its log files, as Hudi's MERGE INTO does.
+            schema_evolution: `allow`, the default: new columns are added, and a column becomes wider when a value does
+                not fit its type, as in Hudi (int to long to float to double, numbers to strings);
+                `Commit.schema_changes` and a `HudiWarning` say so. `refuse`: such a write fails. Values that fit are
+                always cast to the table's types, whatever type they come in. (`hoodoo.schema.evolution`)
 
         Returns:
             What was done.
@@ -326,24 +346,31 @@ class Table:
             UnsupportedError: A table that hoodoo cannot write.
             ConflictError: Another writer got in between.
         """
-        return self._write("upsert", data, partial=partial)
+        return self._write("upsert", data, schema_evolution, partial=partial)
 
-    def insert(self, data: Rows) -> Commit:
+    def insert(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Adds rows without looking for their keys. Small files are filled up first. See `upsert`."""
-        return self._write("insert", data)
+        return self._write("insert", data, schema_evolution)
 
-    def bulk_insert(self, data: Rows, sort_by: str | Sequence[str] | None = None) -> Commit:
+    def bulk_insert(
+        self,
+        data: Rows,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        schema_evolution: SchemaEvolution | None = None,
+    ) -> Commit:
         """Adds rows in new files of full size, without looking for their keys.
 
         Args:
             data: See `upsert`.
             sort_by: Columns by which the rows of each partition are sorted.
+            schema_evolution: See `upsert`.
         """
         options = {}
         if sort_by is not None:
             columns = sort_by if isinstance(sort_by, str) else ",".join(sort_by)
             options["hoodie.bulkinsert.user.defined.partitioner.sort.columns"] = columns
-        return self._write("bulk_insert", data, options)
+        return self._write("bulk_insert", data, schema_evolution, options)
 
     def delete(self, data: Rows) -> Commit:
         """Deletes rows by key.
@@ -354,13 +381,13 @@ class Table:
         """
         return self._write("delete", self._keys(data))
 
-    def insert_overwrite(self, data: Rows) -> Commit:
+    def insert_overwrite(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Replaces all rows of the partitions that the data touch. See `upsert`."""
-        return self._write("insert_overwrite", data)
+        return self._write("insert_overwrite", data, schema_evolution)
 
-    def insert_overwrite_table(self, data: Rows) -> Commit:
+    def insert_overwrite_table(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Replaces all rows of the table. See `upsert`."""
-        return self._write("insert_overwrite_table", data)
+        return self._write("insert_overwrite_table", data, schema_evolution)
 
     def delete_partitions(self, partitions: Sequence[str]) -> Commit:
         """Deletes whole partitions.
@@ -686,18 +713,22 @@ class Table:
         return Report(tuple(found), checked)
 
     def _request(
-        self, columns: Sequence[str] | None, filters: Filters | None, as_of: str | None, query: str
-    ) -> tuple[list[str] | None, tuple[Any, ...] | None, str | None, bool]:
-        if query not in ("snapshot", "read_optimized"):
-            message = f"{query!r} is no query type. Use 'snapshot' or 'read_optimized'"
-            raise InvalidOptionError(message)
+        self, columns: Sequence[str] | None, filters: Filters | None, as_of: str | None, query: str | None
+    ) -> tuple[list[str] | None, tuple[Any, ...] | None, str | None, str | None]:
         condition = native_filter(filters, self._native.scan_schema()) if filters else None
         wanted = list(columns) if columns is not None else None
-        return wanted, condition, None if as_of is None else str(as_of), query == "read_optimized"
+        return wanted, condition, None if as_of is None else str(as_of), query
 
     def _write(
-        self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False
+        self,
+        operation: str,
+        data: Rows,
+        schema_evolution: SchemaEvolution | None = None,
+        options: dict[str, str] | None = None,
+        *,
+        partial: bool = False,
     ) -> Commit:
+        options = {**(options or {}), **evolution_option(schema_evolution)}
         native = self._native.with_options(options) if options else self._native
         reader = record_batch_reader(data, native.schema())
         return Commit.from_native(native.write(operation, reader, partial=partial))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hoodoo import _native
 from hoodoo.arrow_input import Rows, record_batch_reader
 from hoodoo.commit import Commit
-from hoodoo.table import text_options, warn_unknown
+from hoodoo.table import SchemaEvolution, check_options, evolution_option, text_options
 
 if TYPE_CHECKING:
     import os
@@ -22,6 +22,8 @@ def write(
     operation: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    schema_evolution: SchemaEvolution | None = None,
 ) -> Commit:
     """Writes rows; creates the table when there is none.
 
@@ -35,6 +37,7 @@ def write(
             `bulk_insert` for a table without key columns.
         options: Hudi's options. A new table needs `hoodie.table.name`.
         storage_options: See `Table`.
+        schema_evolution: `allow` or `refuse`; see `Table.upsert`.
 
     Returns:
         What was done.
@@ -50,8 +53,8 @@ def write(
         >>> hoodoo.write({"id": [1, 2]}, "memory://docs-write/t", options=options).inserted
         2
     """
-    given = text_options(options)
-    warn_unknown(given)
+    given = text_options(options) | evolution_option(schema_evolution)
+    check_options(given, "write")
     reader = record_batch_reader(data)
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.cli import commands
+from hoodoo.cli import commands, render
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64()})
 FAILING_CLUSTERING = {
@@ -105,7 +105,7 @@ def test_the_command_line_prints_warnings(
     few = ("hoodie.keep.min.commits=2", "hoodie.keep.max.commits=3", "hoodie.clean.commits.retained=1")
     arguments = [word for pair in few for word in ("--set", pair)]
     monkeypatch.setattr("sys.argv", ["hoodoo", "compact", table.uri, *arguments])
-    monkeypatch.setattr(commands.render.errors, "width", 10_000)
+    monkeypatch.setattr(render.errors, "width", 10_000)
     with pytest.raises(SystemExit) as left:
         commands.main()
     output = capsys.readouterr().err

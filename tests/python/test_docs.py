@@ -62,9 +62,13 @@ def _section(page: str, title: str) -> list[str]:
 
 def test_the_page_of_options_has_them_all():
     page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
-    titles = {"yes": "Honoured", "refused": "Refused", "no effect": "Without effect"}
+    titles = {"yes": "Honoured", "refused": "Refused", "warned": "Warned of", "no effect": "Without effect"}
     documented = {
-        title: {match[0] for line in _section(page, title) if (match := re.findall(r"`(hood(?:ie|oo)\.[^`]+)`", line))}
+        title: {
+            match[0]
+            for line in _section(page, title)
+            if (match := re.findall(r"`((?:hood(?:ie|oo)|as\.of)\.[^`]+)`", line))
+        }
         for title in titles.values()
     }
     # Known, though nothing depends on them yet.

@@ -15,6 +15,7 @@ from hoodoo.distributed import (
     ROUTE_COLUMNS,
     DistributedWrite,
     WriteTask,
+    misfit_column,
     prepare_write,
 )
 from hoodoo.spark.arrow_schema import arrow_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hoodoo.commit import Commit
+    from hoodoo.table import SchemaEvolution
 
 __all__ = ["write"]
 
@@ -48,6 +50,7 @@ def write(
     storage_options: Mapping[str, str] | None = None,
     *,
     partial: bool = False,
+    schema_evolution: SchemaEvolution | None = None,
 ) -> Commit:
     """Writes a DataFrame into a Hudi table; creates the table when there is none.
 
@@ -68,6 +71,8 @@ def write(
         partial: The rows of an upsert have only some columns, those of the key, of the partition and of the ordering
             among them: what they lack stays as it is stored, as with `hoodoo.Table.upsert`. The table has to be there.
             Not with a global index.
+        schema_evolution: `allow` or `refuse`; see `hoodoo.Table.upsert`. Tasks check whether the values fit the table's
+            types. When one does not and its column may become wider, the write is begun anew with the wider column.
 
     Returns:
         What was done.
@@ -90,23 +95,32 @@ def write(
         ```
     """
     schema = arrow_of(df.schema)
-    prepared = prepare_write(schema, uri, operation, options, storage_options, partial=partial)
+    prepared = prepare_write(
+        schema, uri, operation, options, storage_options, partial=partial, schema_evolution=schema_evolution
+    )
     if prepared.operation == "delete_partition":
         named = prepared.options.get("hoodie.datasource.write.partitions.to.delete", "")
         partitions = [part.strip() for part in named.split(",") if part.strip()]
         if partitions:
             return prepared.delete_partitions(partitions)
     buckets = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    begun = prepared.begin(schema, buckets, partial)
-    try:
-        reports = _run(df, begun, prepared.operation, prepared.options)
-    except BaseException as error:
-        begun.abort()
-        cause = cause_in_task(error)
-        if cause is not None:
-            raise cause from error
-        raise
-    return begun.commit(reports)
+    widened: list[str] = []
+    while True:
+        begun = prepared.begin(schema, buckets, partial, widened)
+        try:
+            reports = _run(df, begun, prepared.operation, prepared.options)
+        except BaseException as error:
+            begun.abort()
+            cause = cause_in_task(error)
+            column = misfit_column(cause)
+            if column is None or column in widened or prepared.refuses_schema_changes:
+                if cause is not None:
+                    raise cause from error
+                raise
+            # Other tasks have written the column by the table's type by then.
+            widened.append(column)
+            continue
+        return begun.commit(reports)
 
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:

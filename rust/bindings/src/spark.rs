@@ -9,8 +9,8 @@ use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use hoodoo::client::{self, BegunWrite};
 use hoodoo::file_group::FileSlice;
-use hoodoo::table::HudiTable;
-use hoodoo::table::scan::ScanRequest;
+use hoodoo::table::scan::{PlannedQuery, ScanRequest};
+use hoodoo::table::{HudiTable, QueryRequest};
 use hoodoo::write::Operation;
 use hoodoo::write::task::{self, Router, RowKeyer, TaskPlan, TaskReport};
 use hoodoo::{Error, Result};
@@ -37,7 +37,7 @@ fn gone() -> Error {
 #[pymethods]
 impl NativeWrite {
     #[staticmethod]
-    #[pyo3(signature = (table, operation, schema, buckets, partial=false))]
+    #[pyo3(signature = (table, operation, schema, buckets, partial=false, widened=Vec::new()))]
     fn begin(
         py: Python<'_>,
         table: &NativeTable,
@@ -45,10 +45,11 @@ impl NativeWrite {
         schema: PyArrowType<Schema>,
         buckets: u32,
         partial: bool,
+        widened: Vec<String>,
     ) -> PyResult<Self> {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let table = table.table.clone();
-        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial);
+        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial, &widened);
         let write = py.detach(begin).map_err(to_py)?;
         let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
         Ok(Self { table, write: Mutex::new(Some(write)), plan })
@@ -222,26 +223,36 @@ pub fn write_rows(
     report_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
-/// The file slices of a snapshot, each as text.
+/// What a query reads: file slices, each as text; the columns; the instant that all tasks read as of; and, of an incremental
+/// query, the instants whose rows are wanted.
 #[pyfunction]
-#[pyo3(signature = (table, filters=None, as_of=None, read_optimized=false))]
-pub fn plan_slices(
+#[pyo3(signature = (table, query=None, as_of=None, since=None, until=None, columns=None, filters=None))]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
+pub fn plan_read(
     py: Python<'_>,
     table: &NativeTable,
-    filters: Option<Bound<'_, PyAny>>,
+    query: Option<String>,
     as_of: Option<String>,
-    read_optimized: bool,
-) -> PyResult<Vec<String>> {
+    since: Option<String>,
+    until: Option<String>,
+    columns: Option<Vec<String>>,
+    filters: Option<Bound<'_, PyAny>>,
+) -> PyResult<(Vec<String>, PyArrowType<Schema>, Option<String>, Option<Vec<String>>)> {
     let predicate = filters.as_ref().map(predicate).transpose()?;
-    let request = ScanRequest { columns: None, predicate, as_of, read_optimized };
-    let plan = py.detach(|| table.table.reload()?.plan_scan(&request)).map_err(to_py)?;
+    let request = ScanRequest { columns, predicate, ..Default::default() };
+    let planned = py.detach(|| {
+        let query = table.query(QueryRequest { query, as_of, since, until })?;
+        table.table.reload()?.plan_read(&query, &request)
+    });
+    let PlannedQuery { plan, as_of, written_by } = planned.map_err(to_py)?;
     let text = |slice| serde_json::to_string(slice).map_err(|e| to_py(Error::invalid_option(e.to_string())));
-    plan.slices.iter().map(text).collect()
+    let slices = plan.slices.iter().map(text).collect::<PyResult<Vec<_>>>()?;
+    Ok((slices, PyArrowType(plan.schema.as_ref().clone()), as_of, written_by))
 }
 
 /// Streams some of these slices.
 #[pyfunction]
-#[pyo3(signature = (table, slices, columns=None, filters=None, as_of=None))]
+#[pyo3(signature = (table, slices, columns=None, filters=None, as_of=None, written_by=None))]
 pub fn read_slices<'py>(
     py: Python<'py>,
     table: &NativeTable,
@@ -249,9 +260,10 @@ pub fn read_slices<'py>(
     columns: Option<Vec<String>>,
     filters: Option<Bound<'py, PyAny>>,
     as_of: Option<String>,
+    written_by: Option<Vec<String>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let predicate = filters.as_ref().map(predicate).transpose()?;
-    let request = ScanRequest { columns, predicate, as_of, read_optimized: false };
+    let request = ScanRequest { columns, predicate, as_of, read_optimized: false, written_by };
     let parse = |text: &String| {
         serde_json::from_str::<FileSlice>(text)
             .map_err(|e| to_py(Error::invalid_option("a malformed slice of a read").caused_by(e)))

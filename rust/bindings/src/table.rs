@@ -12,7 +12,7 @@ use hoodoo::parallel::BatchStream;
 use hoodoo::services::verify::verify;
 use hoodoo::table::options::KEYS;
 use hoodoo::table::scan::ScanRequest;
-use hoodoo::table::{HudiTable, Options, commit_metadata};
+use hoodoo::table::{HudiTable, Options, QueryRequest, ReadQuery, Use, commit_metadata};
 use hoodoo::timeline::history::{HistoryArrow, HistoryEntry, HistoryReader, LoadMode, TimeRange};
 use hoodoo::write::{Operation, WriteRequest};
 use pyo3::prelude::*;
@@ -99,35 +99,39 @@ impl NativeTable {
         plan.map_err(to_py)?.schema.as_ref().to_pyarrow(py)
     }
 
-    #[pyo3(signature = (columns=None, filters=None, as_of=None, read_optimized=false))]
+    #[pyo3(signature = (columns=None, filters=None, as_of=None, query=None))]
     fn scan<'py>(
         &self,
         py: Python<'py>,
         columns: Option<Vec<String>>,
         filters: Option<Bound<'py, PyAny>>,
         as_of: Option<String>,
-        read_optimized: bool,
+        query: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
-        let request = ScanRequest { columns, predicate, as_of, read_optimized };
-        let stream = py.detach(|| self.table.reload().and_then(|t| t.scan(&request))).map_err(to_py)?;
-        reader(py, stream)
+        let request = ScanRequest { columns, predicate, ..Default::default() };
+        let stream = py.detach(|| {
+            let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
+            self.table.reload()?.read(&query, &request)
+        });
+        reader(py, stream.map_err(to_py)?)
     }
 
     /// All rows of a scan. Unlike a stream, which crosses the border as C structures, it keeps the kind of an error.
-    #[pyo3(signature = (columns=None, filters=None, as_of=None, read_optimized=false))]
+    #[pyo3(signature = (columns=None, filters=None, as_of=None, query=None))]
     fn read<'py>(
         &self,
         py: Python<'py>,
         columns: Option<Vec<String>>,
         filters: Option<Bound<'py, PyAny>>,
         as_of: Option<String>,
-        read_optimized: bool,
+        query: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
-        let request = ScanRequest { columns, predicate, as_of, read_optimized };
+        let request = ScanRequest { columns, predicate, ..Default::default() };
         let rows = py.detach(|| {
-            let stream = self.table.reload()?.scan(&request)?;
+            let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
+            let stream = self.table.reload()?.read(&query, &request)?;
             let schema = stream.schema();
             let batches = stream.collect::<Result<Vec<_>, _>>().map_err(hoodoo::Error::from)?;
             Ok(Table::try_new(batches, schema)?)
@@ -146,7 +150,11 @@ impl NativeTable {
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
         let request = ScanRequest { columns, predicate, ..Default::default() };
-        let stream = py.detach(|| self.table.reload().and_then(|t| t.changes(since, until, &request)));
+        let stream = py.detach(|| {
+            let (since, until) = (Some(since.to_owned()), until.map(str::to_owned));
+            let query = self.query(QueryRequest { since, until, ..Default::default() })?;
+            self.table.reload()?.read(&query, &request)
+        });
         reader(py, stream.map_err(to_py)?)
     }
 
@@ -355,6 +363,11 @@ fn archived_row(e: HistoryEntry) -> InstantRow {
 }
 
 impl NativeTable {
+    /// The query that is asked for; what is left open follows from the table's options.
+    pub(crate) fn query(&self, asked: QueryRequest) -> hoodoo::Result<ReadQuery> {
+        ReadQuery::resolve(self.table.options(), asked).map_err(|e| e.with("table", self.table.storage().uri()))
+    }
+
     fn history_reader(&self) -> PyResult<HistoryReader> {
         let threads = self.table.threads().map_err(to_py)?;
         Ok(HistoryReader::new(self.table.storage(), self.table.config().timeline()).with_threads(threads))
@@ -384,6 +397,7 @@ pub fn option_keys() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
         .map(|k| {
             let support = match k.support {
                 Support::Yes => "yes",
+                Support::Harmless if k.absent.is_some() => "warned",
                 Support::Harmless => "no effect",
                 Support::Only(_) => "refused",
             };
@@ -392,10 +406,15 @@ pub fn option_keys() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
         .collect()
 }
 
-/// Checks options and gives back the keys that nobody here knows.
+/// Checks options of a `table`, a `read` or a `write`; what they ask for and do not get.
 #[pyfunction]
-pub fn unknown_options(options: TextMap) -> PyResult<Vec<String>> {
-    Ok(Options::new(options).map_err(to_py)?.unknown().to_vec())
+pub fn option_warnings(options: TextMap, used: &str) -> PyResult<Vec<String>> {
+    let used = match used {
+        "read" => Use::Read,
+        "write" => Use::Write,
+        _ => Use::Table,
+    };
+    Ok(Options::new(options).map_err(to_py)?.warnings(used))
 }
 
 /// The operation of a job that names none.

@@ -129,15 +129,17 @@ impl BegunWrite {
 
 /// Begins a write whose rows are merged in tasks of other processes. No other writer of this machine gets its turn before
 /// that one is committed, aborted or dropped. `partial`: the rows of an upsert have only some columns.
+/// `widened`: columns that take the types of the data.
 pub fn begin_distributed(
     table: &HudiTable,
     operation: Operation,
     given: &Schema,
     buckets: u32,
     partial: bool,
+    widened: &[String],
 ) -> Result<BegunWrite> {
     let (table, turn) = ready_to_write(table)?;
-    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets, partial)?, turn })
+    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets, partial, widened)?, turn })
 }
 
 /// Commits what the tasks did, and runs the inline services.
@@ -304,6 +306,7 @@ fn clustered(done: Clustered) -> CommitOutcome {
         operation: "CLUSTER",
         stats: done.stats,
         replaced: done.replaced,
+        schema_changes: Vec::new(),
         warnings: done.warnings,
     }
 }
@@ -367,6 +370,7 @@ fn outcome(done: Compacted) -> CommitOutcome {
         operation: done.kind.operation(),
         stats: done.stats,
         replaced: BTreeMap::new(),
+        schema_changes: Vec::new(),
         warnings: done.warnings,
     }
 }

@@ -6,15 +6,11 @@
 //! `hoodie.read.timeline.holes.resolution.policy` (`TimelineUtils.handleHollowCommitIfNeeded` of Hudi 1.2).
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, StringArray};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
-use super::scan::ScanRequest;
+use super::scan::{PlannedQuery, ScanRequest, newest_instant};
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
-use crate::file_group::base::Predicate;
 use crate::format::avro::metadata::{ReplaceCommitMetadata, RequestedReplaceMetadata, decode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::BatchStream;
@@ -35,6 +31,11 @@ impl HudiTable {
     /// Streams the rows that were written by instants with `since < completion time <= until`, each key in its last
     /// version of that range. Deleted keys give no row.
     pub fn changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<BatchStream> {
+        self.run_scan(&self.plan_changes(since, until, request)?.plan)
+    }
+
+    /// Decides which files an incremental query reads.
+    pub(super) fn plan_changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<PlannedQuery> {
         if !self.config().populates_meta_fields() {
             return Err(Error::unsupported("a table without meta columns keeps no record of when a row was written")
                 .with("table", self.storage().uri())
@@ -63,15 +64,9 @@ impl HudiTable {
                     .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
             }
         }
-        let written: ArrayRef = Arc::new(StringArray::from(instants));
-        let in_range = Predicate::In("_hoodie_commit_time".into(), written);
-        let predicate = match &request.predicate {
-            Some(also) => Predicate::And(vec![in_range, also.clone()]),
-            None => in_range,
-        };
-        let request = ScanRequest { predicate: Some(predicate), ..request.clone() };
+        let request = ScanRequest { written_by: Some(instants), ..request.clone() };
         let plan = self.plan_files(&view, slices, &request)?;
-        self.run_scan(&plan)
+        Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: request.written_by })
     }
 
     /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote; and all later

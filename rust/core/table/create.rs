@@ -2,10 +2,10 @@
 
 use arrow::datatypes::Schema;
 
+use super::Options;
 use super::config::{TableConfig, list};
 use super::keygen::{KeyGenConfig, KeyGeneratorType, PartitionFieldKind};
 use super::merge_config::{MergeRequest, infer};
-use super::options::Options;
 use super::schema::SchemaChange;
 use super::{HudiTable, local_settings};
 use crate::error::{Error, Result};

@@ -4,14 +4,19 @@ mod changes;
 pub mod commit_metadata;
 mod config;
 mod create;
+mod evolution;
 mod file_options;
+mod fit;
+mod given_options;
 pub mod keygen;
 mod lookup;
 pub mod merge_config;
 mod merge_settings;
+mod option_checks;
 pub mod options;
 mod partition_filter;
 mod pending_plans;
+mod read_query;
 pub mod scan;
 mod schema;
 pub mod slice_reader;
@@ -32,11 +37,15 @@ use crate::timeline::{
 
 pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
+pub use evolution::{ColumnChange, Evolution, schema_changes};
 pub use file_options::base_file_options;
+pub(crate) use fit::{Fit, does_not_fit, fit_column};
+pub use given_options::Options;
 pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
 pub use merge_settings::{DELETE_MARK, MergeSettings, rule_of};
-pub use options::Options;
+pub use option_checks::Use;
 pub use pending_plans::planned_groups;
+pub use read_query::{QueryRequest, ReadQuery};
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
 pub use view::TableView;
 

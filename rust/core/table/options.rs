@@ -1,10 +1,5 @@
 //! Options: Hudi's keys and defaults, each spelled once, with the other spellings that jobs use.
 
-use std::collections::BTreeMap;
-
-use crate::error::{Error, Result};
-use crate::timeline::LockProviderKind;
-
 /// What is done about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
@@ -16,6 +11,26 @@ pub enum Support {
     Only(&'static [&'static str]),
 }
 
+/// Which side of a table an option is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Reads alone.
+    Read,
+    /// Writes and table services.
+    Write,
+    /// Both; or neither, for it has no effect.
+    Both,
+}
+
+/// What an option asks for that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Absent {
+    /// Values that do not ask for it.
+    pub silent: &'static [&'static str],
+    /// What is not done, and what to do about it.
+    pub way: &'static str,
+}
+
 /// A key that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionKey {
@@ -25,31 +40,90 @@ pub struct OptionKey {
     pub aliases: &'static [&'static str],
     /// What is done about it.
     pub support: Support,
+    /// What it asks for and does not get, which is warned of.
+    pub absent: Option<Absent>,
+}
+
+impl OptionKey {
+    /// Which side of a table it is for.
+    pub fn side(&self) -> Side {
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| self.name.starts_with(prefix));
+        match self.support {
+            Support::Harmless if self.absent.is_none() => Side::Both,
+            _ if begins(&READ) => Side::Read,
+            _ if begins(&BOTH) && !begins(&SERVICES) => Side::Both,
+            _ => Side::Write,
+        }
+    }
 }
 
 const fn yes(name: &'static str, aliases: &'static [&'static str]) -> OptionKey {
-    OptionKey { name, aliases, support: Support::Yes }
+    OptionKey { name, aliases, support: Support::Yes, absent: None }
 }
 
 const fn harmless(name: &'static str) -> OptionKey {
-    OptionKey { name, aliases: &[], support: Support::Harmless }
+    OptionKey { name, aliases: &[], support: Support::Harmless, absent: None }
 }
 
 const fn only(name: &'static str, values: &'static [&'static str]) -> OptionKey {
-    OptionKey { name, aliases: &[], support: Support::Only(values) }
+    OptionKey { name, aliases: &[], support: Support::Only(values), absent: None }
 }
 
+/// Another spelling.
+const fn also(key: OptionKey, aliases: &'static [&'static str]) -> OptionKey {
+    OptionKey { aliases, ..key }
+}
+
+/// A key that asks, with any value but `silent`, for what is not there.
+const fn absent(key: OptionKey, silent: &'static [&'static str], way: &'static str) -> OptionKey {
+    OptionKey { absent: Some(Absent { silent, way }), ..key }
+}
+
+const OFF: &[&str] = &["false", ""];
+
+/// Beginnings of keys that are for reads alone.
+const READ: [&str; 5] =
+    ["hoodie.datasource.read.", "hoodie.datasource.query.", "hoodie.datasource.merge.", "hoodie.read.", "as.of."];
+
+/// Beginnings of keys that reads look at as well as writes: they describe the table, how its records are merged, and the
+/// machine.
+const BOTH: [&str; 20] = [
+    "hoodie.table.",
+    "hoodie.database.",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.datasource.write.slash.separated",
+    "hoodie.datasource.write.drop.partition.columns",
+    "hoodie.datasource.write.keygenerator.",
+    "hoodie.datasource.write.payload.class",
+    "hoodie.write.complex.keygen.",
+    "hoodie.write.record.merge.",
+    "hoodie.record.merge.",
+    "hoodie.payload.",
+    "hoodie.populate.meta.fields",
+    "hoodie.partition.metafile.",
+    "hoodie.metadata.enable",
+    "hoodie.schema.on.read.enable",
+    "hoodie.allow.operation.metadata.field",
+    "hoodoo.threads",
+    "hoodoo.memory.budget",
+    "hoodoo.spill.folder",
+];
+
+/// And what begins like one of them and is for writes.
+const SERVICES: [&str; 1] = ["hoodie.table.services."];
+
 /// Beginnings of keys that somebody else reads.
-const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
+pub(super) const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
 
 /// Which lock keeps other processes out; one that is not built must not be left out silently.
-const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
+pub(super) const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
 
 /// Every key that is known.
 pub const KEYS: &[OptionKey] = &[
     yes("hoodie.table.name", &["hoodie.datasource.write.table.name"]),
     yes("hoodie.database.name", &[]),
-    yes("hoodie.table.type", &["hoodie.datasource.write.table.type"]),
+    yes("hoodie.table.type", &["hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"]),
     yes("hoodie.table.version", &["hoodie.write.table.version"]),
     yes("hoodie.table.recordkey.fields", &["hoodie.datasource.write.recordkey.field"]),
     yes("hoodie.table.partition.fields", &["hoodie.datasource.write.partitionpath.field"]),
@@ -76,7 +150,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.record.merge.mode", &["hoodie.write.record.merge.mode"]),
     yes(
         "hoodie.record.merge.strategy.id",
-        &["hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"],
+        &[
+            "hoodie.write.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "hoodie.compaction.record.merger.strategy",
+        ],
     ),
     yes("hoodie.write.record.merge.custom.implementation.classes", &["hoodie.datasource.write.record.merger.impls"]),
     yes("hoodie.table.partial.update.mode", &[]),
@@ -146,7 +224,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.clustering.inline", &["hoodie.datasource.clustering.inline.enable"]),
     yes("hoodie.clustering.inline.max.commits", &[]),
     yes("hoodie.clustering.schedule.inline", &[]),
-    yes("hoodie.clustering.async.enabled", &["hoodie.datasource.clustering.async.enable"]),
+    absent(
+        yes("hoodie.clustering.async.enabled", &["hoodie.datasource.clustering.async.enable"]),
+        OFF,
+        "no clustering runs beside the writes. Call Table.cluster (hoodoo cluster run), or set hoodie.clustering.inline=true",
+    ),
     yes("hoodie.clustering.async.max.commits", &[]),
     yes("hoodie.clustering.plan.strategy.class", &[]),
     yes("hoodie.clustering.execution.strategy.class", &[]),
@@ -176,7 +258,11 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodoo.clustering.include.log.files", &[]),
     yes("hoodoo.clustering.rewrite.clustered", &[]),
     yes("hoodoo.clustering.task.bytes", &[]),
-    yes("hoodie.metadata.enable", &[]),
+    absent(
+        yes("hoodie.metadata.enable", &[]),
+        OFF,
+        "hoodoo builds and keeps no metadata table. Set it to false; the next Hudi writer that wants one builds it",
+    ),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
     yes(LOCK_PROVIDER, &[]),
@@ -191,6 +277,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.filesystem.expire", &[]),
     yes("hoodie.write.lock.storage.validity.timeout.secs", &[]),
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
+    yes("hoodoo.schema.evolution", &[]),
     yes("hoodoo.memory.budget", &[]),
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
@@ -204,7 +291,7 @@ pub const KEYS: &[OptionKey] = &[
     only("hoodie.table.cdc.enabled", &["false"]),
     only("hoodie.schema.on.read.enable", &["false"]),
     only("hoodie.allow.operation.metadata.field", &["false"]),
-    only("hoodie.table.base.file.format", &["PARQUET"]),
+    also(only("hoodie.table.base.file.format", &["PARQUET"]), &["hoodie.table.ro.file.format"]),
     only("hoodie.datasource.insert.dup.policy", &["none"]),
     only("hoodie.datasource.write.insert.drop.duplicates", &["false"]),
     only("hoodie.parquet.outputtimestamptype", &["TIMESTAMP_MICROS"]),
@@ -217,16 +304,38 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.rollback.using.markers"),
     harmless("hoodie.datasource.write.row.writer.enable"),
     harmless("hoodie.datasource.write.streaming.ignore.failed.batch"),
-    harmless("hoodie.datasource.write.commitmeta.key.prefix"),
+    absent(
+        harmless("hoodie.datasource.write.commitmeta.key.prefix"),
+        &[""],
+        "options do not get into the metadata of commits. Keep what belongs to a commit under its Commit.instant",
+    ),
     harmless("hoodie.datasource.write.schema.allow.auto.evolution.column.drop"),
-    harmless("hoodie.datasource.hive_sync.enable"),
-    harmless("hoodie.datasource.meta.sync.enable"),
-    harmless("hoodie.clean.async.enabled"),
-    harmless("hoodie.archive.async"),
+    absent(harmless("hoodie.datasource.hive_sync.enable"), OFF, NO_SYNC),
+    absent(harmless("hoodie.datasource.meta.sync.enable"), OFF, NO_SYNC),
+    absent(
+        harmless("hoodie.precommit.validators"),
+        &[""],
+        "commits are not validated by classes of the JVM. Check the rows before you write them",
+    ),
+    absent(
+        harmless("hoodie.datasource.compaction.async.enable"),
+        OFF,
+        "no compaction runs beside the writes. Leave hoodie.compact.inline at true, or call Table.compact (hoodoo compact)",
+    ),
+    absent(
+        also(harmless("hoodie.clean.async.enabled"), &["hoodie.clean.async"]),
+        OFF,
+        "cleaning does not run beside the writes but after them. Leave hoodie.clean.automatic at true",
+    ),
+    absent(
+        harmless("hoodie.archive.async"),
+        OFF,
+        "archiving does not run beside the writes but after them. Leave hoodie.archive.automatic at true",
+    ),
     harmless("hoodie.archive.delete.parallelism"),
     harmless("hoodie.commits.archival.batch"),
-    harmless("hoodie.clean.parallelism"),
-    harmless("hoodie.clean.incremental.enabled"),
+    also(harmless("hoodie.clean.parallelism"), &["hoodie.cleaner.parallelism"]),
+    also(harmless("hoodie.clean.incremental.enabled"), &["hoodie.cleaner.incremental.mode"]),
     harmless("hoodie.clustering.max.parallelism"),
     harmless("hoodie.clustering.group.read.parallelism"),
     harmless("hoodie.clustering.plan.generation.use.local.engine.context"),
@@ -240,152 +349,50 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.file.listing.parallelism"),
     harmless("hoodie.write.status.storage.level"),
     harmless("hoodie.datasource.read.use.new.parquet.file.format"),
-    harmless("hoodie.metadata.index.column.stats.enable"),
-    harmless("hoodie.metadata.index.partition.stats.enable"),
+    absent(harmless("hoodie.metadata.index.column.stats.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.partition.stats.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.bloom.filter.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.index.expression.enable"), OFF, NO_INDEX),
+    absent(harmless("hoodie.metadata.record.level.index.enable"), OFF, NO_INDEX),
+    absent(
+        also(harmless("hoodie.metadata.global.record.level.index.enable"), &["hoodie.metadata.record.index.enable"]),
+        OFF,
+        NO_INDEX,
+    ),
     harmless("hoodie.client.heartbeat.interval_in_ms"),
     harmless("hoodie.write.auto.upgrade"),
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
     yes("hoodie.write.lock.conflict.resolution.strategy", &[]),
     harmless("hoodie.auto.adjust.lock.configs"),
+    yes("hoodie.datasource.query.type", &["hoodie.datasource.view.type"]),
+    yes("as.of.instant", &[]),
+    yes("hoodie.datasource.read.begin.instanttime", &[]),
+    yes("hoodie.datasource.read.end.instanttime", &[]),
+    only("hoodie.datasource.query.incremental.format", &["latest_state"]),
+    only("hoodie.datasource.merge.type", &["payload_combine"]),
+    only("hoodie.datasource.read.paths", &[""]),
+    only("hoodie.datasource.read.incr.path.glob", &[""]),
+    only("hoodie.datasource.read.incr.filters", &[""]),
+    only("hoodie.datasource.read.schema.use.end.instanttime", &["false"]),
+    only("hoodie.datasource.read.extract.partition.values.from.path", &["false"]),
+    absent(
+        harmless("hoodie.datasource.read.incr.fallback.fulltablescan.enable"),
+        OFF,
+        "an incremental read whose files were cleaned is an error, and no scan of the table. Begin later, or keep more \
+         commits (hoodie.clean.commits.retained)",
+    ),
+    harmless("hoodie.datasource.read.incr.skip_cluster"),
+    harmless("hoodie.datasource.read.incr.skip_compact"),
+    harmless("hoodie.datasource.read.file.index.listing.mode"),
+    harmless("hoodie.enable.data.skipping"),
 ];
 
-/// Options as a job gives them, checked.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    given: BTreeMap<String, String>,
-    unknown: Vec<String>,
-}
+const NO_SYNC: &str = "hoodoo registers the table in no catalog. Run Hudi's sync tool (run_sync_tool.sh) after the writes, or leave it out";
 
-impl Options {
-    /// Checks the options: refuses what is known and would change the data if it were ignored.
-    pub fn new(given: BTreeMap<String, String>) -> Result<Self> {
-        let mut unknown = Vec::new();
-        for (key, value) in &given {
-            match find(key).map(|k| k.support) {
-                Some(Support::Yes) if key == LOCK_PROVIDER => {
-                    LockProviderKind::parse(value)?;
-                }
-                Some(Support::Yes | Support::Harmless) => {}
-                Some(Support::Only(values)) => {
-                    if !values.iter().any(|v| v.eq_ignore_ascii_case(value)) {
-                        return Err(Error::unsupported(format!("option {key}={value} is not supported")).remedy(
-                            match values {
-                                [] | [""] => "Leave the option out".to_owned(),
-                                _ => format!("Leave the option out, or set it to {}", values.join(" or ")),
-                            },
-                        ));
-                    }
-                }
-                // Settings of timestamp key generators and of record mergers are read by these themselves.
-                None if OPEN.iter().any(|prefix| key.starts_with(prefix)) => {}
-                None => unknown.push(key.clone()),
-            }
-        }
-        Ok(Self { given, unknown })
-    }
-
-    /// The same options with others on top.
-    pub fn with(&self, more: &BTreeMap<String, String>) -> Result<Self> {
-        let mut given = self.given.clone();
-        for (key, value) in more {
-            // A new value under one spelling replaces an old one under another.
-            if let Some(known) = find(key) {
-                given.remove(known.name);
-                for alias in known.aliases {
-                    given.remove(*alias);
-                }
-            }
-            given.insert(key.clone(), value.clone());
-        }
-        Self::new(given)
-    }
-
-    /// Keys that nobody here knows; worth one warning.
-    pub fn unknown(&self) -> &[String] {
-        &self.unknown
-    }
-
-    /// What was given, as it was spelled.
-    pub fn given(&self) -> &BTreeMap<String, String> {
-        &self.given
-    }
-
-    /// The value of a key under any of its spellings.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        let known = find(name);
-        let spellings = std::iter::once(name)
-            .chain(known.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())));
-        spellings.into_iter().find_map(|s| self.given.get(s)).map(String::as_str)
-    }
-
-    /// A boolean.
-    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        match self.get(name) {
-            None => Ok(default),
-            Some(v) if v.eq_ignore_ascii_case("true") => Ok(true),
-            Some(v) if v.eq_ignore_ascii_case("false") => Ok(false),
-            Some(v) => Err(bad(name, v, "true or false")),
-        }
-    }
-
-    /// A number.
-    pub fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Result<T> {
-        match self.get(name) {
-            None => Ok(default),
-            Some(v) => v.trim().parse().map_err(|_| bad(name, v, "a number")),
-        }
-    }
-}
-
-fn bad(name: &str, value: &str, wanted: &str) -> Error {
-    Error::invalid_option(format!("option {name} is '{value}'")).remedy(format!("Set it to {wanted}"))
-}
+const NO_INDEX: &str =
+    "hoodoo builds no index of the metadata table. Leave it out, or have Hudi's indexer build it and write with Hudi";
 
 /// The known key of a spelling.
 pub fn find(spelling: &str) -> Option<&'static OptionKey> {
     KEYS.iter().find(|k| k.name == spelling || k.aliases.contains(&spelling))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::error::ErrorKind;
-
-    fn options(pairs: &[(&str, &str)]) -> Result<Options> {
-        Options::new(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
-    }
-
-    #[test]
-    fn every_spelling_is_heard_and_is_unique() {
-        let o = options(&[("hoodie.datasource.write.precombine.field", "ts"), ("x.y", "1")]).unwrap();
-        assert_eq!(o.get("hoodie.table.ordering.fields"), Some("ts"));
-        assert_eq!(o.unknown(), ["x.y"]);
-        let mut all: Vec<&str> =
-            KEYS.iter().flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied())).collect();
-        all.sort_unstable();
-        assert!(all.windows(2).all(|w| matches!(w, [a, b] if a != b)), "a spelling stands for two keys");
-    }
-
-    #[test]
-    fn what_cannot_be_ignored_is_refused() {
-        let e = options(&[("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL")]).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Unsupported);
-        assert!(options(&[("hoodie.write.concurrency.mode", "single_writer")]).is_ok());
-    }
-
-    #[test]
-    fn later_options_win_under_any_spelling() {
-        let o = options(&[("hoodie.table.ordering.fields", "a")]).unwrap();
-        let more = [("hoodie.datasource.write.precombine.field".to_owned(), "b".to_owned())].into();
-        assert_eq!(o.with(&more).unwrap().get("hoodie.table.ordering.fields"), Some("b"));
-    }
-
-    #[test]
-    fn values_are_checked() {
-        let o = options(&[("hoodie.clean.automatic", "yes"), ("hoodie.clean.commits.retained", "x")]).unwrap();
-        assert!(o.flag("hoodie.clean.automatic", true).is_err());
-        assert!(o.number("hoodie.clean.commits.retained", 10u32).is_err());
-        assert_eq!(o.number("hoodoo.threads", 3usize).unwrap(), 3);
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use chrono::NaiveDateTime;
 
@@ -12,7 +12,7 @@ use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::slice_reader::SliceReader;
 use super::time_travel::check_not_cleaned;
-use super::{HudiTable, TableSchema, TableView};
+use super::{HudiTable, ReadQuery, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
@@ -35,6 +35,20 @@ pub struct ScanRequest {
     pub as_of: Option<String>,
     /// Base files only, without the changes in log files.
     pub read_optimized: bool,
+    /// Only rows that were written by these instants.
+    pub written_by: Option<Vec<String>>,
+}
+
+/// A query that was planned, for several processes: each of them reads some of its slices with
+/// [`HudiTable::scan_slices`].
+#[derive(Debug, Clone)]
+pub struct PlannedQuery {
+    /// What is read.
+    pub plan: ScanPlan,
+    /// Instant of the newest state that is seen, for `as_of`; none of a table without commits.
+    pub as_of: Option<String>,
+    /// Of an incremental query: the instants whose rows are wanted.
+    pub written_by: Option<Vec<String>>,
 }
 
 /// A scan that was planned: which files, which columns. Can be cut into parts for several processes.
@@ -64,14 +78,35 @@ impl HudiTable {
         self.run_scan(&plan)
     }
 
+    /// Streams the rows of a query, whose own instant and range hold instead of those of the request.
+    pub fn read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<BatchStream> {
+        self.run_scan(&self.plan_read(query, request)?.plan)
+    }
+
+    /// Decides which files a query reads.
+    pub fn plan_read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<PlannedQuery> {
+        let (as_of, read_optimized) = match query {
+            ReadQuery::Incremental { since, until } => return self.plan_changes(since, until.as_deref(), request),
+            ReadQuery::Snapshot { as_of, read_optimized } => (as_of.clone(), *read_optimized),
+        };
+        let request = ScanRequest { as_of, read_optimized, ..request.clone() };
+        let view = self.view_of(&request)?;
+        let plan = self.plan_files(&view, self.matching_slices(&view, &request)?, &request)?;
+        Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
+    }
+
     /// Decides which files a snapshot reads.
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
-        let view = match request.as_of.as_deref().map(parse_as_of).transpose()? {
-            Some(as_of) => self.view_in_the_past(&self.timeline()?, &as_of)?,
-            None => self.view(None)?,
-        };
+        let view = self.view_of(request)?;
         let slices = self.matching_slices(&view, request)?;
         self.plan_files(&view, slices, request)
+    }
+
+    fn view_of(&self, request: &ScanRequest) -> Result<TableView> {
+        match request.as_of.as_deref().map(parse_as_of).transpose()? {
+            Some(as_of) => self.view_in_the_past(&self.timeline()?, &as_of),
+            None => self.view(None),
+        }
     }
 
     /// The files as they were at an instant.
@@ -156,7 +191,8 @@ impl HudiTable {
         let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
         let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
         let schema = project(&all, request.columns.as_deref())?;
-        let looked_at = request.predicate.as_ref().map(Predicate::columns).unwrap_or_default();
+        let predicate = request.full_predicate();
+        let looked_at = predicate.as_ref().map(Predicate::columns).unwrap_or_default();
         let looked_at: BTreeSet<String> = looked_at.into_iter().map(str::to_owned).collect();
         let looked_at = project(&all, Some(&looked_at.into_iter().collect::<Vec<_>>()))?;
         let looked_at = with_more(&schema, looked_at.as_ref());
@@ -180,8 +216,27 @@ impl HudiTable {
         } else {
             None
         };
-        Ok(ScanPlan { schema, slices: kept, predicate: request.predicate.clone(), looked_at, merge })
+        Ok(ScanPlan { schema, slices: kept, predicate, looked_at, merge })
     }
+}
+
+impl ScanRequest {
+    /// What has to hold of rows, by the request and by when they were written.
+    fn full_predicate(&self) -> Option<Predicate> {
+        let Some(instants) = &self.written_by else { return self.predicate.clone() };
+        let instants: ArrayRef = Arc::new(StringArray::from(instants.clone()));
+        let in_range = Predicate::In("_hoodie_commit_time".into(), instants);
+        Some(match &self.predicate {
+            Some(also) => Predicate::And(vec![in_range, also.clone()]),
+            None => in_range,
+        })
+    }
+}
+
+/// Requested time of the newest instant that a view sees completed.
+pub(super) fn newest_instant(view: &TableView) -> Option<String> {
+    let completed = view.timeline().instants().iter().filter(|i| i.is_completed());
+    completed.map(|i| i.requested.clone()).max()
 }
 
 fn project(all: &SchemaRef, columns: Option<&[String]>) -> Result<SchemaRef> {

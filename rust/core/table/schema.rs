@@ -11,6 +11,7 @@ use arrow_cast::cast_with_options;
 use super::TableView;
 use super::commit_metadata::read_write_metadata;
 use super::config::TableConfig;
+use super::fit::{Fit, does_not_fit, fit_column};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, evolve};
 use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema};
@@ -178,6 +179,7 @@ fn micros(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
         DataType::Dictionary(_, values) => micros(values),
+        DataType::Date64 => DataType::Date32,
         other => other.clone(),
     }
 }
@@ -205,9 +207,9 @@ fn unify(table: &DataType, incoming: &DataType, path: &str) -> Result<DataType> 
         (Int32, Int64) | (Int64, Int32) => Int64,
         (Int32 | Int64, Float32) | (Float32, Int32 | Int64) => Float32,
         (Int32 | Int64 | Float32, Float64) | (Float64, Int32 | Int64 | Float32) => Float64,
-        (Int32 | Int64 | Float32 | Float64 | Date32 | Binary, Utf8) => Utf8,
+        (Int32 | Int64 | Float32 | Float64, Utf8) => Utf8,
         // Hudi on Spark, which has no fixed binary, makes such columns binary when it is told to reconcile schemas.
-        (Binary, FixedSizeBinary(_)) => Binary,
+        (Binary, FixedSizeBinary(_) | Utf8) => Binary,
         (Utf8, Int32 | Int64 | Float32 | Float64 | Date32 | Binary) => Utf8,
         (Decimal128(p1, s1), Decimal128(p2, s2)) => {
             let scale = *s1.max(s2);
@@ -251,35 +253,31 @@ pub fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBa
     let given = FieldLookup::new(batch.schema_ref().fields());
     for field in target.fields() {
         let column = match given.position(field.name()).and_then(|at| batch.columns().get(at)) {
-            Some(column) => conform_column(column, field)?,
+            Some(column) => column.clone(),
             None => new_null_array(field.data_type(), batch.num_rows()),
         };
-        if !field.is_nullable() && column.null_count() > 0 {
-            return Err(Error::schema(format!("column '{}' is required and holds a null", field.name()))
-                .with("column", field.name())
-                .remedy("Fill the nulls"));
+        match fit_column(&column, field)? {
+            Fit::Fits(column) => columns.push(column),
+            Fit::Misfit(row) => return Err(does_not_fit(&column, field, row, 0)),
         }
-        columns.push(column);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(target.clone(), columns, &options)?)
 }
 
-fn conform_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    if column.data_type() == field.data_type() {
-        return Ok(column.clone());
-    }
-    let source = Schema::new(vec![Field::new(field.name(), column.data_type().clone(), true)]);
-    let held = held_incoming(&source)?;
+/// Brings a column without nested ones to a type that holds all that its own does.
+pub(super) fn conform_leaf(column: &ArrayRef, target: &DataType, name: &str) -> Result<ArrayRef> {
+    let source = Schema::new(vec![Field::new("v", column.data_type().clone(), true)]);
+    let held = held_incoming(&source).map_err(|e| e.with("column", name))?;
     let held_type = held.field(0).data_type();
-    let column = cast_exactly(column, held_type, field.name())?;
-    let column = match (held_type, field.data_type()) {
-        (DataType::Timestamp(..), DataType::Timestamp(..)) | (DataType::FixedSizeBinary(_), DataType::Binary) => {
-            cast_exactly(&column, field.data_type(), field.name())?
-        }
+    let column = cast_exactly(column, held_type, name)?;
+    let column = match (held_type, target) {
+        (DataType::Timestamp(..), DataType::Timestamp(..))
+        | (DataType::FixedSizeBinary(_), DataType::Binary)
+        | (DataType::Binary, DataType::Utf8) => cast_exactly(&column, target, name)?,
         _ => column,
     };
-    evolve(&column, field.data_type(), field.name())
+    evolve(&column, target, name)
 }
 
 /// A cast that fails when it would lose something.
@@ -293,7 +291,11 @@ fn cast_exactly(column: &ArrayRef, target: &DataType, name: &str) -> Result<Arra
             .with("column", name)
             .remedy("Cast or round the column before writing")
     };
-    let out = cast_with_options(column, target, &options).map_err(|e| lossy("a value is out of range").caused_by(e))?;
+    let out = cast_with_options(column, target, &options)
+        .map_err(|e| lossy("a value is out of range or malformed").caused_by(e))?;
+    if column.data_type() == &DataType::Date64 && &cast_with_options(&out, column.data_type(), &options)? != column {
+        return Err(lossy("the time of day would be lost"));
+    }
     if let (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) = (column.data_type(), target) {
         let digits = |unit: &TimeUnit| match unit {
             TimeUnit::Second => 0,

@@ -16,7 +16,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant};
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
-use crate::table::{HudiTable, TableConfig, TableSchema, TableType, TableView};
+use crate::table::{ColumnChange, HudiTable, TableConfig, TableSchema, TableType, TableView};
 use crate::timeline::{Heartbeat, LockGuard, TimeZone, Timeline, TimelineWriter, format_instant};
 
 /// What a write did.
@@ -32,6 +32,8 @@ pub struct CommitOutcome {
     pub stats: Vec<WriteStat>,
     /// File groups that were replaced, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
+    /// Columns that the commit added to the table's schema, or changed there.
+    pub schema_changes: Vec<ColumnChange>,
     /// What went wrong after the commit was published. The commit stands all the same.
     pub warnings: Vec<String>,
 }
@@ -166,6 +168,7 @@ impl PendingCommit {
             other => other?,
         };
         Ok(CommitOutcome {
+            schema_changes: Vec::new(),
             warnings: clean_up(storage, &self.instant.requested, &reported),
             instant: done.requested,
             completed: done.completed.unwrap_or_default(),

@@ -119,6 +119,8 @@ pub struct WriteConfig {
     pub allow_duplicates_on_insert: bool,
     /// Columns that the data lack become null.
     pub null_for_missing: bool,
+    /// A write that would change the schema of the table is refused.
+    pub refuse_schema_changes: bool,
     /// Target size of a base file in bytes.
     pub max_file_size: u64,
     /// Base files smaller than this take inserts; 0: none does.
@@ -168,6 +170,7 @@ impl WriteConfig {
             allow_duplicates_on_insert: options.flag("hoodie.merge.allow.duplicate.on.inserts", true)?,
             null_for_missing: options.flag("hoodie.write.set.null.for.missing.columns", false)?
                 || options.flag("hoodie.datasource.write.reconcile.schema", false)?,
+            refuse_schema_changes: refuses_schema_changes(options)?,
             max_file_size,
             small_file_limit: u64::try_from(small_file_limit).unwrap_or(0),
             insert_split_size: options.number("hoodie.copyonwrite.insert.split.size", 500_000u64)?.max(1),
@@ -181,6 +184,15 @@ impl WriteConfig {
             log_positions: options.flag("hoodie.write.record.positions", true)?,
             log_block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
         })
+    }
+}
+
+fn refuses_schema_changes(options: &Options) -> Result<bool> {
+    match options.get("hoodoo.schema.evolution").unwrap_or("allow").to_ascii_lowercase().as_str() {
+        "allow" => Ok(false),
+        "refuse" => Ok(true),
+        other => Err(Error::invalid_option(format!("invalid value '{other}' for hoodoo.schema.evolution"))
+            .remedy("Use allow or refuse (schema_evolution)")),
     }
 }
 

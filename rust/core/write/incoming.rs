@@ -8,6 +8,7 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::config::Operation;
+use super::conformer::Conformer;
 use crate::error::{Error, Result};
 use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
@@ -162,8 +163,8 @@ impl Incoming {
 /// Turns batches into [`Incoming`] rows.
 pub struct Preparer {
     operation: Operation,
-    /// The columns that are read of the rows.
-    read: SchemaRef,
+    /// Brings rows to the columns that are read of them.
+    conformer: Conformer,
     keys: KeyGenConfig,
     generator: KeyGenerator,
     /// What makes rows deletes.
@@ -197,7 +198,7 @@ impl Preparer {
         let (incoming, known) = (Incoming::default(), HashMap::new());
         Ok(Self {
             operation,
-            read,
+            conformer: Conformer::new(read, keys.clone()),
             keys,
             generator,
             marks,
@@ -217,6 +218,18 @@ impl Preparer {
         self.spill = Some(options);
     }
 
+    /// Lets columns take these types when a value needs it. Rows of deletes are but keys.
+    pub fn widen_to(&mut self, wide: SchemaRef) {
+        if self.operation != Operation::Delete {
+            self.conformer.widen_to(wide);
+        }
+    }
+
+    /// Columns whose values needed a wider type.
+    pub fn widened(&self) -> &[String] {
+        self.conformer.widened()
+    }
+
     /// Whether rows have to be looked for in all partitions.
     pub fn is_anywhere(&self) -> bool {
         self.anywhere
@@ -228,7 +241,10 @@ impl Preparer {
             return Ok(());
         }
         let by_key = self.operation == Operation::Delete;
-        let data = conform_batch(batch, &self.read)?;
+        let (data, became_wider) = self.conformer.conform(batch)?;
+        if became_wider {
+            self.widen_rows()?;
+        }
         let partitions = self.generator.partition_paths(&data)?;
         let keys = if self.keys.generates_keys() {
             StringArray::from(vec![""; data.num_rows()])
@@ -249,6 +265,19 @@ impl Preparer {
         let before = self.incoming.batches.len();
         self.scatter(&partitions.ids, &ids, data, keys, deleted)?;
         for batch in self.incoming.batches.iter().skip(before) {
+            self.resident += batch.bytes()?;
+        }
+        self.keep_to_budget()
+    }
+
+    /// Brings the rows that are there already to columns that became wider.
+    fn widen_rows(&mut self) -> Result<()> {
+        let read = self.conformer.schema();
+        self.generator = KeyGenerator::new(self.keys.clone(), read)?;
+        self.resident = 0;
+        self.spilled = 0;
+        for batch in &mut self.incoming.batches {
+            batch.data = conform_batch(&batch.data, read)?;
             self.resident += batch.bytes()?;
         }
         self.keep_to_budget()
@@ -355,7 +384,7 @@ fn is_time(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Timestamp(..))
 }
 
-fn top_level(name: &str) -> &str {
+pub(super) fn top_level(name: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
 

@@ -18,6 +18,7 @@ mod column_merge;
 mod commit;
 mod config;
 mod conflicts;
+mod conformer;
 mod context;
 mod create_file;
 mod delete_partition;

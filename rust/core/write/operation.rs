@@ -18,7 +18,7 @@ use super::create_file::create_files;
 use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::incoming::{Incoming, Preparer};
 use super::merge_file::{MergeRows, first_copies, merge_file};
-use super::partial_rows::{check_partial, check_required, nothing_to_keep, with_missing};
+use super::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
 use super::retry::planned_anew;
 use super::stored_records::stored_records_reader;
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
@@ -26,11 +26,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::{Action, Instant};
-use crate::merge::{MergeRule, RowRef, missing, nullable, precombine};
+use crate::merge::{MergeRule, RowRef, missing, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableType, TableView};
+use crate::table::{Evolution, HudiTable, SchemaChange, TableSchema, TableType, TableView, schema_changes};
 use crate::timeline::LockGuard;
 
 /// Newest commits that are asked how large a record is.
@@ -99,14 +99,15 @@ struct Units {
 impl Write<'_> {
     fn run(mut self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
         let given = data.schema();
-        let schema = self.new_schema(&given)?;
+        let evolution = self.evolution(&given)?;
         let begun = Stopwatch::now();
-        let (mut incoming, anywhere) = self.prepare(data, &schema)?;
+        let (mut incoming, anywhere, widened) = self.prepare(data, &evolution)?;
         if begun.elapsed() > LONG_INPUT {
             // What happened meanwhile need not be found out only when all is written.
             self.view = self.table.view(None)?;
             self.check_same_columns()?;
         }
+        let schema = evolution.widened(&widened);
         // Nothing is on the timeline yet: whatever was wrong with the data has been found by now.
         let mut context = WriteContext::new(self.table, self.config.clone(), "", schema.clone())?;
         if self.config.index.is_global() && !self.config.update_partition_path {
@@ -118,13 +119,16 @@ impl Write<'_> {
         if self.combines() {
             combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
         }
-        planned_anew(self.table, |anew, held| {
+        let mut outcome = planned_anew(self.table, |anew, held| {
             if let Some(view) = anew {
                 self.view = view;
                 self.check_same_columns()?;
             }
             self.attempt(&mut incoming, &mut context, anywhere, held)
-        })
+        })?;
+        outcome.schema_changes = schema_changes(self.old_schema.as_ref(), &schema);
+        outcome.warnings.extend(evolution.notes);
+        Ok(outcome)
     }
 
     /// The rows were read as rows of these columns.
@@ -177,17 +181,9 @@ impl Write<'_> {
         pending.commit(stats, replaced, &context.data_schema)
     }
 
-    fn new_schema(&self, given: &Schema) -> Result<SchemaRef> {
-        match (self.operation, &self.old_schema) {
-            (Operation::Delete, Some(old)) => Ok(old.clone()),
-            (Operation::Delete, None) => Ok(Arc::new(Schema::empty())),
-            (_, Some(old)) if self.partial => SchemaChange::default().apply(Some(old), &with_missing(given, old)),
-            (_, None) if self.partial => Err(nothing_to_keep(self.table)),
-            _ => {
-                let change = SchemaChange { null_for_missing: self.config.null_for_missing };
-                change.apply(self.old_schema.as_deref(), given)
-            }
-        }
+    fn evolution(&self, given: &Schema) -> Result<Evolution> {
+        let evolution = evolution(&self.config, self.operation, self.old_schema.as_ref(), given, self.partial);
+        evolution.map_err(|e| e.with("table", self.table.storage().uri()))
     }
 
     /// Whether rows of one key are to become one.
@@ -202,23 +198,31 @@ impl Write<'_> {
         wanted && !self.keys.generates_keys()
     }
 
-    fn prepare(&self, data: Box<dyn RecordBatchReader + Send>, schema: &SchemaRef) -> Result<(Incoming, bool)> {
+    /// The rows, whether they have to be looked for in all partitions, and the columns whose values need wider types.
+    fn prepare(
+        &self,
+        data: Box<dyn RecordBatchReader + Send>,
+        evolution: &Evolution,
+    ) -> Result<(Incoming, bool, Vec<String>)> {
         if self.operation == Operation::Delete && self.keys.generates_keys() {
             return Err(Error::unsupported("a table with generated keys has no columns to delete by")
                 .with("table", self.table.storage().uri())
                 .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
         }
         // Columns that the rows lack are null for now.
-        let read = if self.partial { nullable(schema) } else { schema.clone() };
+        let given = data.schema();
+        let as_read = |schema: &SchemaRef| if self.partial { missing_nullable(schema, &given) } else { schema.clone() };
+        let (narrow, wide) = (as_read(&evolution.narrow), as_read(&evolution.wide));
         let mut preparer =
-            Preparer::new(self.operation, read, self.keys.clone(), self.table.merge_settings()?, &data.schema())?;
+            Preparer::new(self.operation, narrow, self.keys.clone(), self.table.merge_settings()?, &given)?;
+        preparer.widen_to(wide);
         preparer.spill(self.table.spill_options()?);
         for batch in data {
             let batch: RecordBatch = batch.map_err(Error::from)?;
             preparer.add(&batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }
-        let anywhere = preparer.is_anywhere();
-        Ok((preparer.finish(), anywhere))
+        let (anywhere, widened) = (preparer.is_anywhere(), preparer.widened().to_vec());
+        Ok((preparer.finish(), anywhere, widened))
     }
 
     fn plan(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool, busy: &BusyGroups) -> Result<Units> {
@@ -430,6 +434,28 @@ impl Write<'_> {
             _ => return Ok(BTreeMap::new()),
         };
         replaced_groups(&self.view, partitions)
+    }
+}
+
+/// How rows of these columns may change the schema of a table.
+pub(super) fn evolution(
+    config: &WriteConfig,
+    operation: Operation,
+    old: Option<&SchemaRef>,
+    given: &Schema,
+    partial: bool,
+) -> Result<Evolution> {
+    match (operation, old) {
+        (Operation::Delete | Operation::DeletePartition, old) => {
+            Ok(Evolution::none(old.cloned().unwrap_or_else(|| Arc::new(Schema::empty()))))
+        }
+        (_, None) if partial => Err(nothing_to_keep()),
+        (_, old) => {
+            let null_for_missing = config.null_for_missing && !partial;
+            let whole = old.filter(|_| partial).map(|old| with_missing(given, old));
+            let given = whole.as_ref().unwrap_or(given);
+            Evolution::of(SchemaChange { null_for_missing }, old, given, config.refuse_schema_changes)
+        }
     }
 }
 

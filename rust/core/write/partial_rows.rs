@@ -1,14 +1,14 @@
 //! Rows that have only some columns of the table: what they lack stays as it is stored.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::config::Operation;
 use super::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
-use crate::table::HudiTable;
 
 /// Refuses other operations than upserts.
 pub(super) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
@@ -20,10 +20,8 @@ pub(super) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
 }
 
 /// The error of rows with some columns only when there is no table yet of which others could stay.
-pub(super) fn nothing_to_keep(table: &HudiTable) -> Error {
-    Error::invalid_option("the table has no columns yet that could stay as they are")
-        .with("table", table.storage().uri())
-        .remedy("Write whole rows first")
+pub(super) fn nothing_to_keep() -> Error {
+    Error::invalid_option("the table has no columns yet that could stay as they are").remedy("Write whole rows first")
 }
 
 /// The columns of rows and, behind them, those of the table that they lack.
@@ -31,6 +29,15 @@ pub(super) fn with_missing(given: &Schema, table: &Schema) -> Schema {
     let has = FieldLookup::new(given.fields());
     let missing = table.fields().iter().filter(|f| !has.has(f.name()));
     Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
+}
+
+/// The columns of a table as such rows are read: those that they lack are null for now.
+pub(super) fn missing_nullable(table: &Schema, given: &Schema) -> SchemaRef {
+    let read = |field: &FieldRef| match given.field_with_name(field.name()) {
+        Ok(_) => field.clone(),
+        Err(_) => Arc::new(field.as_ref().clone().with_nullable(true)),
+    };
+    Arc::new(Schema::new(table.fields().iter().map(read).collect::<Fields>()))
 }
 
 /// Rows that have only some columns cannot be new without those that are required.

@@ -22,6 +22,8 @@ pub fn commit<'py>(py: Python<'py>, outcome: &CommitOutcome) -> PyResult<Bound<'
     let files: Vec<&str> = outcome.stats.iter().filter_map(|s| s.path.as_deref()).collect();
     dict.set_item("files", files)?;
     dict.set_item("replaced", &outcome.replaced)?;
+    let changes = outcome.schema_changes.iter().map(|c| (&c.column, c.old.as_deref(), &c.new));
+    dict.set_item("schema_changes", changes.collect::<Vec<_>>())?;
     dict.set_item("warnings", &outcome.warnings)?;
     Ok(dict)
 }

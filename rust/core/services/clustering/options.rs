@@ -113,7 +113,8 @@ impl Layout {
     /// # Errors
     /// `InvalidOption`.
     pub fn parse(name: &str) -> Result<Self> {
-        Ok(match name.to_ascii_uppercase().as_str() {
+        // Hudi takes hyphens as well: z-order.
+        Ok(match name.to_ascii_uppercase().replace('-', "").as_str() {
             "LINEAR" => Self::Linear,
             "ZORDER" => Self::ZOrder,
             "HILBERT" => Self::Hilbert,
@@ -359,6 +360,12 @@ mod tests {
         assert!(options(&[("hoodoo.clustering.plan.strategy", "BEST")]).is_err());
         assert!(options(&[("hoodie.clustering.plan.strategy.target.file.max.bytes", "0")]).is_err());
         assert!(options(&[("hoodie.clustering.plan.strategy.file.slices.sort.by", "NAME")]).is_err());
+        let layout = |name: &str| options(&[("hoodie.layout.optimize.strategy", name)]).map(|o| o.layout);
+        for name in ["z-order", "Z-ORDER", "zorder", "ZORDER"] {
+            assert_eq!(layout(name).unwrap(), Layout::ZOrder);
+        }
+        assert_eq!(layout("Hilbert").unwrap(), Layout::Hilbert);
+        assert!(layout("z_order").is_err());
     }
 
     #[test]

@@ -34,16 +34,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::config::{Operation, WriteConfig};
 use super::context::WriteContext;
 use super::delete_partition::partitions_of_rows;
 use super::incoming::{Preparer, is_anywhere};
 use super::operation::encoding_of_keys;
+use super::partial_rows::missing_nullable;
 use crate::error::{Error, Result};
 use crate::format::avro::schema::avro_to_arrow_schema;
-use crate::merge::nullable;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, MergeSettings, TableView};
 
@@ -83,7 +83,16 @@ impl TaskSetup {
             config: WriteConfig::new(table.options())?,
             keys: encoding_of_keys(table)?,
             view: table.view(Some(&plan.instant))?,
-            read: if plan.given.is_some() { nullable(&schema) } else { schema.clone() },
+            read: match &plan.given {
+                Some(given) => {
+                    let has = |f: &&FieldRef| given.contains(f.name());
+                    missing_nullable(
+                        &schema,
+                        &Schema::new(schema.fields().iter().filter(has).cloned().collect::<Fields>()),
+                    )
+                }
+                None => schema.clone(),
+            },
             schema,
             settings: table.merge_settings()?,
         })

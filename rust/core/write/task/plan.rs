@@ -1,7 +1,6 @@
 //! The driver's side: from the instant to the commit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
@@ -9,15 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::{MergeRule, missing, nullable};
-use crate::table::{HudiTable, SchemaChange, TableSchema, TableType};
+use crate::merge::{MergeRule, missing};
+use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, schema_changes};
 use crate::write::commit::{CommitOutcome, PendingCommit, PlannedFrom};
 use crate::write::config::{Operation, WriteConfig};
+use crate::write::conformer::check_identity;
 use crate::write::context::WriteContext;
 use crate::write::delete_partition::{partition_generator, refuse_busy};
 use crate::write::incoming::Preparer;
-use crate::write::operation::{encoding_of_keys, record_size, replaced_groups};
-use crate::write::partial_rows::{check_partial, check_required, nothing_to_keep, with_missing};
+use crate::write::operation::{encoding_of_keys, evolution, record_size, replaced_groups};
+use crate::write::partial_rows::{check_partial, check_required, missing_nullable};
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,12 +62,21 @@ pub struct DistributedWrite {
     operation: Operation,
     schema: SchemaRef,
     plan: TaskPlan,
+    changes: Vec<ColumnChange>,
+    notes: Vec<String>,
 }
 
 impl DistributedWrite {
     /// Checks the data's columns and takes the instant. The caller has rolled failed writes back. `partial`: the rows of
-    /// an upsert have only some columns.
-    pub fn begin(table: &HudiTable, operation: Operation, given: &Schema, buckets: u32, partial: bool) -> Result<Self> {
+    /// an upsert have only some columns. `widened`: columns that take the types of the data, for their values need it.
+    pub fn begin(
+        table: &HudiTable,
+        operation: Operation,
+        given: &Schema,
+        buckets: u32,
+        partial: bool,
+        widened: &[String],
+    ) -> Result<Self> {
         check_partial(partial, operation)?;
         let config = WriteConfig::new(table.options())?;
         let keys = encoding_of_keys(table)?;
@@ -79,18 +88,16 @@ impl DistributedWrite {
         let view = table.view(None)?;
         let old = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
         let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: old.clone() };
-        let schema = match (operation, old) {
-            (Operation::Delete | Operation::DeletePartition, old) => old.unwrap_or_else(|| Arc::new(Schema::empty())),
-            (_, None) if partial => return Err(nothing_to_keep(table)),
-            (_, Some(old)) if partial => SchemaChange::default().apply(Some(&old), &with_missing(given, &old))?,
-            (_, old) => SchemaChange { null_for_missing: config.null_for_missing }.apply(old.as_deref(), given)?,
-        };
+        let evolution = evolution(&config, operation, old.as_ref(), given, partial);
+        let evolution = evolution.map_err(|e| e.with("table", table.storage().uri()))?;
+        check_identity(&keys, &evolution, widened)?;
+        let schema = evolution.widened(widened);
         // Missing or unusable key and ordering columns are found before the instant is taken.
         let looks_up = matches!(operation, Operation::Upsert | Operation::Delete) && !keys.generates_keys();
         let anywhere = match operation {
             Operation::DeletePartition => partition_generator(&keys, given).map(|_| false)?,
             _ => {
-                let read = if partial { nullable(&schema) } else { schema.clone() };
+                let read = if partial { missing_nullable(&schema, given) } else { schema.clone() };
                 Preparer::new(operation, read, keys, table.merge_settings()?, given)?.is_anywhere()
             }
         };
@@ -130,7 +137,8 @@ impl DistributedWrite {
             whole_table,
             given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
         };
-        Ok(Self { table: table.clone(), pending, operation, schema, plan })
+        let changes = schema_changes(old.as_ref(), &schema);
+        Ok(Self { table: table.clone(), pending, operation, schema, plan, changes, notes: evolution.notes })
     }
 
     /// What the tasks need.
@@ -156,6 +164,9 @@ impl DistributedWrite {
         if self.operation == Operation::DeletePartition {
             refuse_busy(&self.table, &view, &replaced)?;
         }
-        self.pending.commit(stats, replaced, &self.schema)
+        let mut outcome = self.pending.commit(stats, replaced, &self.schema)?;
+        outcome.schema_changes = self.changes;
+        outcome.warnings.extend(self.notes);
+        Ok(outcome)
     }
 }

@@ -1,0 +1,148 @@
+//! What is said about options before anything is done: what is refused, and what is asked for and not done.
+
+use std::collections::BTreeMap;
+
+use super::options::{LOCK_PROVIDER, OPEN, OptionKey, Side, Support, find};
+use crate::error::{Error, Result};
+use crate::timeline::LockProviderKind;
+
+const METADATA: &str = "hoodie.metadata.enable";
+
+/// What options are given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// A table, which is read and written with them.
+    Table,
+    /// A read.
+    Read,
+    /// A write, or a table service.
+    Write,
+}
+
+/// Refuses what is known and would change the data if it were ignored, all of it at once. The keys that nobody knows.
+///
+/// # Errors
+/// `Unsupported` naming each option that is not supported; `InvalidOption`.
+pub(super) fn check(given: &BTreeMap<String, String>) -> Result<Vec<String>> {
+    let (mut unknown, mut refused) = (Vec::new(), Vec::new());
+    for (key, value) in given {
+        match find(key) {
+            Some(known) if known.name == LOCK_PROVIDER => {
+                if let Err(e) = LockProviderKind::parse(value) {
+                    refused.push(e);
+                }
+            }
+            Some(OptionKey { support: Support::Only(values), .. })
+                if !values.iter().any(|v| v.eq_ignore_ascii_case(value)) =>
+            {
+                refused.push(not_supported(key, value, values));
+            }
+            Some(_) => {}
+            // Settings of timestamp key generators and of record mergers are read by these themselves.
+            None if OPEN.iter().any(|prefix| key.starts_with(prefix)) => {}
+            None => unknown.push(key.clone()),
+        }
+    }
+    match all_of(refused) {
+        Some(error) => Err(error),
+        None => Ok(unknown),
+    }
+}
+
+fn not_supported(key: &str, value: &str, values: &[&str]) -> Error {
+    Error::unsupported(format!("option {key}={value} is not supported")).remedy(match values {
+        [] | [""] => format!("Leave {key} out"),
+        _ => format!("Leave {key} out, or set it to {}", values.join(" or ")),
+    })
+}
+
+/// One error of several.
+fn all_of(mut refused: Vec<Error>) -> Option<Error> {
+    if refused.len() < 2 {
+        return refused.pop();
+    }
+    let kind = refused.first().map(Error::kind)?;
+    let texts: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    Some(Error::new(kind, format!("{} options are refused: {}", texts.len(), texts.join("; "))))
+}
+
+/// What the options ask for and do not get, as text: keys that nobody knows, those that are for reads and given to a
+/// write or the other way round, and services that are not there.
+pub(super) fn warnings(given: &BTreeMap<String, String>, unknown: &[String], used: Use) -> Vec<String> {
+    let mut out = Vec::new();
+    if !unknown.is_empty() {
+        out.push(format!("hoodoo does not know these options and ignores them: {}", unknown.join(", ")));
+    }
+    let (mut misplaced, mut absent) = (Vec::new(), Vec::new());
+    let no_metadata = given.get(METADATA).is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    for (key, value) in given {
+        let Some(known) = find(key) else { continue };
+        let side = known.side();
+        if matches!((used, side), (Use::Read, Side::Write) | (Use::Write, Side::Read)) {
+            misplaced.push(key.as_str());
+            continue;
+        }
+        // Without a metadata table nobody builds its indexes, nor does Hudi.
+        let is_moot = no_metadata && key.starts_with("hoodie.metadata.");
+        let Some(asked) = known.absent.filter(|_| !is_moot && (used != Use::Read || side == Side::Read)) else {
+            continue;
+        };
+        if !asked.silent.iter().any(|v| v.eq_ignore_ascii_case(value.trim())) {
+            absent.push(format!("{key}={value}: {}", asked.way));
+        }
+    }
+    if !misplaced.is_empty() {
+        let (of, on) = if used == Use::Read { ("writes", "reads") } else { ("reads", "writes") };
+        out.push(format!("these options are for {of} and have no effect on {on}: {}", misplaced.join(", ")));
+    }
+    out.extend(absent);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Options;
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn options(pairs: &[(&str, &str)]) -> Result<Options> {
+        Options::new(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn all_that_is_refused_is_named_at_once() {
+        let bad = [
+            ("hoodie.schema.on.read.enable", "true"),
+            ("hoodie.table.cdc.enabled", "true"),
+            ("hoodie.write.lock.provider", "org.example.Lock"),
+        ];
+        let e = options(&bad).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported);
+        assert!(bad.iter().all(|(key, _)| e.to_string().contains(key)), "{e}");
+    }
+
+    #[test]
+    fn what_is_not_done_is_said_and_what_is_off_is_not() {
+        let told = |pairs: &[(&str, &str)], used| options(pairs).unwrap().warnings(used);
+        for key in ["hoodie.datasource.hive_sync.enable", "hoodie.metadata.enable", "hoodie.clustering.async.enabled"] {
+            let warned = told(&[(key, "true")], Use::Write);
+            assert!(matches!(warned.as_slice(), [text] if text.contains(key)), "{warned:?}");
+            assert!(told(&[(key, "False")], Use::Write).is_empty());
+        }
+        assert!(told(&[("hoodie.precommit.validators", "")], Use::Table).is_empty());
+        assert_eq!(told(&[("hoodie.precommit.validators", "x.Y")], Use::Table).len(), 1);
+    }
+
+    #[test]
+    fn options_of_the_other_side_are_said() {
+        let told = |key: &str, used| options(&[(key, "snapshot")]).unwrap().warnings(used).len();
+        assert_eq!(told("hoodie.datasource.query.type", Use::Write), 1);
+        assert_eq!(told("hoodie.datasource.write.operation", Use::Read), 1);
+        for key in ["hoodie.datasource.query.type", "hoodie.datasource.write.operation"] {
+            assert_eq!(told(key, Use::Table), 0);
+        }
+        assert_eq!(told("hoodie.table.recordkey.fields", Use::Read), 0);
+        assert_eq!(told("hoodie.datasource.write.recordkey.field", Use::Read), 0);
+    }
+}
