@@ -11,6 +11,7 @@ pub mod merge_config;
 mod merge_settings;
 pub mod options;
 mod partition_filter;
+mod past;
 mod pending_plans;
 pub mod scan;
 mod schema;
@@ -140,11 +141,10 @@ impl HudiTable {
     /// The files as they are now, or as they were at an instant.
     pub fn view(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
-        let timeline = match as_of {
-            Some(instant) => timeline.as_of(instant),
-            None => timeline,
-        };
-        TableView::new(self.storage.clone(), timeline)
+        match as_of {
+            Some(instant) => time_travel::view_at(self, &timeline, instant),
+            None => TableView::new(self.storage.clone(), timeline),
+        }
     }
 
     /// Threads that work at once.

@@ -19,7 +19,7 @@ use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema
 pub const META_COLUMNS: [&str; 5] = META_FIELDS;
 
 /// Operations that never change the schema; the schema in their commits does not count.
-const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
+pub(super) const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
 
 /// A table's schema.
 #[derive(Debug, Clone)]
@@ -56,6 +56,9 @@ impl TableSchema {
             if let Some(json) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty()) {
                 return Self::from_avro(json).map(Some).map_err(|e| e.with("instant", instant));
             }
+        }
+        if let Some(json) = view.archived_schema() {
+            return Self::from_avro(json).map(Some);
         }
         if let Some(json) = config.get("hoodie.table.create.schema") {
             return Self::from_avro(json).map(Some);
