@@ -269,7 +269,7 @@ class Table:
 
         Raises:
             SchemaError: A column that is not there.
-            InvalidOptionError: A malformed filter, instant or query; an `as_of` whose files were cleaned since.
+            InvalidOptionError: A malformed filter, instant or query; an `as_of` of whose state a file is gone.
             UnsupportedError: The query `cdc`; a snapshot of a merge-on-read table whose record merger was not given.
             CorruptFileError: A file that cannot be read; while streaming, as the text of an Arrow error.
         """
@@ -319,7 +319,7 @@ class Table:
 
         Raises:
             UnsupportedError: A table without Hudi's own columns.
-            InvalidOptionError: Times that are not digits.
+            InvalidOptionError: Times that are not digits; a file of the range was cleaned since.
         """
         condition = native_filter(filters, self._native.scan_schema()) if filters else None
         wanted = list(columns) if columns is not None else None

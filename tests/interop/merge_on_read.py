@@ -34,8 +34,17 @@ def same_rows(hudi: Hudi, uri: str, what: object = None, *, meta: bool = True) -
     # Columns that are not asked for are still what merging goes by.
     some = sorted(table.to_arrow(columns=["val"])["val"].to_pylist(), key=str)
     assert some == sorted((r["val"] for r in expected), key=str), what
-    assert not [p for p in table.verify().problems if p.severity == "error"], what
+    errors = [p.message for p in table.verify().problems if p.severity == "error"]
+    assert not [message for message in errors if not (_has_copies(expected) and "in more than one row" in message)], (
+        what
+    )
     return expected
+
+
+def _has_copies(rows: list[Row]) -> bool:
+    """Tells whether Hudi, too, shows a key in more than one row."""
+    keys = [(r.get("_hoodie_partition_path"), r.get("_hoodie_record_key")) for r in rows]
+    return len(set(keys)) < len(keys)
 
 
 def compact_by_hudi(hudi: Hudi, uri: str, step: str = "scheduleandexecute") -> None:

@@ -30,9 +30,9 @@ def _write(uri: str, step: Step, options: dict[str, str], table: hoodoo.Table | 
 
 
 def _tells_of_copies(problem: hoodoo.Problem, model: NaiveTable) -> bool:
-    """Tells whether it is the warning of a key in several rows, in a table to which inserts brought copies of a key."""
+    """Tells whether it is the error of a key in several rows, in a table to which inserts brought copies of a key."""
     copies = any(model.copies(row) > 1 for row in model.stored)
-    return copies and problem.severity == "warning" and "in more than one row" in problem.message
+    return copies and problem.severity == "error" and "in more than one row" in problem.message
 
 
 def _run_by_hoodoo(uri: str, history: History) -> NaiveTable:

@@ -111,8 +111,8 @@ def test_cleaning_takes_the_files_away(place: tuple[str, Options]):
     assert report.ok, report.problems
     # After the fourth and the fifth commit one file goes: two commits, and what ran before them, need the rest.
     assert report.checked["data files"] == 3, report.checked
-    assert [_values(table.to_arrow(as_of=c.instant)) for c in commits[3:]] == [{"a": f"a{n}"} for n in range(3, 5)]
-    for commit in commits[:3]:
+    assert [_values(table.to_arrow(as_of=c.instant)) for c in commits[2:]] == [{"a": f"a{n}"} for n in range(2, 5)]
+    for commit in commits[:2]:
         with pytest.raises(InvalidOptionError, match="cleaned"):
             table.to_arrow(as_of=commit.instant)
 

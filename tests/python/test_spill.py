@@ -68,8 +68,8 @@ def test_the_table_is_the_same(tmp_path: Path, index: str):
             pa.table({"id": [f"k{n}" for n in range(0, 600, 7)], "part": [f"p{n % 3}" for n in range(0, 600, 7)]})
         )
         tables[budget] = arrow_rows(table.to_arrow())
-        # `insert` may store a key twice: that is a warning, and the same for all.
-        assert not [p for p in table.verify().problems if p.severity == "error"]
+        # `insert` may store a key twice: that is the same for all.
+        assert all("in more than one row" in p.message for p in table.verify().problems)
     assert tables["0"] == tables["20000"] == tables[None]
     assert len(tables[None]) > 100
     assert list(folder.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,8 +11,6 @@ import pytest
 import hoodoo
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hoodoo import Commit, Table
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("value", pa.int64())])
@@ -39,19 +38,23 @@ def history(tmp_path: Path) -> tuple[Table, list[Commit]]:
     return table, [table.upsert(_rows(value)) for value in range(COMMITS)]
 
 
-def test_every_instant_is_whole_or_refused(history: tuple[Table, list[Commit]]):
+def test_every_instant_is_whole_or_refused(history: tuple[Table, list[Commit]], tmp_path: Path):
     table, commits = history
     clean = table.timeline.instants("clean", "completed")[-1]
     earliest = table.timeline.metadata(clean)["earliestCommitToRetain"]
     cleaned = [commit for commit in commits if commit.instant < earliest]
     assert RETAINED <= len(commits) - len(cleaned) < COMMITS
+    there = {file.name for file in (tmp_path / "t").rglob("*.parquet")}
     for value, commit in enumerate(commits):
-        if commit in cleaned:
+        # Each commit writes every file anew.
+        if any(Path(file).name not in there for file in commit.files):
+            assert commit in cleaned
             with pytest.raises(hoodoo.InvalidOptionError, match=f"cleaned.*{earliest}"):
                 table.to_arrow(as_of=commit.instant)
         else:
             rows = table.to_arrow(as_of=commit.instant)
             assert (rows.num_rows, set(rows["value"].to_pylist())) == (20, {value})
+    assert not all(Path(file).name in there for file in commits[0].files)
 
 
 def test_changes_up_to_a_cleaned_instant_are_refused(history: tuple[Table, list[Commit]]):
@@ -62,8 +65,113 @@ def test_changes_up_to_a_cleaned_instant_are_refused(history: tuple[Table, list[
     assert table.changes("0").read_all().num_rows == 20
 
 
-def test_a_time_before_the_table_is_empty_until_something_is_cleaned(tmp_path: Path):
-    table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="id", partition_by=["part"])
-    for value in range(3):
-        table.upsert(_rows(value))
+def test_a_time_before_the_table_is_empty(history: tuple[Table, list[Commit]]):
+    assert history[0].to_arrow(as_of="2001-01-01").num_rows == 0
+
+
+def _archiving(path: Path, table_type: str = "COPY_ON_WRITE", **options: str) -> Table:
+    given = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.automatic": "false"}
+    return hoodoo.Table.create(
+        path,
+        SCHEMA,
+        name="t",
+        record_key="id",
+        partition_by=["part"],
+        table_type=table_type,
+        options={**given, **{key.replace("__", "."): value for key, value in options.items()}},
+    )
+
+
+def _one(number: int, value: int) -> pa.Table:
+    return pa.table({"id": [str(number)], "part": [f"p{number % 2}"], "value": [value]}, schema=SCHEMA)
+
+
+def _values(table: pa.Table) -> dict[str, int]:
+    assert len(set(table["id"].to_pylist())) == table.num_rows
+    return dict(zip(table["id"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+def _is_archived(table: Table, commit: Commit) -> bool:
+    return commit.instant not in {i.requested for i in table.timeline.instants()}
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_archived_instants_of_a_table_that_was_never_cleaned(tmp_path: Path, table_type: str):
+    """New file groups, updates, deletes and compactions: each state is as it was, however long ago."""
+    table = _archiving(tmp_path / "t", table_type, hoodie__compact__inline__max__delta__commits="3")
+    seen: list[tuple[Commit, dict[str, int]]] = []
+    for n in range(14):
+        write = table.bulk_insert if n % 3 == 0 else table.delete if n % 5 == 4 else table.upsert
+        number = n if n % 3 == 0 else max(0, n - 3)
+        commit = write(_one(number, n))
+        seen.append((commit, _values(table.to_arrow())))
+    assert _is_archived(table, seen[0][0])
+    assert _is_archived(table, seen[8][0])
+    for commit, rows in seen:
+        assert _values(table.to_arrow(as_of=commit.instant)) == rows
+    assert _values(table.changes("0", until=seen[0][0].completed).read_all()) == {"0": 0}
     assert table.to_arrow(as_of="2001-01-01").num_rows == 0
+
+
+def test_the_history_is_read_for_archived_instants_only(tmp_path: Path):
+    table = _archiving(tmp_path / "t")
+    commits = [table.bulk_insert(_one(n, n)) for n in range(8)]
+    for file in (tmp_path / "t/.hoodie/timeline/history").glob("*.parquet"):
+        file.unlink()
+    assert table.to_arrow(as_of=commits[-2].instant).num_rows == 7
+    with pytest.raises(hoodoo.HudiError):
+        table.to_arrow(as_of=commits[1].instant)
+
+
+def test_an_archived_state_has_the_columns_of_then(tmp_path: Path):
+    table = _archiving(tmp_path / "t")
+    first = table.bulk_insert(_one(0, 0))
+    wider = _one(1, 1).append_column("note", pa.array(["new"]))
+    second = table.bulk_insert(wider)
+    for n in range(2, 9):
+        table.bulk_insert(_one(n, n).append_column("note", pa.array(["x"])).append_column("more", pa.array([n])))
+    assert _is_archived(table, second)
+    assert table.to_arrow(as_of=first.instant).column_names[5:] == ["id", "part", "value"]
+    then = table.to_arrow(as_of=second.instant)
+    assert (then.column_names[5:], then.num_rows) == (["id", "part", "value", "note"], 2)
+
+
+def test_a_state_is_readable_while_its_files_are_there(tmp_path: Path):
+    """Cleans that took nothing of a state do not hide it, archived or not, also where a replacecommit was archived."""
+    table = _archiving(tmp_path / "t", hoodie__archive__automatic="false")
+    table.bulk_insert(_one(0, 0))
+    overwritten = table.bulk_insert(_one(2, 0))
+    table.insert_overwrite(_one(4, 1))
+    updated = [table.upsert(_one(4, n)) for n in range(2)]
+    seen = [(table.bulk_insert(_one(n, n)), _values(table.to_arrow())) for n in range(5, 12)]
+    cleaning = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    table = hoodoo.Table(table.uri, options=cleaning)
+    table.bulk_insert(_one(12, 12))
+    assert [i.action for i in table.timeline.instants()] == ["commit", "commit", "clean"]
+    assert [_is_archived(table, commit) for commit, _ in seen[-2:]] == [True, False]
+    for commit, rows in seen:
+        assert _values(table.to_arrow(as_of=commit.instant)) == rows
+        assert table.changes("0", until=commit.completed).read_all().num_rows == len(rows)
+    for commit, missing in [(overwritten, 2), (updated[0], 1)]:
+        with pytest.raises(hoodoo.InvalidOptionError, match=f"{missing} of its files were cleaned or deleted"):
+            table.to_arrow(as_of=commit.instant)
+
+
+def test_an_archived_state_without_one_of_its_files_is_refused(tmp_path: Path):
+    table = _archiving(tmp_path / "t", "MERGE_ON_READ", hoodie__compact__inline="false")
+    first = table.insert(_one(0, 0))
+    second = table.upsert(_one(0, 1))
+    for n in range(1, 9):
+        table.bulk_insert(_one(n, n))
+    assert _is_archived(table, second)
+    assert _values(table.to_arrow(as_of=second.instant)) == {"0": 1}
+    [log] = second.files
+    (tmp_path / "t" / log).unlink()
+    with pytest.raises(hoodoo.InvalidOptionError, match="1 of its files") as refused:
+        table.to_arrow(as_of=second.instant)
+    assert log in str(refused.value)
+    assert _values(table.to_arrow(as_of=first.instant)) == {"0": 0}
+    with pytest.raises(hoodoo.InvalidOptionError, match="1 of its files"):
+        table.changes("0", until=second.completed)
+    # Other file groups are as they were.
+    assert table.changes(first.completed).read_all().num_rows == 8

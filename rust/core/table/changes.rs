@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
 use super::scan::{PlannedQuery, ScanRequest, newest_instant};
+use super::time_travel::view_in_the_past;
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, RequestedReplaceMetadata, decode};
@@ -55,8 +56,8 @@ impl HudiTable {
         let instants: Vec<String> = range.iter().filter(|w| w.changes).map(|w| w.requested.clone()).collect();
         let mut slices = Vec::new();
         if let Some(last) = instants.iter().max() {
-            let then = self.view_in_the_past(view.timeline(), last)?;
             let written: HashSet<(String, String)> = range.into_iter().flat_map(|w| w.groups).collect();
+            let then = view_in_the_past(self, view.timeline(), last, Some(&written))?;
             let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
             for partition in partitions {
                 let latest = then.latest_slices(partition)?;

@@ -15,6 +15,7 @@ mod merge_settings;
 mod option_checks;
 pub mod options;
 mod partition_filter;
+mod past;
 mod pending_plans;
 mod read_query;
 pub mod scan;
@@ -172,11 +173,10 @@ impl HudiTable {
     /// The files as they are now, or as they were at an instant.
     pub fn view(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
-        let timeline = match as_of {
-            Some(instant) => timeline.as_of(instant),
-            None => timeline,
-        };
-        TableView::new(self.storage.clone(), timeline)
+        match as_of {
+            Some(instant) => time_travel::view_at(self, &timeline, instant),
+            None => TableView::new(self.storage.clone(), timeline),
+        }
     }
 
     /// Threads that work at once.

@@ -11,7 +11,7 @@ use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::slice_reader::SliceReader;
-use super::time_travel::check_not_cleaned;
+use super::time_travel::view_in_the_past;
 use super::{HudiTable, ReadQuery, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
@@ -19,7 +19,6 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::format::field_lookup::FieldLookup;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
-use crate::timeline::Timeline;
 
 /// Rows of a batch that a scan gives out, at most.
 pub const BATCH_ROWS: usize = 65_536;
@@ -104,19 +103,9 @@ impl HudiTable {
 
     fn view_of(&self, request: &ScanRequest) -> Result<TableView> {
         match request.as_of.as_deref().map(parse_as_of).transpose()? {
-            Some(as_of) => self.view_in_the_past(&self.timeline()?, &as_of),
+            Some(as_of) => view_in_the_past(self, &self.timeline()?, &as_of, None),
             None => self.view(None),
         }
-    }
-
-    /// The files as they were at an instant.
-    ///
-    /// # Errors
-    /// `InvalidOption` when some of them were cleaned since.
-    pub(super) fn view_in_the_past(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
-        let then = TableView::new(self.storage().clone(), timeline.as_of(as_of))?;
-        check_not_cleaned(timeline, &then, as_of)?;
-        Ok(then)
     }
 
     /// Streams the rows of a plan.

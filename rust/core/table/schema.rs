@@ -21,7 +21,7 @@ use crate::format::field_lookup::FieldLookup;
 pub const META_COLUMNS: [&str; 5] = META_FIELDS;
 
 /// Operations that never change the schema; the schema in their commits does not count.
-const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
+pub(super) const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
 
 /// A table's schema.
 #[derive(Debug, Clone)]
@@ -58,6 +58,9 @@ impl TableSchema {
             if let Some(json) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty()) {
                 return Self::from_avro(json).map(Some).map_err(|e| e.with("instant", instant));
             }
+        }
+        if let Some(json) = view.archived_schema() {
+            return Self::from_avro(json).map(Some);
         }
         if let Some(json) = config.get("hoodie.table.create.schema") {
             return Self::from_avro(json).map(Some);

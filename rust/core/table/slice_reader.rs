@@ -115,6 +115,19 @@ impl SliceReader {
         Ok(())
     }
 
+    /// Gives each key that the log files of a slice name to `each`, without looking at the base file; and whether they
+    /// delete it.
+    ///
+    /// # Errors
+    /// Those of [`SliceReader::read`].
+    pub fn each_key_in_logs(&self, slice: &FileSlice, each: &mut dyn FnMut(&str, bool)) -> Result<()> {
+        let columns = self.settings.columns(&Schema::empty(), &self.table);
+        self.log_records(slice, &columns)?.delta.each_part(&mut |part| {
+            (0..part.len()).for_each(|row| each(part.keys.value(row), part.deleted.value(row)));
+            Ok(())
+        })
+    }
+
     /// What the log files of a slice come down to, in all columns of the table, without looking at the base file.
     ///
     /// # Errors

@@ -1,60 +1,113 @@
-//! Whether the files of an earlier state are still there.
+//! The table as it was at an instant: given when every file of that state is there, refused when one is gone.
 //!
-//! A cleaned file is simply absent from a listing, so that a look back past the cleaner would quietly give too few
-//! rows. Hudi refuses instants before the last clean's `earliestCommitToRetain` (`TimelineUtils.validateTimestampAsOf`);
-//! this does too, and covers what that check leaves open: cleaners without such a commit (`KEEP_LATEST_FILE_VERSIONS`)
-//! and a clean that died half way. A savepointed instant keeps its files, so it can be read whatever was cleaned.
+//! A cleaned file is simply absent from a listing, so that a look back past the cleaner would quietly give too few rows.
+//! What cleans of the active timeline deleted tells whether a state after the first active commit is whole. Otherwise the
+//! commits up to the instant, archived ones too, name the files that have to be there, and the file groups that were
+//! replaced by then. Hudi refuses each instant before the last clean's `earliestCommitToRetain`
+//! (`TimelineUtils.validateTimestampAsOf`), whatever is left.
 
-use super::TableView;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+
+use super::past::Past;
+use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
-use crate::file_group::{BaseFile, LogFile};
+use crate::file_group::{BaseFile, LogFile, group_files};
 use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode};
 use crate::format::instant::{Action, Instant, State};
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 
-/// Refuses a look back at `as_of` when a cleaner has deleted files of that state. `timeline` is the whole timeline,
-/// `then` the view of it as of that instant.
+/// The files as they were at an instant, as far as they are there. The history is read where the instant was archived.
 ///
 /// # Errors
-/// `InvalidOption` naming the clean and the first instant that can be read.
-pub(super) fn check_not_cleaned(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<()> {
-    let seen = then.timeline().completed_writes().next_back().map(|i| i.requested.as_str());
-    let newest = timeline.completed_writes().next_back().map(|i| i.requested.as_str());
-    // No cleaner touches the newest state, and a savepoint holds on to its own.
-    if seen == newest || timeline.completed(Action::Savepoint).any(|s| Some(s.requested.as_str()) == seen) {
-        return Ok(());
-    }
-    let storage = then.storage();
-    for clean in timeline.instants().iter().rev().filter(|i| i.action == Action::Clean) {
-        let cleaned = Cleaned::read(storage, timeline, clean)?;
-        match cleaned.earliest_to_retain.as_deref() {
-            Some(earliest) if as_of < earliest => return Err(refused(storage, as_of, clean, Some(earliest))),
-            // One before may have kept less, under other options.
-            Some(_) => {}
-            None if cleaned.took_from(then)? => return Err(refused(storage, as_of, clean, None)),
-            None => {}
-        }
-    }
-    // What archived cleans deleted had been succeeded by commits before the first one that is active.
-    let first = timeline.first_active();
-    match (first, timeline.instants().iter().find(|i| i.action == Action::Clean)) {
-        (Some(first), Some(clean)) if as_of < first => Err(refused(storage, as_of, clean, Some(first))),
-        _ => Ok(()),
+/// `Corrupt` and `Storage` when commits cannot be read.
+pub(super) fn view_at(table: &HudiTable, timeline: &Timeline, as_of: &str) -> Result<TableView> {
+    match is_archived(timeline, as_of) {
+        true => Past::read(table, timeline, as_of)?.view(table, timeline, as_of),
+        false => TableView::new(table.storage().clone(), timeline.as_of(as_of)),
     }
 }
 
-fn refused(storage: &Storage, as_of: &str, clean: &Instant, earliest: Option<&str>) -> Error {
-    let error = Error::invalid_option(format!("the table as it was at {as_of} is gone: its files were cleaned"))
-        .with("table", storage.uri())
-        .with("clean", clean);
-    match earliest {
+/// The same, all files being there: those of some file groups (partition, id), or of all.
+///
+/// # Errors
+/// `InvalidOption` when a file of that state is gone.
+pub(super) fn view_in_the_past(
+    table: &HudiTable,
+    timeline: &Timeline,
+    as_of: &str,
+    groups: Option<&HashSet<(String, String)>>,
+) -> Result<TableView> {
+    if !is_archived(timeline, as_of) {
+        let then = view_at(table, timeline, as_of)?;
+        if !may_lack_files(timeline, &then, as_of)? {
+            return Ok(then);
+        }
+    }
+    let past = Past::read(table, timeline, as_of)?;
+    let then = past.view(table, timeline, as_of)?;
+    match past.missing_files(&then, groups)?.as_slice() {
+        [] => Ok(then),
+        missing => Err(refused(table.storage(), timeline, as_of, missing)),
+    }
+}
+
+/// Whether an instant is before the first write that is on the active timeline.
+fn is_archived(timeline: &Timeline, as_of: &str) -> bool {
+    timeline.first_active().is_some_and(|first| as_of < first)
+}
+
+/// Whether a cleaner may have deleted files of the state that a view shows.
+fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<bool> {
+    let seen = then.timeline().completed_writes().next_back().map(|i| i.requested.as_str());
+    let last = timeline.completed_writes().next_back().map(|i| i.requested.as_str());
+    // No cleaner touches the newest state, and a savepoint holds on to its own.
+    if seen == last || timeline.completed(Action::Savepoint).any(|s| Some(s.requested.as_str()) == seen) {
+        return Ok(false);
+    }
+    let newest = OnceCell::new();
+    // What was cleaned before had been succeeded by then.
+    let later = |i: &&Instant| i.action == Action::Clean && i.requested.as_str() > as_of;
+    for clean in timeline.instants().iter().rev().filter(later) {
+        let cleaned = Cleaned::read(then.storage(), timeline, clean)?;
+        let keeps = cleaned.earliest_to_retain.as_deref().is_some_and(|earliest| as_of >= earliest);
+        if !keeps && cleaned.took_from(then, &newest)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn refused(storage: &Storage, timeline: &Timeline, as_of: &str, missing: &[String]) -> Error {
+    let what =
+        format!("the table as it was at {as_of} is gone: {} of its files were cleaned or deleted", missing.len());
+    let example = missing.first().map(String::as_str).unwrap_or_default();
+    let error = Error::invalid_option(what).with("table", storage.uri()).with("file", example);
+    let clean = timeline.completed(Action::Clean).next_back();
+    let cleaned = clean.and_then(|clean| Cleaned::read(storage, timeline, clean).ok());
+    match cleaned.and_then(|cleaned| cleaned.earliest_to_retain).filter(|earliest| earliest.as_str() > as_of) {
         Some(earliest) => error.with("earliest readable instant", earliest),
         None => error,
     }
     .remedy(
         "Read a later instant; to look back further, keep more commits (hoodie.clean.commits.retained) or savepoint",
     )
+}
+
+/// The instant that began the newest slice of each file group (partition, id).
+type Newest = HashMap<(String, String), String>;
+
+fn newest_slices(then: &TableView) -> Result<Newest> {
+    let mut newest = Newest::new();
+    for (partition, files) in then.partition_files()? {
+        for group in group_files(&partition, &files, then.timeline()) {
+            if let Some(slice) = group.slices.into_iter().next() {
+                newest.insert((partition.clone(), group.file_id), slice.base_instant);
+            }
+        }
+    }
+    Ok(newest)
 }
 
 /// What one clean did, or was about to do.
@@ -91,7 +144,7 @@ impl Cleaned {
     }
 
     /// Whether a deleted file belonged to the state that the view shows: no later file of its group stands in for it.
-    fn took_from(&self, then: &TableView) -> Result<bool> {
+    fn took_from(&self, then: &TableView, newest: &OnceCell<Newest>) -> Result<bool> {
         for (partition, path) in &self.files {
             let name = path.rsplit('/').next().unwrap_or(path);
             let file = FileMeta { path: name.to_owned(), size: 0, modified_ms: 0 };
@@ -103,9 +156,11 @@ impl Cleaned {
             if !then.timeline().is_committed(&instant) || then.replaced_at(partition, &file_id).is_some() {
                 continue;
             }
-            let groups = then.file_groups(partition)?;
-            let group = groups.iter().find(|g| g.file_id == file_id);
-            if group.is_none_or(|g| g.slices.iter().all(|s| s.base_instant < instant)) {
+            if newest.get().is_none() {
+                let _ = newest.set(newest_slices(then)?);
+            }
+            let begun = newest.get().and_then(|newest| newest.get(&(partition.clone(), file_id)));
+            if begun.is_none_or(|begun| *begun < instant) {
                 return Ok(true);
             }
         }

@@ -29,6 +29,8 @@ pub struct TableView {
     timeline: Timeline,
     /// File groups that were replaced, with the largest replacing instant.
     replaced: HashMap<(String, String), String>,
+    /// Schema of the newest archived commit, in a look back to before the first one that is active.
+    archived_schema: Option<String>,
 }
 
 impl TableView {
@@ -44,7 +46,23 @@ impl TableView {
                 }
             }
         }
-        Ok(Self { storage, timeline, replaced })
+        Ok(Self { storage, timeline, replaced, archived_schema: None })
+    }
+
+    /// The same view with what archived commits tell: file groups (partition, id) that they replaced, each with the
+    /// replacing instant, and the schema of the newest.
+    #[must_use]
+    pub(super) fn with_archived(mut self, replaced: HashMap<(String, String), String>, schema: Option<String>) -> Self {
+        for (group, instant) in replaced {
+            self.replaced.entry(group).or_insert(instant);
+        }
+        self.archived_schema = schema;
+        self
+    }
+
+    /// The Avro schema of the newest archived commit, where the history was read.
+    pub(super) fn archived_schema(&self) -> Option<&str> {
+        self.archived_schema.as_deref()
     }
 
     /// The timeline behind the view.

@@ -19,6 +19,8 @@ pub struct Timeline {
     pending: HashSet<String>,
     /// Instants before this one that are not on the timeline were archived, hence complete.
     first_active: Option<String>,
+    /// Later instants are not seen: the timeline is that of a look back.
+    until: Option<String>,
 }
 
 impl Timeline {
@@ -80,7 +82,7 @@ impl Timeline {
         }
         let first_active = first_active(&instants);
         let beside = Beside::default();
-        Self { config, instants, raw, beside, completion, pending, first_active }
+        Self { config, instants, raw, beside, completion, pending, first_active, until: None }
     }
 
     /// How the timeline is stored.
@@ -120,6 +122,9 @@ impl Timeline {
 
     /// Whether files of the write with this requested time may be shown.
     pub fn is_committed(&self, requested: &str) -> bool {
+        if self.until.as_deref().is_some_and(|until| requested > until) {
+            return false;
+        }
         if self.completion.contains_key(requested) {
             return true;
         }
@@ -147,7 +152,17 @@ impl Timeline {
         let raw = self.raw.iter().filter(|(i, _)| i.requested.as_str() <= requested).cloned().collect();
         let mut cut = Self::from_raw(self.config.clone(), raw);
         cut.first_active.clone_from(&self.first_active);
+        cut.until = Some(requested.to_owned());
         cut
+    }
+
+    /// The same timeline that knows when archived writes completed: requested and completion times.
+    #[must_use]
+    pub fn with_archived(mut self, writes: impl IntoIterator<Item = (String, String)>) -> Self {
+        for (requested, completed) in writes {
+            self.completion.entry(requested).or_insert(completed);
+        }
+        self
     }
 
     /// Path of the file of an instant.
@@ -213,6 +228,9 @@ mod tests {
         assert!(t.is_committed("10") && !t.is_committed("12") && t.is_committed("09") && !t.is_committed("13"));
         assert_eq!(t.newest_time(), Some("12"));
         assert_eq!(t.as_of("11").instants().len(), 1);
+        let archived = t.as_of("08").with_archived([("07".to_owned(), "09".to_owned())]);
+        assert!(archived.is_committed("08") && !archived.is_committed("09") && !archived.is_committed("10"));
+        assert_eq!(archived.completion_time("07"), Some("09"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! As in Hudi, each write makes a new file, first blocks of records, then one of deletes, and goes on in another when it
 //! has grown beyond `hoodie.logfile.max.size`.
 
+use std::collections::HashSet;
 use std::time::Instant as Stopwatch;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
@@ -11,7 +12,7 @@ use arrow::compute::filter_record_batch;
 use super::context::{WriteContext, empty_stat};
 use super::file_rows::{Gathered, MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
-use super::tagging::MatchedRow;
+use super::tagging::{LoggedRow, MatchedRow};
 use crate::error::{Error, Result};
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
 use crate::file_group::markers::{MarkerType, create_marker};
@@ -28,10 +29,39 @@ const CHUNK_ROWS: usize = 16_384;
 pub struct AppendRows<'a> {
     /// All rows of the write.
     pub incoming: &'a Incoming,
-    /// Rows that meet records of the group.
+    /// Rows that meet records of its base file.
     pub updates: &'a [MatchedRow],
+    /// Rows that meet records of its log files only.
+    pub logged: &'a [LoggedRow],
     /// Deletes by key win whatever the order says.
     pub delete_by_key: bool,
+}
+
+/// A row of a log file.
+#[derive(Clone, Copy)]
+struct Appended {
+    row: RowRef,
+    moved: bool,
+    /// Row of its record in the base file.
+    position: Option<u32>,
+}
+
+impl AppendRows<'_> {
+    /// The rows of the log file. One that meets several copies of a record is a record for each, where blocks tell their
+    /// places.
+    fn to_append(&self, with_places: bool) -> Vec<Appended> {
+        let in_base = |u: &MatchedRow| Appended { row: u.row, moved: u.moved, position: Some(u.position) };
+        let in_logs = |u: &LoggedRow| Appended { row: u.row, moved: u.moved, position: None };
+        let all = self.updates.iter().map(in_base).chain(self.logged.iter().map(in_logs));
+        let mut seen = HashSet::new();
+        all.filter(|u| with_places || seen.insert((u.row, u.moved))).collect()
+    }
+}
+
+/// The instant of the base file in which all rows have a place; `None` where the blocks tell none.
+fn places_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>) -> Option<String> {
+    let base = slice.base.as_ref().filter(|_| context.config.log_positions && rows.logged.is_empty());
+    base.map(|base| base.instant.clone())
 }
 
 /// Writes a log file of a slice, or more where one would become too large: the stat of each. `task` tells which task of
@@ -54,12 +84,9 @@ pub fn append_log(
         block_bytes: context.config.log_block_bytes,
         parquet: context.config.base_file.clone(),
         header: Vec::new(),
-        places_in: slice.base.as_ref().filter(|_| context.config.log_positions).map(|base| base.instant.clone()),
+        places_in: places_in(context, slice, rows),
     };
-    // A row that meets several copies of a record is a record for each, where blocks tell their places.
-    let mut seen = std::collections::HashSet::new();
-    let told = |u: &&MatchedRow| settings.places_in.is_some() || seen.insert((u.row, u.moved));
-    let updates: Vec<MatchedRow> = rows.updates.iter().filter(told).copied().collect();
+    let updates = rows.to_append(settings.places_in.is_some());
     let mut split = Split::new(context, slice, task, rows.delete_by_key);
     let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
     let mut stats = Vec::new();
@@ -133,7 +160,8 @@ fn check_partitions(slice: &FileSlice, rows: &AppendRows<'_>) -> Result<()> {
             !deleted && rows.incoming.partition(batch.partition) != slice.partition
         })
     };
-    if !rows.updates.iter().any(|update| strays(&update.row)) {
+    let logged = rows.logged.iter().map(|update| &update.row);
+    if !rows.updates.iter().map(|update| &update.row).chain(logged).any(strays) {
         return Ok(());
     }
     Err(Error::unsupported("updating a row of a merge-on-read table that stays in another partition than it says")
@@ -162,7 +190,7 @@ impl<'a> Split<'a> {
     }
 
     /// The records among some rows, in the columns of a block, and their places in the base file; deletes are kept.
-    fn next(&mut self, new: &Gathered, updates: &[MatchedRow]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
+    fn next(&mut self, new: &Gathered, updates: &[Appended]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
         let is_moved = |row: usize| updates.get(row).is_some_and(|update| update.moved);
         let is_delete = |row: usize| is_moved(row) || new.deleted.as_ref().is_some_and(|d| d.value(row));
         let gone: Vec<bool> = (0..new.keys.len()).map(is_delete).collect();
@@ -170,7 +198,7 @@ impl<'a> Split<'a> {
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let value = if is_moved(row) { OrderingValue::Default } else { ordering_values(&ordering, row)? };
             self.deletes.push((new.keys.value(row).to_owned(), value));
-            self.deleted_places.extend(updates.get(row).map(|update| update.position));
+            self.deleted_places.extend(updates.get(row).and_then(|update| update.position));
         }
         let kept: BooleanArray = gone.iter().map(|gone| Some(!gone)).collect();
         if kept.true_count() == 0 {
@@ -183,7 +211,7 @@ impl<'a> Split<'a> {
         self.numbered += records.keys.len();
         let mut columns = file_columns(self.context, &records, self.task, &positions)?;
         self.made.put_into(&mut columns, records.keys.len());
-        let places = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).map(|(update, _)| update.position);
+        let places = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
         Ok(Some((self.in_log(columns)?, places.collect())))
     }
 

@@ -4,7 +4,6 @@
 //! makes new file groups of the target size. The size of a record is an average that an earlier commit tells.
 
 use super::config::WriteConfig;
-use crate::error::Result;
 use crate::format::avro::metadata::WriteStat;
 
 /// A base file that takes inserts.
@@ -60,24 +59,21 @@ pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], re
     out
 }
 
-/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first; no
-/// more of them are read than are needed.
-///
-/// # Errors
-/// Those of `commits`.
-pub fn average_record_size(config: &WriteConfig, commits: impl Iterator<Item = Result<Vec<WriteStat>>>) -> Result<u64> {
+/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first.
+pub fn average_record_size<'a>(config: &WriteConfig, commits: impl Iterator<Item = &'a [WriteStat]>) -> u64 {
+    let mut commits = commits;
+    commits.find_map(|stats| record_size_of(config, stats.iter())).unwrap_or(config.record_size_estimate)
+}
+
+/// Bytes of a record of one commit, if that wrote enough to tell.
+pub fn record_size_of<'a>(config: &WriteConfig, stats: impl Iterator<Item = &'a WriteStat>) -> Option<u64> {
     let enough = (config.record_size_threshold * config.small_file_limit as f64) as u64;
-    for stats in commits {
-        let stats = stats?;
-        let sum = |value: fn(&WriteStat) -> Option<i64>| {
-            stats.iter().filter_map(value).filter_map(|v| u64::try_from(v).ok()).sum::<u64>()
-        };
-        let (bytes, records) = (sum(|s| s.total_write_bytes), sum(|s| s.num_writes));
-        if bytes > enough && records > 0 {
-            return Ok(bytes.div_ceil(records).max(1));
-        }
-    }
-    Ok(config.record_size_estimate)
+    let number = |value: Option<i64>| value.and_then(|v| u64::try_from(v).ok()).unwrap_or_default();
+    let sums = |(bytes, records): (u64, u64), stat: &WriteStat| {
+        (bytes + number(stat.total_write_bytes), records + number(stat.num_writes))
+    };
+    let (bytes, records) = stats.fold((0, 0), sums);
+    (bytes > enough && records > 0).then(|| bytes.div_ceil(records).max(1))
 }
 
 #[cfg(test)]

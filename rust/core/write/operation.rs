@@ -8,7 +8,7 @@ use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::append_log::{AppendRows, append_log};
-use super::assignment::{SmallFile, assign_inserts, average_record_size};
+use super::assignment::{SmallFile, assign_inserts};
 use super::busy_groups::BusyGroups;
 use super::column_merge::combine_rows;
 use super::commit::{CommitOutcome, PendingCommit, PlannedFrom};
@@ -17,24 +17,20 @@ use super::context::{WriteContext, empty_stat};
 use super::create_file::create_files;
 use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::incoming::{Incoming, Preparer};
+use super::log_keys::{LogWrites, Logs};
 use super::merge_file::{MergeRows, first_copies, merge_file};
 use super::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
+use super::recent_commits::RecentCommits;
 use super::retry::planned_anew;
-use super::stored_records::stored_records_reader;
 use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
-use crate::format::instant::{Action, Instant};
 use crate::merge::{MergeRule, RowRef, missing, precombine};
 use crate::parallel::run_parallel;
-use crate::table::commit_metadata::read_write_metadata;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{Evolution, HudiTable, SchemaChange, TableSchema, TableType, TableView, schema_changes};
 use crate::timeline::LockGuard;
-
-/// Newest commits that are asked how large a record is.
-const COMMITS_FOR_RECORD_SIZE: usize = 32;
 
 /// Rows that take longer to come are planned from the table as it is then.
 const LONG_INPUT: Duration = Duration::from_secs(1);
@@ -153,7 +149,7 @@ impl Write<'_> {
         let units = self.plan(incoming, context, anywhere, &busy).map_err(gone)?;
         if let MergeRule::Missing(id) = &context.settings.rule
             && self.operation != Operation::Delete
-            && units.merges.iter().any(|(update, _)| !update.rows.is_empty())
+            && units.merges.iter().any(|(update, _)| !update.is_empty())
         {
             // A log file would take the rows, and nobody here could read them.
             return Err(missing(id).with("table", self.table.storage().uri()));
@@ -226,9 +222,10 @@ impl Write<'_> {
     }
 
     fn plan(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool, busy: &BusyGroups) -> Result<Units> {
+        let commits = RecentCommits::new(&self.view);
         let tagged = match self.operation {
-            Operation::Upsert if !self.keys.generates_keys() => self.tag(incoming, context, anywhere)?,
-            Operation::Delete => self.tag(incoming, context, anywhere)?,
+            Operation::Upsert if !self.keys.generates_keys() => self.tag(incoming, context, anywhere, &commits)?,
+            Operation::Delete => self.tag(incoming, context, anywhere, &commits)?,
             _ => self.all_new(incoming, context)?,
         };
         tagged.updates.iter().try_for_each(|update| busy.check_update(self.table, &update.slice))?;
@@ -238,8 +235,7 @@ impl Write<'_> {
         for update in tagged.updates {
             merges.insert(group_of(&update.slice), (update, Vec::new()));
         }
-        let record_size =
-            if fills && !tagged.inserts.is_empty() { record_size(self.table, &self.view, &self.config)? } else { 0 };
+        let record_size = if fills && !tagged.inserts.is_empty() { commits.record_size(&self.config)? } else { 0 };
         for (partition, rows) in tagged.inserts {
             let rows = self.sorted(incoming, rows)?;
             if !fills {
@@ -263,24 +259,32 @@ impl Write<'_> {
         Ok(units)
     }
 
-    fn tag(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool) -> Result<Tagged> {
+    fn tag(
+        &self,
+        incoming: &Incoming,
+        context: &WriteContext,
+        anywhere: bool,
+        commits: &RecentCommits<'_>,
+    ) -> Result<Tagged> {
+        // An upsert asks these commits for the size of a record anyway.
+        let known = match self.operation {
+            Operation::Upsert => commits.log_writes(&self.config)?.clone(),
+            _ => LogWrites::default(),
+        };
+        let logs = Logs::new(self.table, &self.view, &context.file_schema, known)?;
         let tagging = Tagging {
             context,
             operation: self.operation,
             global: self.config.index.is_global(),
             anywhere,
             all_copies: self.table.config().table_type() == TableType::MergeOnRead,
-            slices: stored_records_reader(self.table, &self.view, &self.config, context)?,
+            logs: logs.as_ref(),
             virtual_keys: (!self.table.config().populates_meta_fields()).then(|| self.keys.clone()),
             threads: self.table.threads()?,
         };
-        tag(incoming, &tagging, &|partition| {
-            let slices = match partition {
-                Some(partition) => self.view.latest_slices(partition),
-                None => self.view.all_latest_slices(),
-            }?;
-            check_base_files(self.table, &slices)?;
-            Ok(slices)
+        tag(incoming, &tagging, &|partition| match partition {
+            Some(partition) => self.view.latest_slices(partition),
+            None => self.view.all_latest_slices(),
         })
     }
 
@@ -309,7 +313,7 @@ impl Write<'_> {
             let (here, after) = rest.split_at(count.min(rest.len()));
             rest = after;
             let entry = merges.entry(group_of(slice));
-            let none = || (FileUpdates { slice: slice.clone(), rows: Vec::new() }, Vec::new());
+            let none = || (FileUpdates { slice: slice.clone(), rows: Vec::new(), logged: Vec::new() }, Vec::new());
             entry.or_insert_with(none).1.extend_from_slice(here);
         }
         for count in assignment.new {
@@ -372,11 +376,11 @@ impl Write<'_> {
             stat.runtime_stats = None;
             profile.entry(partition).or_default().push(stat);
         }
-        for (update, _) in units.merges.iter().filter(|(u, _)| !u.rows.is_empty()) {
+        for (update, _) in units.merges.iter().filter(|(u, _)| !u.is_empty()) {
             let mut stat = empty_stat(&update.slice.partition, &update.slice.file_id);
             stat.partition_path = None;
             stat.prev_commit = Some(update.slice.base_instant.clone());
-            stat.num_update_writes = i64::try_from(update.rows.len()).ok();
+            stat.num_update_writes = i64::try_from(update.len()).ok();
             stat.runtime_stats = None;
             profile.entry(update.slice.partition.clone()).or_default().push(stat);
         }
@@ -415,7 +419,7 @@ impl Write<'_> {
                 }
                 Unit::Append(update) => {
                     let delete_by_key = self.operation == Operation::Delete;
-                    let rows = AppendRows { incoming, updates: &update.rows, delete_by_key };
+                    let rows = AppendRows { incoming, updates: &update.rows, logged: &update.logged, delete_by_key };
                     append_log(context, &update.slice, &rows, task, &token)
                 }
                 Unit::Create(partition, rows) => {
@@ -459,18 +463,6 @@ pub(super) fn evolution(
     }
 }
 
-/// Refuses slices without base file: their keys are in log files, where the indexes do not look, and rows would be doubled.
-pub(super) fn check_base_files(table: &HudiTable, slices: &[FileSlice]) -> Result<()> {
-    match slices.iter().find(|s| s.base.is_none()) {
-        Some(slice) => Err(Error::unsupported("looking for record keys in a file group without base file")
-            .with("table", table.storage().uri())
-            .with("partition", &slice.partition)
-            .with("file group", &slice.file_id)
-            .remedy("Compact the table, then write again")),
-        None => Ok(()),
-    }
-}
-
 /// A file that is not there any more was cleaned or archived since the view was taken, if the table is whole.
 fn gone(error: Error) -> Error {
     if error.kind() == ErrorKind::NotFound { error.outdated_plan() } else { error }
@@ -480,21 +472,6 @@ fn gone(error: Error) -> Error {
 fn check_new_rows(context: &WriteContext, units: &Units, alone: bool) -> Result<()> {
     let is_new = alone || !units.creates.is_empty() || units.merges.iter().any(|(_, inserts)| !inserts.is_empty());
     if is_new { check_required(context) } else { Ok(()) }
-}
-
-/// Bytes of a record on average, as earlier commits tell.
-pub(super) fn record_size(table: &HudiTable, view: &TableView, config: &WriteConfig) -> Result<u64> {
-    let timeline = view.timeline();
-    let writes = timeline
-        .completed_writes()
-        .rev()
-        .filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit))
-        .take(COMMITS_FOR_RECORD_SIZE);
-    let stats = |instant: &Instant| {
-        let metadata = read_write_metadata(table.storage(), timeline, instant)?;
-        Ok(metadata.partition_to_write_stats.into_values().flatten().collect())
-    };
-    average_record_size(config, writes.map(stats))
 }
 
 /// Rows of which none is looked for, by partition: deletes among them delete nothing and are not stored.
@@ -559,13 +536,35 @@ pub(super) fn encoding_of_keys(table: &HudiTable) -> Result<KeyGenConfig> {
     }
     let Some(field) = keys.record_key_fields.first() else { return Ok(keys) };
     let prefix = format!("{field}:");
-    for base in table.file_slices(None)?.into_iter().filter_map(|s| s.base) {
-        for batch in crate::table::key_arrays(table.storage(), &base, None)? {
+    let slices = table.file_slices(None)?;
+    for base in slices.iter().filter_map(|s| s.base.as_ref()) {
+        for batch in crate::table::key_arrays(table.storage(), base, None)? {
             if let Some(key) = batch?.iter().flatten().next() {
                 keys.complex_single_key_with_name = key.starts_with(&prefix);
                 return Ok(keys);
             }
         }
     }
+    let logs = slices.iter().filter(|s| s.base.is_none());
+    if let Some(key) = first_logged_key(table, logs)? {
+        keys.complex_single_key_with_name = key.starts_with(&prefix);
+    }
     Ok(keys)
+}
+
+/// A key of slices that have log files only.
+fn first_logged_key<'s>(table: &HudiTable, mut slices: impl Iterator<Item = &'s FileSlice>) -> Result<Option<String>> {
+    let Some(slice) = slices.next() else { return Ok(None) };
+    let view = table.view(None)?;
+    let Some(schema) = TableSchema::resolve(table.config(), &view)? else { return Ok(None) };
+    let (columns, _) = table.file_settings(&schema.data)?;
+    let reader = table.slice_reader(Arc::new(view.timeline().clone()), columns)?;
+    let mut first = None;
+    for slice in std::iter::once(slice).chain(slices) {
+        reader.each_key_in_logs(slice, &mut |key, _| _ = first.get_or_insert_with(|| key.to_owned()))?;
+        if first.is_some() {
+            break;
+        }
+    }
+    Ok(first)
 }

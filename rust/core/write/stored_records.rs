@@ -1,7 +1,5 @@
-//! What is stored of a key now, where a record is to move to another partition.
-//!
-//! The base file alone tells that only when its slice has no log files: a record of a log may have deleted the row, or
-//! may be newer than it.
+//! What is stored of a key now, where the base file alone does not tell: a record of a log file may have deleted the row,
+//! may be newer than it, or may be the only one of its key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,27 +8,11 @@ use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 
-use super::config::WriteConfig;
 use super::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::table::slice_reader::SliceReader;
-use crate::table::{HudiTable, KeyMatch, TableType, TableView};
-
-/// What reads slices with log files, for writes to which it matters what is stored in other partitions.
-pub(super) fn stored_records_reader(
-    table: &HudiTable,
-    view: &TableView,
-    config: &WriteConfig,
-    context: &WriteContext,
-) -> Result<Option<SliceReader>> {
-    if !config.index.is_global() || table.config().table_type() != TableType::MergeOnRead {
-        return Ok(None);
-    }
-    let timeline = Arc::new(view.timeline().clone());
-    Ok(Some(table.slice_reader(timeline, context.file_schema.clone())?))
-}
 
 /// Records of a slice that has log files, as merging leaves them.
 #[derive(Debug)]
@@ -62,10 +44,14 @@ impl StoredRecords {
         self.rows.contains_key(&entry)
     }
 
+    /// The entries whose keys are stored.
+    pub fn entries(&self) -> impl Iterator<Item = u32> {
+        self.rows.keys().copied()
+    }
+
     /// The ordering columns of the records that entries meet.
-    pub fn ordering(&self, matches: impl Iterator<Item = KeyMatch>) -> Result<RecordBatch> {
-        let row = |m: KeyMatch| self.rows.get(&m.entry).copied();
-        let rows = matches.map(row).collect::<Option<Vec<u32>>>();
+    pub fn ordering(&self, entries: impl Iterator<Item = u32>) -> Result<RecordBatch> {
+        let rows = entries.map(|entry| self.rows.get(&entry).copied()).collect::<Option<Vec<u32>>>();
         let rows = rows.ok_or_else(|| Error::schema("a record that is to move is not stored"))?;
         Ok(take_record_batch(&self.ordering, &UInt32Array::from(rows))?)
     }
@@ -75,7 +61,7 @@ impl StoredRecords {
 pub(super) fn base_file_ordering(
     context: &WriteContext,
     base: &BaseFile,
-    matches: impl Iterator<Item = KeyMatch>,
+    positions: impl Iterator<Item = u32>,
 ) -> Result<RecordBatch> {
     let schema = ordering_columns(context);
     let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
@@ -83,7 +69,7 @@ pub(super) fn base_file_ordering(
     let batches =
         reader.scan(&ScanOptions::new(schema.clone())).map_err(named)?.collect::<Result<Vec<_>>>().map_err(named)?;
     let all = concat_batches(&schema, &batches)?;
-    Ok(take_record_batch(&all, &matches.map(|m| m.position).collect::<UInt32Array>())?)
+    Ok(take_record_batch(&all, &positions.collect::<UInt32Array>())?)
 }
 
 fn ordering_columns(context: &WriteContext) -> SchemaRef {

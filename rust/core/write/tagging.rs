@@ -7,6 +7,8 @@ use arrow::array::Array;
 use super::config::Operation;
 use super::context::WriteContext;
 use super::incoming::Incoming;
+use super::log_keys::Logs;
+use super::logged::{Found, look_into_logs};
 use super::stored_records::{StoredRecords, base_file_ordering};
 use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
@@ -16,7 +18,6 @@ use crate::merge::{
 };
 use crate::parallel::run_parallel;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::slice_reader::SliceReader;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 
 /// Most keys that are listed one by one for bloom filters.
@@ -33,13 +34,44 @@ pub struct MatchedRow {
     pub moved: bool,
 }
 
-/// The incoming rows that meet records of one file slice, by position.
+/// An incoming row whose key is in the log files of a slice only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedRow {
+    /// The incoming row.
+    pub row: RowRef,
+    /// See [`MatchedRow::moved`].
+    pub moved: bool,
+}
+
+/// The incoming rows that meet records of one file slice.
 #[derive(Debug, Clone)]
 pub struct FileUpdates {
     /// The slice.
     pub slice: FileSlice,
-    /// The rows.
+    /// Rows that meet records of its base file, by position.
     pub rows: Vec<MatchedRow>,
+    /// Rows that meet records of its log files.
+    pub logged: Vec<LoggedRow>,
+}
+
+impl FileUpdates {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len() + self.logged.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a row that meets a record of the base file, or else one of the log files.
+    fn push(&mut self, position: Option<u32>, row: RowRef, moved: bool) {
+        match position {
+            Some(position) => self.rows.push(MatchedRow { position, row, moved }),
+            None => self.logged.push(LoggedRow { row, moved }),
+        }
+    }
 }
 
 /// What tagging finds.
@@ -63,8 +95,8 @@ pub struct Tagging<'a> {
     pub anywhere: bool,
     /// Whether each copy of a stored record is found, or the first of a file.
     pub all_copies: bool,
-    /// Reads slices that have log files, where it matters what is stored there.
-    pub slices: Option<SliceReader>,
+    /// Reads log files, in a table that has them.
+    pub logs: Option<&'a Logs>,
     /// Set when record keys are computed from columns.
     pub virtual_keys: Option<KeyGenConfig>,
     /// Threads.
@@ -114,7 +146,8 @@ pub fn tag(
     }
     let mut tagged = Tagged::default();
     for (group, found) in groups.iter().zip(by_group) {
-        let found = group.look_into_logs(tagging, found)?;
+        let find = |key: &str| group.records.find(&group.keyed, hash_key(key), key).next();
+        let found = look_into_logs(tagging, &group.slices, found, group.records.rows.len(), &find)?;
         group.resolve(incoming, tagging, found, &mut tagged)?;
     }
     Ok(tagged)
@@ -158,14 +191,6 @@ fn other_rows(keyed: &[KeyedRows<'_>], records: &Precombined) -> Vec<RowRef> {
     keyed.iter().enumerate().flat_map(rows_of).filter(|row| !known.contains(row)).collect()
 }
 
-/// What a slice holds of the keys of a group.
-struct Found {
-    slice: FileSlice,
-    matches: Vec<KeyMatch>,
-    /// What its log files leave of them, where that was looked at.
-    stored: Option<StoredRecords>,
-}
-
 struct KeyList<'a> {
     range: Option<(&'a str, &'a str)>,
     all: Vec<&'a str>,
@@ -194,21 +219,6 @@ impl Group<'_> {
         batch.and_then(|b| b.deleted.as_ref()).is_some_and(|d| d.value(at.row as usize))
     }
 
-    /// With a global index: leaves out records that a log file deleted. One that moved to another partition is still in the
-    /// base file where it was; its key is new there, as it is for Hudi.
-    fn look_into_logs(&self, tagging: &Tagging<'_>, found: Vec<(FileSlice, Vec<KeyMatch>)>) -> Result<Vec<Found>> {
-        run_parallel(found, tagging.threads, |(slice, mut matches)| {
-            let reader = tagging.slices.as_ref().filter(|_| tagging.global && !tagging.anywhere);
-            let Some(reader) = reader.filter(|_| !slice.logs.is_empty()) else {
-                return Ok(Found { slice, matches, stored: None });
-            };
-            let find = |key: &str| self.records.find(&self.keyed, hash_key(key), key).next();
-            let stored = StoredRecords::read(tagging.context, reader, &slice, &find)?;
-            matches.retain(|m| stored.holds(m.entry));
-            Ok(Found { slice, matches, stored: Some(stored) })
-        })
-    }
-
     /// Whether a row goes to another partition than the one where its key is stored.
     fn leaves(&self, incoming: &Incoming, tagging: &Tagging<'_>, slice: &FileSlice, at: RowRef) -> bool {
         if !tagging.global || tagging.anywhere || !tagging.context.config.update_partition_path || self.is_deleted(at) {
@@ -226,33 +236,36 @@ impl Group<'_> {
         tagged: &mut Tagged,
     ) -> Result<()> {
         let mut fates = vec![Fate::New; self.records.rows.len()];
-        for Found { slice, matches, stored } in found {
-            let mut rows = Vec::with_capacity(matches.len());
+        for Found { slice, matches, logged, stored } in found {
+            let mut updates = FileUpdates { slice, rows: Vec::with_capacity(matches.len()), logged: Vec::new() };
             let mut leaving = Vec::new();
             let mut met = vec![false; self.records.rows.len()];
-            for m in matches {
+            let logged = logged.into_iter().map(|entry| (None, entry));
+            for (position, entry) in matches.into_iter().map(|m| (Some(m.position), m.entry)).chain(logged) {
                 // Of several stored records of a key in one base file, Hudi changes the first and copies the others.
                 // In a log file it says something of each.
-                let again = met.get_mut(m.entry as usize).is_some_and(|seen| std::mem::replace(seen, true));
+                let again = met.get_mut(entry as usize).is_some_and(|seen| std::mem::replace(seen, true));
                 if again && !tagging.all_copies {
                     continue;
                 }
-                let Some(at) = self.records.rows.get(m.entry as usize).copied() else { continue };
-                if self.leaves(incoming, tagging, &slice, at) {
-                    leaving.push((m, at));
+                let Some(at) = self.records.rows.get(entry as usize).copied() else { continue };
+                if self.leaves(incoming, tagging, &updates.slice, at) {
+                    leaving.push(Leaving { position, entry, at });
                 } else {
-                    rows.push(MatchedRow { position: m.position, row: self.in_write(at), moved: false });
-                    if let Some(fate) = fates.get_mut(m.entry as usize) {
+                    updates.push(position, self.in_write(at), false);
+                    if let Some(fate) = fates.get_mut(entry as usize) {
                         *fate = Fate::Stays;
                     }
                 }
             }
-            for (m, at) in self.moving(tagging.context, &slice, stored, leaving, &mut fates)? {
-                rows.push(MatchedRow { position: m.position, row: self.in_write(at), moved: true });
+            for Leaving { position, at, .. } in
+                self.moving(tagging.context, &updates.slice, stored, leaving, &mut fates)?
+            {
+                updates.push(position, self.in_write(at), true);
             }
-            rows.sort_by_key(|r| (r.position, r.row));
-            if !rows.is_empty() {
-                tagged.updates.push(FileUpdates { slice, rows });
+            updates.rows.sort_by_key(|r| (r.position, r.row));
+            if !updates.is_empty() {
+                tagged.updates.push(updates);
             }
         }
         let more = self.more.iter().filter_map(|at| {
@@ -277,10 +290,12 @@ impl Group<'_> {
         context: &WriteContext,
         slice: &FileSlice,
         stored: Option<StoredRecords>,
-        leaving: Vec<(KeyMatch, RowRef)>,
+        leaving: Vec<Leaving>,
         fates: &mut [Fate],
-    ) -> Result<Vec<(KeyMatch, RowRef)>> {
-        let Some(base) = slice.base.as_ref().filter(|_| !leaving.is_empty()) else { return Ok(leaving) };
+    ) -> Result<Vec<Leaving>> {
+        if leaving.is_empty() {
+            return Ok(leaving);
+        }
         if context.settings.rule.picks().is_none() {
             return Err(Error::unsupported(
                 "moving a record to another partition in a table whose records are merged column by column",
@@ -288,15 +303,16 @@ impl Group<'_> {
             .with("partition", &slice.partition)
             .remedy("Set hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path to false, or keep the rows in their partition"));
         }
-        let matches = leaving.iter().map(|(m, _)| *m);
-        let stored = match stored {
-            Some(stored) => stored.ordering(matches)?,
-            None => base_file_ordering(context, base, matches)?,
+        let stored = match (stored, &slice.base) {
+            (Some(stored), _) => stored.ordering(leaving.iter().map(|row| row.entry))?,
+            (None, Some(base)) => base_file_ordering(context, base, leaving.iter().filter_map(|row| row.position))?,
+            (None, None) => return Err(Error::schema("a record that is to move is not stored")),
         };
         let stored = context.ordering(&stored)?;
         let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
         let mut winners = Vec::new();
-        for (i, (m, at)) in leaving.into_iter().enumerate() {
+        for (i, row) in leaving.into_iter().enumerate() {
+            let at = row.at;
             if let std::collections::hash_map::Entry::Vacant(slot) = judges.entry(at.batch) {
                 let batch = self.keyed.get(at.batch as usize);
                 let batch = batch.ok_or_else(|| Error::schema("a match names a batch that is not there"))?;
@@ -304,7 +320,7 @@ impl Group<'_> {
                 slot.insert(Judge::new(context.batch_mode(), Step::Final, old, new)?);
             }
             let wins = judges.get(&at.batch).is_some_and(|j| j.new_wins(i, at.row as usize));
-            if let Some(fate) = fates.get_mut(m.entry as usize) {
+            if let Some(fate) = fates.get_mut(row.entry as usize) {
                 *fate = match (*fate, wins) {
                     (Fate::Stays, _) => Fate::Stays,
                     (_, true) => Fate::Moves,
@@ -313,11 +329,19 @@ impl Group<'_> {
                 };
             }
             if wins {
-                winners.push((m, at));
+                winners.push(row);
             }
         }
         Ok(winners)
     }
+}
+
+/// A row whose key is stored in another partition.
+struct Leaving {
+    /// Row number in the base file, if the stored record is there.
+    position: Option<u32>,
+    entry: u32,
+    at: RowRef,
 }
 
 /// What becomes of an incoming record.

@@ -29,10 +29,6 @@ const BLOOM_SAMPLE: usize = 512;
 const RESTORE: &str = "Restore the file from a copy, or roll the table back to before its commit";
 const REWRITE: &str = "Updates of such keys may become new rows. Have the file written anew: update its rows with \
                        hoodie.index.type=SIMPLE, or cluster it";
-/// Operations that write rows without looking for their keys.
-const BLIND: [&str; 6] =
-    ["INSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "INSERT_PREPPED", "BULK_INSERT_PREPPED"];
-
 /// Checks every newest base file, then the keys of each partition.
 pub(super) fn check(
     table: &HudiTable,
@@ -70,12 +66,12 @@ pub(super) fn check(
         return Ok(());
     }
     if with_meta {
-        return check_keys(table, view, &partitions, written, None, report);
+        return check_keys(table, view, &partitions, None, report);
     }
     match table.key_config() {
         // Generated keys are in the meta column only; without it the rows have none.
         Ok(keys) if keys.record_key_fields.is_empty() => Ok(()),
-        Ok(keys) => check_keys(table, view, &partitions, written, Some(&keys), report),
+        Ok(keys) => check_keys(table, view, &partitions, Some(&keys), report),
         Err(e) => {
             report.warning("keys", format!("record keys were not checked: {e}"), "Open the table with these options");
             Ok(())
@@ -208,13 +204,9 @@ fn check_keys(
     table: &HudiTable,
     view: &TableView,
     partitions: &BTreeMap<&str, Vec<FileSlice>>,
-    written: &Written,
     virtual_keys: Option<&KeyGenConfig>,
     report: &mut Report,
 ) -> Result<()> {
-    // Where every write looked for its keys, two rows of one key are damage; inserts may have made them on purpose.
-    let blind = written.operations.iter().any(|o| o.as_deref().is_none_or(|o| BLIND.contains(&o)));
-    let knows_all = !blind && table.storage().list(&table.config().timeline().history_folder)?.files.is_empty();
     let slices = match partitions.values().flatten().any(|s| !s.logs.is_empty()) {
         false => None,
         true => slice_reader(table, view, report)?,
@@ -238,16 +230,12 @@ fn check_keys(
         }
         let Some(example) = found.example else { continue };
         let message = format!("{} record keys are in more than one row, for example {example}", found.repeated);
-        if knows_all {
-            report.error(format!("partition '{partition}'"), message, "Delete the keys and write their rows again");
-        } else {
-            report.warning(
-                format!("partition '{partition}'"),
-                message,
-                "insert and bulk_insert store what they are given. An upsert updates all rows of a key; to keep one, \
-                 delete the key and write it again",
-            );
-        }
+        report.error(
+            format!("partition '{partition}'"),
+            message,
+            "An upsert updates all rows of a key. To keep one, delete the key and write its row again. insert and \
+             bulk_insert store what they are given, copies of a key too",
+        );
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Files against commit metadata: what commits name is there, and what is there belongs to a commit.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Report, is_about_content};
 use crate::error::Result;
@@ -22,8 +22,6 @@ pub(super) struct Written {
     files: HashMap<String, WrittenFile>,
     /// Commits whose metadata could be read.
     instants: HashSet<String>,
-    /// Operations of all of them; `None` is one that did not say.
-    pub(super) operations: BTreeSet<Option<String>>,
 }
 
 pub(super) struct WrittenFile {
@@ -77,7 +75,6 @@ fn written(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
             continue;
         }
         out.instants.insert(instant.requested.clone());
-        out.operations.insert(metadata.operation_type);
         for (partition, stats) in metadata.partition_to_write_stats {
             for stat in stats {
                 let (Some(path), Some(file_id)) = (stat.path, stat.file_id) else { continue };

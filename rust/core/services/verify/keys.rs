@@ -19,6 +19,8 @@ use crate::table::slice_reader::SliceReader;
 
 /// Hashes held at once; a hash takes some 16 bytes.
 const KEYS_A_PASS: u64 = 8 << 20;
+/// Bytes of a small record of a log file.
+const LOG_RECORD_BYTES: u64 = 64;
 /// Hashes that were met twice and are looked at again, at most.
 const SUSPECTS: usize = 100_000;
 
@@ -73,6 +75,9 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
             found.out_of_range.extend(stray_key(source, base, &range)?);
         }
     }
+    // How many records are in log files is not known before they are read.
+    let of_logs_alone = slices.iter().filter(|s| s.base.is_none()).flat_map(|s| &s.logs);
+    rows += of_logs_alone.map(|log| log.size / LOG_RECORD_BYTES).sum::<u64>();
     let passes = rows.div_ceil(KEYS_A_PASS).max(1);
     let mut suspects: HashSet<u64> = HashSet::new();
     for pass in 0..passes {

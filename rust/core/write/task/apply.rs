@@ -15,13 +15,22 @@ use crate::write::config::Operation;
 use crate::write::context::WriteContext;
 use crate::write::create_file::FileCreator;
 use crate::write::incoming::Incoming;
+use crate::write::log_keys::Logs;
 use crate::write::merge_file::{MergeRows, first_copies, merge_file};
 use crate::write::operation::rows_to_insert;
 use crate::write::partial_rows::check_required;
-use crate::write::tagging::{MatchedRow, Tagging, tag};
+use crate::write::tagging::{LoggedRow, MatchedRow, Tagging, tag};
 
-/// What rows of a route are: those that meet a stored record, and those that are new.
-type Records = (Vec<MatchedRow>, Vec<RowRef>);
+/// What rows of a route are.
+#[derive(Default)]
+struct Records {
+    /// Those that meet a record of the base file.
+    updates: Vec<MatchedRow>,
+    /// Those that meet a record of log files only.
+    logged: Vec<LoggedRow>,
+    /// Those that are new.
+    inserts: Vec<RowRef>,
+}
 
 /// Merges routed rows, which come sorted by partition and route; a report for each file.
 pub fn apply_routes(
@@ -34,6 +43,7 @@ pub fn apply_routes(
     let setup = TaskSetup::new(table, plan)?;
     let context = setup.context(table, plan)?;
     let generated = generated_keys(plan, task);
+    let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let mut apply = Apply {
         table,
         plan,
@@ -41,6 +51,7 @@ pub fn apply_routes(
         context: &context,
         task,
         token,
+        logs,
         reports: Vec::new(),
         overwritten: None,
         generated,
@@ -97,6 +108,8 @@ struct Apply<'a> {
     context: &'a WriteContext,
     task: usize,
     token: &'a str,
+    /// Of a table that has log files.
+    logs: Option<Logs>,
     reports: Vec<TaskReport>,
     /// The partition last reported as overwritten.
     overwritten: Option<String>,
@@ -134,7 +147,7 @@ impl<'a> Apply<'a> {
             false => self.records(&incoming, slice.as_slice())?,
         };
         match slice {
-            None => self.append(partition, &incoming, &records.1),
+            None => self.append(partition, &incoming, &records.inserts),
             Some(slice) => self.merge(&slice, &incoming, records),
         }
     }
@@ -164,16 +177,17 @@ impl<'a> Apply<'a> {
         }
     }
 
-    fn merge(&mut self, slice: &FileSlice, incoming: &Incoming, (updates, inserts): Records) -> Result<()> {
-        if updates.is_empty() && inserts.is_empty() {
+    fn merge(&mut self, slice: &FileSlice, incoming: &Incoming, records: Records) -> Result<()> {
+        let Records { updates, logged, inserts } = records;
+        if updates.is_empty() && logged.is_empty() && inserts.is_empty() {
             return Ok(());
         }
         let delete_by_key = self.setup.operation == Operation::Delete;
         let appends = self.table.config().table_type() == TableType::MergeOnRead;
         if appends && (inserts.is_empty() || !slice.logs.is_empty()) {
             // New rows that a filter took for stored ones go to new files, if the slice has log files already.
-            if !updates.is_empty() {
-                let rows = AppendRows { incoming, updates: &updates, delete_by_key };
+            if !updates.is_empty() || !logged.is_empty() {
+                let rows = AppendRows { incoming, updates: &updates, logged: &logged, delete_by_key };
                 let files = append_log(self.context, slice, &rows, self.task, self.token)?;
                 self.reports.extend(files.into_iter().map(TaskReport::file));
             }
@@ -197,7 +211,7 @@ impl<'a> Apply<'a> {
     fn records(&self, incoming: &Incoming, slices: &[FileSlice]) -> Result<Records> {
         if !self.setup.looks_up() && (slices.is_empty() || !self.setup.merges_inserts()) {
             let rows = rows_to_insert(incoming, self.context, self.setup.combines_inserts())?;
-            return Ok((Vec::new(), rows.into_values().flatten().collect()));
+            return Ok(Records { inserts: rows.into_values().flatten().collect(), ..Records::default() });
         }
         let tagging = Tagging {
             context: self.context,
@@ -205,13 +219,15 @@ impl<'a> Apply<'a> {
             global: false,
             anywhere: false,
             all_copies: self.table.config().table_type() == TableType::MergeOnRead,
-            slices: None,
+            logs: self.logs.as_ref(),
             virtual_keys: self.setup.virtual_keys(self.table),
             threads: 1,
         };
         let tagged = tag(incoming, &tagging, &|_| Ok(slices.to_vec()))?;
-        let updates = tagged.updates.into_iter().flat_map(|u| u.rows).collect();
-        Ok((updates, tagged.inserts.into_values().flatten().collect()))
+        let inserts = tagged.inserts.into_values().flatten().collect();
+        // There is one slice at most.
+        let met = tagged.updates.into_iter().next().map(|u| (u.rows, u.logged)).unwrap_or_default();
+        Ok(Records { updates: met.0, logged: met.1, inserts })
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -230,18 +246,19 @@ impl<'a> Apply<'a> {
 /// Rows of which it was found out before what they meet.
 fn placed(incoming: &Incoming, given: &[RecordBatch]) -> Result<Records> {
     let places = given.iter().map(Places::of).collect::<Result<Vec<_>>>()?;
-    let (mut updates, mut inserts) = (Vec::new(), Vec::new());
+    let mut records = Records::default();
     for (b, batch) in incoming.batches.iter().enumerate() {
         for row in 0..batch.keys.len() {
             let row = RowRef { batch: b as u32, row: row as u32 };
             let (number, at) = incoming.given_at(row);
             let stored = places.get(number).map_or(Ok(None), |p| p.stored(at as usize))?;
             match stored {
-                Some((position, moved)) => updates.push(MatchedRow { position, row, moved }),
-                None => inserts.push(row),
+                Some((Some(position), moved)) => records.updates.push(MatchedRow { position, row, moved }),
+                Some((None, moved)) => records.logged.push(LoggedRow { row, moved }),
+                None => records.inserts.push(row),
             }
         }
     }
-    updates.sort_by_key(|m| (m.position, m.row));
-    Ok((updates, inserts))
+    records.updates.sort_by_key(|m| (m.position, m.row));
+    Ok(records)
 }

@@ -22,9 +22,8 @@ use crate::table::{DELETE_MARK, HudiTable, TableType};
 use crate::write::busy_groups::BusyGroups;
 use crate::write::context::WriteContext;
 use crate::write::incoming::{Incoming, key_schema};
-use crate::write::operation::check_base_files;
-use crate::write::stored_records::stored_records_reader;
-use crate::write::tagging::{MatchedRow, Tagged, Tagging, tag};
+use crate::write::log_keys::Logs;
+use crate::write::tagging::{LoggedRow, MatchedRow, Tagged, Tagging, tag};
 
 /// Routed batches.
 pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
@@ -38,9 +37,12 @@ struct Placed {
     partition: u32,
     /// Number among its routes.
     route: u32,
-    /// The stored record that it meets, and whether that one moves away.
-    stored: Option<(u32, bool)>,
+    /// The stored record that it meets.
+    stored: Option<StoredRecord>,
 }
+
+/// A stored record that a row meets: its row in the base file, unless it is in log files only; and whether it moves away.
+pub(super) type StoredRecord = (Option<u32>, bool);
 
 /// Texts, each kept once.
 #[derive(Default)]
@@ -87,23 +89,20 @@ pub fn locate_rows(
     }
     let anywhere = preparer.is_anywhere();
     let incoming = preparer.finish();
+    let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let tagging = Tagging {
         context: &context,
         operation: setup.operation,
         global: setup.config.index.is_global(),
         anywhere,
         all_copies: table.config().table_type() == TableType::MergeOnRead,
-        slices: stored_records_reader(table, &setup.view, &setup.config, &context)?,
+        logs: logs.as_ref(),
         virtual_keys: setup.virtual_keys(table),
         threads: 1,
     };
-    let tagged = tag(&incoming, &tagging, &|partition| {
-        let slices = match partition {
-            Some(partition) => setup.view.latest_slices(partition),
-            None => setup.view.all_latest_slices(),
-        }?;
-        check_base_files(table, &slices)?;
-        Ok(slices)
+    let tagged = tag(&incoming, &tagging, &|partition| match partition {
+        Some(partition) => setup.view.latest_slices(partition),
+        None => setup.view.all_latest_slices(),
     })?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
@@ -137,7 +136,10 @@ impl Placing<'_> {
             let partition = self.located.partitions.number(&update.slice.partition);
             let route = self.located.routes.number(&update.slice.file_id);
             for MatchedRow { position, row, moved } in &update.rows {
-                self.push(*row, partition, route, Some((*position, *moved)));
+                self.push(*row, partition, route, Some((Some(*position), *moved)));
+            }
+            for LoggedRow { row, moved } in &update.logged {
+                self.push(*row, partition, route, Some((None, *moved)));
             }
         }
         for (home, rows) in tagged.inserts {
@@ -159,7 +161,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<(u32, bool)>) {
+    fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<StoredRecord>) {
         let (batch, row) = self.incoming.given_at(at);
         self.located.rows.push(Placed { batch, row, partition, route, stored });
     }
@@ -192,7 +194,7 @@ impl Ways {
         let (partitions, routes) = (placed.iter().map(|p| p.partition), placed.iter().map(|p| p.route));
         let partitions = StringArray::from_iter_values(partitions.map(|number| self.partitions.get(number)));
         let routes = StringArray::from_iter_values(routes.map(|number| self.routes.get(number)));
-        let positions = placed.iter().map(|p| p.stored.map(|(position, _)| i64::from(position)));
+        let positions = placed.iter().map(|p| p.stored.and_then(|(position, _)| position).map(i64::from));
         let moved = placed.iter().map(|p| p.stored.map(|(_, moved)| moved));
         let mut columns = own_columns(source, &rows)?;
         columns.push(take(key?, &rows, None)?);
@@ -217,7 +219,8 @@ pub fn located_schema(given: &Schema) -> SchemaRef {
     Arc::new(Schema::new(routed.fields().iter().cloned().chain(added.map(Arc::new)).collect::<Vec<FieldRef>>()))
 }
 
-/// Which stored record each row of a located batch meets, and whether that one moves away; none: the row is new there.
+/// Which stored record each row of a located batch meets: one of log files only has no position, but it is said whether
+/// it moves away. Where neither is said, the row is new.
 pub(super) struct Places<'b> {
     positions: &'b Int64Array,
     moved: &'b BooleanArray,
@@ -233,12 +236,12 @@ impl<'b> Places<'b> {
     }
 
     /// The stored record that a row meets.
-    pub(super) fn stored(&self, row: usize) -> Result<Option<(u32, bool)>> {
-        if self.positions.is_null(row) {
+    pub(super) fn stored(&self, row: usize) -> Result<Option<StoredRecord>> {
+        if self.moved.is_null(row) {
             return Ok(None);
         }
-        let position = u32::try_from(self.positions.value(row));
+        let position = self.positions.is_valid(row).then(|| u32::try_from(self.positions.value(row))).transpose();
         let position = position.map_err(|e| Error::corrupt("a located row has no valid position").caused_by(e))?;
-        Ok(Some((position, self.moved.is_valid(row) && self.moved.value(row))))
+        Ok(Some((position, self.moved.value(row))))
     }
 }

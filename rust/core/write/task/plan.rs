@@ -16,8 +16,10 @@ use crate::write::conformer::check_identity;
 use crate::write::context::WriteContext;
 use crate::write::delete_partition::{partition_generator, refuse_busy};
 use crate::write::incoming::Preparer;
-use crate::write::operation::{encoding_of_keys, evolution, record_size, replaced_groups};
+use crate::write::log_keys::LogWrites;
+use crate::write::operation::{encoding_of_keys, evolution, replaced_groups};
 use crate::write::partial_rows::{check_partial, check_required, missing_nullable};
+use crate::write::recent_commits::RecentCommits;
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub struct TaskPlan {
     pub record_size: u64,
     /// Keys are looked for in all partitions: the rows of a key have to meet before they get a route.
     pub whole_table: bool,
+    /// What the newest commits tell of log files.
+    pub log_writes: LogWrites,
     /// The columns that the rows have, where what they lack stays as it is stored.
     pub given: Option<Vec<String>>,
 }
@@ -125,7 +129,8 @@ impl DistributedWrite {
             .with("table", table.storage().uri())
             .remedy("Use the index BLOOM or SIMPLE, or write with hoodoo.write"));
         }
-        let record_size = record_size(table, &view, &config)?;
+        let commits = RecentCommits::new(&view);
+        let (record_size, log_writes) = (commits.record_size(&config)?, commits.log_writes(&config)?.for_tasks());
         let mut pending = PendingCommit::request(table, operation, planned_from, None)?;
         pending.start(BTreeMap::new())?;
         let plan = TaskPlan {
@@ -134,6 +139,7 @@ impl DistributedWrite {
             schema: table_schema_to_avro(&schema, table.config().name(), false)?,
             buckets: buckets.max(1),
             record_size,
+            log_writes,
             whole_table,
             given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
         };

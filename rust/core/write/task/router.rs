@@ -18,14 +18,25 @@ use crate::merge::hash_key;
 use crate::table::{HudiTable, key_arrays};
 use crate::write::busy_groups::BusyGroups;
 use crate::write::config::Operation;
-use crate::write::operation::check_base_files;
+use crate::write::log_keys::Logs;
 
-/// A file that may hold a key.
+/// A file group that may hold a key.
 struct Candidate {
     slice: FileSlice,
-    filter: Filter,
-    /// Hashes of all keys of the file, once its filter was not sure.
+    /// Of its base file, if that has rows.
+    filter: Option<Filter>,
+    /// Hashes of all keys of the base file, once its filter was not sure.
     keys: OnceLock<HashSet<u64>>,
+    /// Hashes of keys in its log files, where these may hold others than the base file.
+    logged: HashSet<u64>,
+    /// Hashes of keys that those log files delete.
+    deleted: HashSet<u64>,
+}
+
+impl Candidate {
+    fn might_hold(&self, key: &str, hash: u64) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.might_hold(key, hash)) || self.logged.contains(&hash)
+    }
 }
 
 enum Filter {
@@ -56,6 +67,8 @@ pub struct Router {
     keyer: Keyer,
     partitions: HashMap<String, RoutePartition>,
     busy: BusyGroups,
+    /// Of a table that has log files.
+    logs: Option<Logs>,
 }
 
 impl Router {
@@ -64,7 +77,9 @@ impl Router {
         let setup = TaskSetup::new(table, plan)?;
         let keyer = Keyer::new(&setup, given, task)?;
         let busy = BusyGroups::of(table, &setup.view)?;
-        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, partitions: HashMap::new(), busy })
+        let (columns, _) = table.file_settings(&setup.schema)?;
+        let logs = Logs::new(table, &setup.view, &columns, plan.log_writes.clone())?;
+        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, partitions: HashMap::new(), busy, logs })
     }
 
     /// The columns of routed batches.
@@ -105,7 +120,7 @@ impl Router {
 
     fn routes_of(&self, partition: &RoutePartition, key: &str, row: usize) -> Result<Vec<String>> {
         let hash = if self.setup.keys.generates_keys() { row as u64 } else { hash_key(key) };
-        let found: Vec<&Candidate> = partition.candidates.iter().filter(|c| c.filter.might_hold(key, hash)).collect();
+        let found: Vec<&Candidate> = partition.candidates.iter().filter(|c| c.might_hold(key, hash)).collect();
         let found = if found.len() > 1 { self.really_holding(found, hash)? } else { found };
         for candidate in &found {
             // A filter that is not sure must not keep a new row out of the table.
@@ -116,6 +131,10 @@ impl Router {
         let found: Vec<&Candidate> = found.into_iter().filter(|c| !self.busy.refuses(&c.slice)).collect();
         if !found.is_empty() {
             return Ok(found.iter().map(|c| c.slice.file_id.clone()).collect());
+        }
+        if let Some(candidate) = partition.candidates.iter().find(|c| c.deleted.contains(&hash)) {
+            self.busy.check_update(&self.table, &candidate.slice)?;
+            return Ok(vec![candidate.slice.file_id.clone()]);
         }
         if self.setup.operation == Operation::Delete {
             return Ok(Vec::new());
@@ -139,10 +158,14 @@ impl Router {
 
     /// Whether a file has a key with this hash.
     fn holds(&self, candidate: &Candidate, hash: u64) -> Result<bool> {
+        if candidate.logged.contains(&hash) {
+            return Ok(true);
+        }
         match (&candidate.filter, candidate.keys.get()) {
-            (Filter::Hashes(hashes), _) | (_, Some(hashes)) => Ok(hashes.contains(&hash)),
+            (None, _) => Ok(false),
+            (Some(Filter::Hashes(hashes)), _) | (_, Some(hashes)) => Ok(hashes.contains(&hash)),
             // Read once, and not for each key: a filter that holds more keys than it was made for is often unsure.
-            (Filter::Bloom(..), None) => {
+            (Some(Filter::Bloom(..)), None) => {
                 let hashes = self.key_hashes(&candidate.slice)?;
                 let known = hashes.contains(&hash);
                 let _ = candidate.keys.set(hashes);
@@ -173,15 +196,32 @@ impl Router {
         let new_rows = NewRows::new(&self.setup, &self.plan, &slices, &self.busy);
         let mut candidates = Vec::new();
         if self.setup.looks_up() {
-            check_base_files(&self.table, &slices)?;
+            let suspects = match &self.logs {
+                Some(logs) => logs.keys.of(slices.iter())?.iter().map(|s| s.file_id.clone()).collect(),
+                None => HashSet::new(),
+            };
             for slice in slices {
-                if let Some(filter) = self.filter(&slice)? {
-                    candidates.push(Candidate { slice, filter, keys: OnceLock::new() });
+                let filter = self.filter(&slice)?;
+                let is_suspect = suspects.contains(&slice.file_id);
+                let (logged, deleted) = if is_suspect { self.logged(&slice)? } else { Default::default() };
+                if filter.is_some() || is_suspect {
+                    candidates.push(Candidate { slice, filter, keys: OnceLock::new(), logged, deleted });
                 }
             }
         }
         self.partitions.insert(partition.to_owned(), RoutePartition { candidates, new_rows });
         Ok(())
+    }
+
+    /// Hashes of keys that the log files of a slice hold, and of those that they delete.
+    fn logged(&self, slice: &FileSlice) -> Result<(HashSet<u64>, HashSet<u64>)> {
+        let (mut held, mut deleted) = (HashSet::new(), HashSet::new());
+        if let Some(logs) = &self.logs {
+            logs.reader.each_key_in_logs(slice, &mut |key, is_deleted| {
+                if is_deleted { &mut deleted } else { &mut held }.insert(hash_key(key));
+            })?;
+        }
+        Ok((held, deleted))
     }
 
     fn filter(&self, slice: &FileSlice) -> Result<Option<Filter>> {

@@ -1,0 +1,51 @@
+//! The newest commits of a table: what they tell of the size of a record, and of log files.
+
+use std::sync::OnceLock;
+
+use super::assignment::record_size_of;
+use super::config::WriteConfig;
+use super::log_keys::LogWrites;
+use crate::error::Result;
+use crate::format::instant::{Action, Instant};
+use crate::table::TableView;
+use crate::table::commit_metadata::read_write_metadata;
+
+/// How many of the newest commits are read.
+const COMMITS: usize = 32;
+
+/// The newest commits of a view, read when they are first asked for, and once.
+pub(super) struct RecentCommits<'a> {
+    view: &'a TableView,
+    told: OnceLock<(Option<u64>, LogWrites)>,
+}
+
+impl<'a> RecentCommits<'a> {
+    pub(super) fn new(view: &'a TableView) -> Self {
+        Self { view, told: OnceLock::new() }
+    }
+
+    /// Bytes of a record on average.
+    pub(super) fn record_size(&self, config: &WriteConfig) -> Result<u64> {
+        Ok(self.load(config)?.0.unwrap_or(config.record_size_estimate))
+    }
+
+    /// What their write stats tell of log files.
+    pub(super) fn log_writes(&self, config: &WriteConfig) -> Result<&LogWrites> {
+        Ok(&self.load(config)?.1)
+    }
+
+    fn load(&self, config: &WriteConfig) -> Result<&(Option<u64>, LogWrites)> {
+        if let Some(known) = self.told.get() {
+            return Ok(known);
+        }
+        let (storage, timeline) = (self.view.storage(), self.view.timeline());
+        let wanted = |i: &&Instant| matches!(i.action, Action::Commit | Action::DeltaCommit);
+        let (mut size, mut logs) = (None, LogWrites::default());
+        for instant in timeline.completed_writes().rev().filter(wanted).take(COMMITS) {
+            let metadata = read_write_metadata(storage, timeline, instant)?;
+            size = size.or_else(|| record_size_of(config, metadata.partition_to_write_stats.values().flatten()));
+            logs.add(&instant.requested, &metadata);
+        }
+        Ok(self.told.get_or_init(|| (size, logs)))
+    }
+}
