@@ -1,4 +1,4 @@
-//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, HFiles, Java's numbers.
+//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, Parquet pages, HFiles, Java's numbers.
 
 pub mod avro;
 pub mod bloom;
@@ -6,4 +6,5 @@ pub mod hfile;
 pub mod instant;
 pub mod java;
 pub mod log;
+pub mod parquet;
 pub mod properties;

@@ -191,6 +191,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.storage.validity.timeout.secs", &[]),
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
     yes("hoodoo.memory.budget", &[]),
+    yes("hoodoo.parquet.page.checksums", &[]),
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),
