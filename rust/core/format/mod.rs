@@ -5,6 +5,7 @@ pub mod bloom;
 pub mod hfile;
 pub mod instant;
 pub mod java;
+pub mod json;
 pub mod log;
 pub mod parquet;
 pub mod properties;

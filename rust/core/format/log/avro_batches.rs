@@ -249,7 +249,7 @@ pub fn record_columns(schema: &str) -> Result<Vec<String>> {
 }
 
 fn parse(schema: &str) -> Result<Value> {
-    serde_json::from_str(schema).map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))
+    crate::format::json::parse(schema.as_bytes(), "the schema of a log block is not JSON")
 }
 
 fn field_names(schema: &Value) -> Result<Vec<String>> {

@@ -98,6 +98,11 @@ fn split_numbers(header: &[u8]) -> Option<([u32; SIZE as usize], &[u8])> {
     Some((numbers, rest))
 }
 
+/// The bytes of a page before and after compression, by the begin of its header.
+pub(super) fn sizes(header: &[u8]) -> Option<(u32, u32)> {
+    split_numbers(header).map(|([_, uncompressed, compressed], _)| (uncompressed, compressed))
+}
+
 /// The header with a checksum of the body behind it. `None` where the header is none, or has one.
 pub(super) fn with_checksum(header: &[u8], body: &[u8]) -> Option<Vec<u8>> {
     let (_, rest) = split_numbers(header)?;
@@ -172,6 +177,7 @@ mod tests {
                 let checked = header.encode(body, true);
                 assert_eq!(with_checksum(&plain, body).unwrap(), checked);
                 assert_eq!(with_checksum(&checked, body), None);
+                assert_eq!(sizes(&checked), Some((uncompressed, body.len() as u32)));
                 assert_eq!(is_dictionary(&checked), kind == PageKind::Dictionary);
             }
         }
