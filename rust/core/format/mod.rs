@@ -1,4 +1,5 @@
-//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, HFiles, Java's numbers; and columns by name.
+//! Bytes only, no I/O: properties, instant names, Avro metadata, schemas, bloom filters, log blocks, Parquet pages, HFiles,
+//! Java's numbers; and columns by name.
 
 pub mod avro;
 pub mod bloom;
@@ -6,5 +7,7 @@ pub mod field_lookup;
 pub mod hfile;
 pub mod instant;
 pub mod java;
+pub mod json;
 pub mod log;
+pub mod parquet;
 pub mod properties;

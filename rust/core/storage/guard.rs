@@ -17,6 +17,17 @@ pub fn decode<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(Error::corrupt(format!("the decoder gave up while reading {what}"))))
 }
 
+/// What the Parquet library says of a page that is not as its checksum says.
+const WRONG_CHECKSUM: &str = "CRC checksum mismatch";
+
+fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    if error.to_string().contains(WRONG_CHECKSUM) {
+        return Error::corrupt("a page of a Parquet file does not match its checksum")
+            .remedy("The file was damaged after it was written: restore it from a copy");
+    }
+    Error::corrupt("a Parquet file could not be decoded").caused_by(error)
+}
+
 /// The first error of the storage itself. Readers over Arrow batches keep only its text.
 type FirstError = Arc<Mutex<Option<ParquetError>>>;
 
@@ -44,7 +55,7 @@ impl<R> Chunks<R> {
         match (stored, error) {
             (Some(stored), _) => stored.into(),
             (None, error @ ArrowError::ExternalError(_)) => error.into(),
-            (None, error) => Error::corrupt("a Parquet file could not be decoded").caused_by(error),
+            (None, error) => damaged(error),
         }
     }
 
@@ -66,7 +77,7 @@ impl<R> Chunks<R> {
         match self.first.lock().ok().and_then(|mut e| e.take()) {
             Some(stored) => stored.into(),
             // Not said by the storage: a decompressor, say, that met garbage.
-            None => Error::corrupt("a Parquet file could not be decoded").caused_by(error),
+            None => damaged(error),
         }
     }
 }

@@ -5,11 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::ObjectStore;
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use url::Url;
 
+use super::option_values;
+use super::secrets::{is_azure, masked, masked_uri, remember};
 use crate::error::{Error, Result};
 
 /// Settings of the store, spelled as `object_store` has them (`aws_access_key_id`, `aws_endpoint`, …).
@@ -36,7 +41,7 @@ impl Location {
     /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
     pub fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
         let bad = |why: String| {
-            Error::invalid_option(format!("'{uri}' is not a table location: {why}"))
+            Error::invalid_option(format!("'{}' is not a table location: {why}", masked_uri(uri)))
                 .remedy("Give a folder, or a URI such as s3://bucket/path")
         };
         if uri.is_empty() {
@@ -85,7 +90,7 @@ impl Location {
         };
         let spelled = spelled.trim_end_matches('/');
         let url = Url::parse(spelled).map_err(|e| {
-            Error::invalid_option(format!("'{uri}' is not a table location"))
+            Error::invalid_option(format!("'{}' is not a table location", masked_uri(uri)))
                 .caused_by(e)
                 .remedy("Give a folder, or a URI such as s3://bucket/path")
         })?;
@@ -95,22 +100,50 @@ impl Location {
             "az" | "abfs" | "abfss" | "adl" | "azure" => &["AZURE_"],
             other => {
                 return Err(Error::unsupported(format!("storage '{other}' is not supported"))
-                    .with("table", uri)
+                    .with("table", masked_uri(uri))
                     .remedy("Use a local folder, s3://, gs:// or Azure (abfss://, az://)"));
             }
         };
-        let from_environment = std::env::vars().filter(|(k, _)| wanted.iter().any(|prefix| k.starts_with(prefix)));
+        check_credentials(&url).map_err(|e| e.with("table", masked_uri(uri)))?;
+        let is_wanted = |k: &str| wanted.iter().any(|prefix| k.starts_with(prefix));
+        // Names that are not text are nobody's; a variable that is empty counts as not set.
+        let variables = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let from_environment = variables.filter(|(k, v)| is_wanted(k) && !v.is_empty());
         let given = options.iter().map(|(k, v)| (k.clone(), v.clone()));
         // Later ones win, in whatever spelling: what the caller gives is stronger than the environment.
         let all: Vec<(String, String)> =
             from_environment.chain(given).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
-        check_plain_http(&all).map_err(|e| e.with("table", uri))?;
+        remember(&all);
+        let known = all.iter().filter(|(key, _)| is_known(url.scheme(), key));
+        option_values::check(known.map(|(key, value)| (key.as_str(), value.as_str())))
+            .and_then(|()| check_plain_http(&all))
+            .map_err(|e| e.with("table", uri))?;
         let (store, prefix) = object_store::parse_url_opts(&url, all).map_err(|e| {
-            Error::invalid_option("the storage cannot be set up").caused_by(e).with("table", uri).remedy(
+            Error::invalid_option("the storage cannot be set up").caused_by(masked(e)).with("table", uri).remedy(
                 "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
             )
         })?;
         Ok(Self { store: Arc::from(store), prefix, local: None, remote: true, uri: spelled.to_owned() })
+    }
+}
+
+/// Credentials in a location would be left out of it without a word, and shown wherever it is.
+fn check_credentials(url: &Url) -> Result<()> {
+    let user = !url.username().is_empty() && !is_azure(url.scheme());
+    if user || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::invalid_option("a table location has credentials or a query in it").remedy(
+            "Give credentials in storage_options (aws_access_key_id, azure_storage_sas_key, …) or in the environment",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the store of a scheme knows an option.
+fn is_known(scheme: &str, key: &str) -> bool {
+    match scheme {
+        "s3" => key.parse::<AmazonS3ConfigKey>().is_ok(),
+        "gs" => key.parse::<GoogleConfigKey>().is_ok(),
+        _ => key.parse::<AzureConfigKey>().is_ok(),
     }
 }
 
@@ -125,6 +158,7 @@ fn check_plain_http(options: &[(String, String)]) -> Result<()> {
     match plain {
         Some((key, endpoint)) if !allowed => {
             let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
+            let endpoint = masked_uri(endpoint);
             Err(Error::invalid_option(format!("the endpoint {endpoint} is not encrypted, which nobody allowed"))
                 .remedy(format!("Use https://, or add {allow}=true to storage_options")))
         }

@@ -1,9 +1,12 @@
 //! The runtime behind the blocking calls.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
+
+use super::secrets::masked;
 
 /// The runtime with the process that made it: a forked child inherits the value but not its threads.
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
@@ -27,8 +30,12 @@ pub(super) fn runtime() -> std::io::Result<Arc<Runtime>> {
 
 /// Waits for a storage call. Must not be called from an async task.
 pub fn block_on<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+    let failed = |source| object_store::Error::Generic { store: "runtime", source };
     match runtime() {
-        Ok(runtime) => runtime.block_on(work),
-        Err(e) => Err(object_store::Error::Generic { store: "runtime", source: Box::new(e) }),
+        // What the check of the options let through that the HTTP client has no error for.
+        Ok(runtime) => catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)))
+            .unwrap_or_else(|_| Err(failed("the client of the storage panicked".into())))
+            .map_err(masked),
+        Err(e) => Err(failed(Box::new(e))),
     }
 }

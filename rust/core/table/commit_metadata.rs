@@ -10,6 +10,7 @@ use crate::format::avro::metadata::{
     decode_json, to_json,
 };
 use crate::format::instant::{Action, Instant, State};
+use crate::format::json;
 use crate::storage::Storage;
 use crate::timeline::history::{HistoryEntry, HistoryReader, LoadMode};
 use crate::timeline::{Timeline, TimelineConfig};
@@ -142,8 +143,7 @@ fn plan_as_json(bytes: &[u8]) -> Result<serde_json::Value> {
 
 fn body_as_json(bytes: &[u8], instant: &Instant) -> Result<serde_json::Value> {
     if !bytes.starts_with(b"Obj\x01") {
-        return serde_json::from_slice(bytes)
-            .map_err(|e| Error::corrupt("an instant's file is neither Avro nor JSON").caused_by(e));
+        return json::parse(bytes, "an instant's file is neither Avro nor JSON");
     }
     let completed = instant.state == State::Completed;
     Ok(match (instant.action, completed) {

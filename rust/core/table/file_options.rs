@@ -40,6 +40,7 @@ pub fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
     if options.get("hoodie.parquet.block.size").is_some() {
         base.row_group_bytes = options.number("hoodie.parquet.block.size", base.row_group_bytes)?.max(1);
     }
+    base.page_checksums = options.flag("hoodoo.parquet.page.checksums", true)?;
     base.page_bytes = options.number("hoodie.parquet.page.size", base.page_bytes)?.max(1);
     if let Some(dictionary) = options.get("hoodie.parquet.dictionary.enabled") {
         base.dictionary = match dictionary.eq_ignore_ascii_case("false") {

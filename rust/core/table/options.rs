@@ -279,6 +279,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
     yes("hoodoo.schema.evolution", &[]),
     yes("hoodoo.memory.budget", &[]),
+    yes("hoodoo.parquet.page.checksums", &[]),
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
     yes("hoodoo.write.turns", &[]),

@@ -1,20 +1,20 @@
 //! The pages of a column chunk that is encoded here, and not by the general encoder.
 
 use bytes::Bytes;
-use parquet::basic::{BoundaryOrder, Compression, Encoding, PageType, Type};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::basic::{BoundaryOrder, Encoding, PageType, Type};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::encodings::rle::RleEncoder;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, PageEncodingStats};
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::constant_column::{EncodedChunk, offset, run};
+use super::options::PageFormat;
 use super::page_codec::{PageCodec, PageContent};
 use super::row_group::encode_error;
 use crate::error::{Error, Result};
+use crate::format::parquet::{PageHeader, PageKind};
 
 /// Rows of a page, as in other columns.
 pub(super) const PAGE_ROWS: usize = 20_000;
@@ -25,8 +25,8 @@ pub(super) const LEVEL_BYTES: usize = size_of::<u32>();
 
 /// The pages of a flat column in the making.
 pub(super) struct ChunkPages {
-    sink: TrackedWrite<Vec<u8>>,
-    compression: Compression,
+    bytes: Vec<u8>,
+    format: PageFormat,
     codec: Option<PageCodec>,
     /// The page in the making.
     body: Vec<u8>,
@@ -37,7 +37,6 @@ pub(super) struct ChunkPages {
     rows: usize,
     nulls: usize,
     uncompressed: usize,
-    written: usize,
 }
 
 /// What a data page holds.
@@ -54,16 +53,11 @@ pub(super) struct PageValues<'v> {
 
 impl ChunkPages {
     /// `encoding` is that of the values in data pages.
-    pub(super) fn new(
-        physical: Type,
-        compression: Compression,
-        encoding: Encoding,
-        content: PageContent,
-    ) -> Result<Self> {
+    pub(super) fn new(physical: Type, format: PageFormat, encoding: Encoding, content: PageContent) -> Result<Self> {
         Ok(Self {
-            sink: TrackedWrite::new(Vec::new()),
-            compression,
-            codec: PageCodec::get(compression, content)?,
+            bytes: Vec::new(),
+            format,
+            codec: PageCodec::get(format.codec, content)?,
             body: Vec::new(),
             dictionary_at: None,
             encoding,
@@ -72,28 +66,30 @@ impl ChunkPages {
             rows: 0,
             nulls: 0,
             uncompressed: 0,
-            written: 0,
         })
     }
 
     /// Writes a page: its offset and its bytes with the header.
-    fn write(&mut self, body: &[u8], page: impl FnOnce(Bytes) -> Page) -> Result<(u64, usize)> {
+    fn write(&mut self, body: &[u8], kind: PageKind, values: u32, encoding: Encoding) -> Result<(u64, usize)> {
         let stored = match &mut self.codec {
             None => body,
             Some(codec) => codec.compress(body)?,
         };
-        let page = CompressedPage::new(page(Bytes::copy_from_slice(stored)), body.len());
-        let spec = SerializedPageWriter::new(&mut self.sink).write_page(page).map_err(encode_error)?;
-        self.uncompressed += spec.uncompressed_size;
-        self.written += spec.compressed_size;
-        Ok((spec.offset, spec.compressed_size))
+        let too_large = |_| Error::schema("a page of 2 GiB or more");
+        i32::try_from(stored.len()).map_err(too_large)?;
+        let uncompressed = i32::try_from(body.len()).map_err(too_large)?.cast_unsigned();
+        let header = PageHeader { kind, values, encoding, uncompressed }.encode(stored, self.format.checksums);
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&header);
+        self.bytes.extend_from_slice(stored);
+        self.uncompressed += header.len() + body.len();
+        Ok((at as u64, self.bytes.len() - at))
     }
 
     /// Writes the dictionary, before all data pages.
     pub(super) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
         let num_values = u32::try_from(values).unwrap_or(u32::MAX);
-        let page = |buf| Page::DictionaryPage { buf, num_values, encoding: Encoding::PLAIN, is_sorted: false };
-        self.dictionary_at = Some(self.write(&plain, page)?.0);
+        self.dictionary_at = Some(self.write(&plain, PageKind::Dictionary, num_values, Encoding::PLAIN)?.0);
         Ok(())
     }
 
@@ -121,16 +117,7 @@ impl ChunkPages {
         (least, most): (Vec<u8>, Vec<u8>),
     ) -> Result<()> {
         let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
-        let encoding = self.encoding;
-        let page = |buf| Page::DataPage {
-            buf,
-            num_values,
-            encoding,
-            def_level_encoding: Encoding::RLE,
-            rep_level_encoding: Encoding::RLE,
-            statistics: None,
-        };
-        let (at, size) = self.write(body, page)?;
+        let (at, size) = self.write(body, PageKind::Data, num_values, self.encoding)?;
         self.locations.push(PageLocation {
             offset: offset(at),
             compressed_page_size: i32::try_from(size).unwrap_or(i32::MAX),
@@ -149,7 +136,7 @@ impl ChunkPages {
 
     /// Bytes so far, as they are in the file.
     pub(super) fn written(&self) -> usize {
-        self.written
+        self.bytes.len()
     }
 
     /// Rows without a value.
@@ -162,7 +149,7 @@ impl ChunkPages {
         if let Some(codec) = self.codec.take() {
             codec.put_back();
         }
-        let bytes = Bytes::from(self.sink.into_inner().map_err(encode_error)?);
+        let bytes = Bytes::from(self.bytes);
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let pages = i32::try_from(self.locations.len()).unwrap_or(i32::MAX);
         let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
@@ -174,10 +161,10 @@ impl ChunkPages {
         }
         page_stats.push(stats(PageType::DATA_PAGE, self.encoding, pages));
         let metadata = ColumnChunkMetaData::builder(descriptor.clone())
-            .set_compression(self.compression)
+            .set_compression(self.format.codec)
             .set_encodings(encodings)
             .set_page_encoding_stats(page_stats)
-            .set_total_compressed_size(count(self.written))
+            .set_total_compressed_size(count(bytes.len()))
             .set_total_uncompressed_size(count(self.uncompressed))
             .set_num_values(count(self.rows))
             .set_dictionary_page_offset(self.dictionary_at.map(offset))

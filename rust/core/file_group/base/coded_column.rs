@@ -7,7 +7,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowDictionaryKeyType, ArrowNativeType, DataType, Int32Type, UInt8Type, UInt16Type, UInt32Type,
 };
-use parquet::basic::{Compression, Encoding};
+use parquet::basic::Encoding;
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
@@ -16,6 +16,7 @@ use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for,
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::LONGEST_TEXT;
 use super::number_column::{NumberValues, number_values};
+use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
@@ -28,7 +29,7 @@ const TRIAL_ROWS: usize = 4096;
 #[derive(Clone)]
 pub(super) struct CodedSettings {
     pub(super) descriptor: ColumnDescPtr,
-    pub(super) codec: Compression,
+    pub(super) format: PageFormat,
     /// Most bytes of a dictionary.
     pub(super) dictionary_bytes: usize,
 }
@@ -156,7 +157,7 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
         return Ok(None);
     }
     let mut pages =
-        ChunkPages::new(descriptor.physical_type(), settings.codec, Encoding::RLE_DICTIONARY, PageContent::Any)?;
+        ChunkPages::new(descriptor.physical_type(), settings.format, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     let mut plain = Vec::new();
     used.iter().for_each(|entry| entries.put(*entry, &mut plain));
     pages.dictionary(plain, used.len())?;

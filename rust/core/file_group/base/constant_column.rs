@@ -5,17 +5,16 @@
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, PageType};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::ByteArray;
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::row_group::encode_error;
 use crate::error::{Error, Result};
+use crate::format::parquet::{PageHeader, PageKind};
 
 /// A chunk ready to be appended: its bytes, and what the footer says of it.
 pub(super) struct EncodedChunk {
@@ -27,21 +26,28 @@ pub(super) struct EncodedChunk {
 ///
 /// # Errors
 /// `Schema` for a repeated column, or more rows than a page can count.
-pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize) -> Result<EncodedChunk> {
+pub(super) fn constant_chunk(
+    descriptor: &ColumnDescPtr,
+    value: &str,
+    rows: usize,
+    checksums: bool,
+) -> Result<EncodedChunk> {
     let count = u32::try_from(rows).map_err(|_| Error::schema("a row group of more than 4 billion rows"))?;
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         return Err(
             Error::schema("a nested column cannot hold one text for all rows").with("column", descriptor.name())
         );
     }
-    let mut sink = TrackedWrite::new(Vec::new());
-    let mut pages = SerializedPageWriter::new(&mut sink);
-    let dictionary = dictionary_page(value)?;
-    let dictionary = pages.write_page(dictionary).map_err(encode_error)?;
-    let data = data_page(count, descriptor.max_def_level() == 1);
-    let data = pages.write_page(data).map_err(encode_error)?;
-    pages.close().map_err(encode_error)?;
-    let bytes = Bytes::from(sink.into_inner().map_err(encode_error)?);
+    let page = |kind, values, encoding, body: &[u8]| -> Result<Vec<u8>> {
+        let uncompressed = i32::try_from(body.len()).map_err(|_| Error::schema("a text of 2 GiB or more"))?;
+        let header = PageHeader { kind, values, encoding, uncompressed: uncompressed.cast_unsigned() };
+        Ok([&header.encode(body, checksums), body].concat())
+    };
+    let dictionary = page(PageKind::Dictionary, 1, Encoding::PLAIN, &dictionary_body(value)?)?;
+    let data = data_body(count, descriptor.max_def_level() == 1);
+    let data = page(PageKind::Data, count, Encoding::RLE_DICTIONARY, &data)?;
+    let (data_at, data_size) = (dictionary.len() as u64, data.len());
+    let bytes = Bytes::from([dictionary, data].concat());
     let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let page_stats = |page_type, encoding| PageEncodingStats { page_type, encoding, count: 1 };
     let bound = || Some(ByteArray::from(value));
@@ -55,16 +61,16 @@ pub(super) fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usiz
         .set_total_compressed_size(size)
         .set_total_uncompressed_size(size)
         .set_num_values(i64::from(count))
-        .set_dictionary_page_offset(Some(offset(dictionary.offset)))
-        .set_data_page_offset(offset(data.offset))
+        .set_dictionary_page_offset(Some(0))
+        .set_data_page_offset(offset(data_at))
         .set_statistics(Statistics::ByteArray(
             ValueStatistics::new(bound(), bound(), None, Some(0), false).with_backwards_compatible_min_max(false),
         ))
         .build()
         .map_err(encode_error)?;
     let location = PageLocation {
-        offset: offset(data.offset),
-        compressed_page_size: i32::try_from(data.compressed_size).unwrap_or(i32::MAX),
+        offset: offset(data_at),
+        compressed_page_size: i32::try_from(data_size).unwrap_or(i32::MAX),
         first_row_index: 0,
     };
     let close = ColumnCloseResult {
@@ -85,17 +91,15 @@ pub(super) fn offset(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
 }
 
-fn dictionary_page(value: &str) -> Result<CompressedPage> {
+fn dictionary_body(value: &str) -> Result<Vec<u8>> {
     let length = u32::try_from(value.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
     let mut plain = Vec::with_capacity(value.len() + 4);
     plain.extend_from_slice(&length.to_le_bytes());
     plain.extend_from_slice(value.as_bytes());
-    let size = plain.len();
-    let page = Page::DictionaryPage { buf: plain.into(), num_values: 1, encoding: Encoding::PLAIN, is_sorted: false };
-    Ok(CompressedPage::new(page, size))
+    Ok(plain)
 }
 
-fn data_page(rows: u32, optional: bool) -> CompressedPage {
+fn data_body(rows: u32, optional: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(24);
     if optional {
         let levels = run(rows, 1);
@@ -105,16 +109,7 @@ fn data_page(rows: u32, optional: bool) -> CompressedPage {
     // Indexes of one bit, although one entry needs none: every reader knows runs of one bit.
     body.push(1);
     body.extend_from_slice(&run(rows, 0));
-    let size = body.len();
-    let page = Page::DataPage {
-        buf: body.into(),
-        num_values: rows,
-        encoding: Encoding::RLE_DICTIONARY,
-        def_level_encoding: Encoding::RLE,
-        rep_level_encoding: Encoding::RLE,
-        statistics: None,
-    };
-    CompressedPage::new(page, size)
+    body
 }
 
 /// A run of the hybrid encoding, for values of at most eight bits.

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 use arrow::array::{Array, AsArray, DictionaryArray, StringArray};
 use arrow::datatypes::Int32Type;
 use hashbrown::HashMap;
-use parquet::basic::{Compression, Encoding, Type};
+use parquet::basic::{Encoding, Type};
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_numbers};
 use super::constant_column::EncodedChunk;
+use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
@@ -34,7 +35,7 @@ pub(super) type Texts = DictionaryArray<Int32Type>;
 pub(super) fn dictionary_chunk(
     descriptor: &ColumnDescPtr,
     pieces: &[Texts],
-    codec: Compression,
+    format: PageFormat,
     dictionary_bytes: usize,
 ) -> Result<Option<EncodedChunk>> {
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
@@ -48,7 +49,7 @@ pub(super) fn dictionary_chunk(
     if !optional && numbered.rows.contains(&NULL) {
         return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
     }
-    let mut pages = ChunkPages::new(Type::BYTE_ARRAY, codec, Encoding::RLE_DICTIONARY, PageContent::Any)?;
+    let mut pages = ChunkPages::new(Type::BYTE_ARRAY, format, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     pages.dictionary(numbered.plain()?, numbered.texts.len())?;
     let bits = bits_for(numbered.texts.len());
     for rows in numbered.rows.chunks(PAGE_ROWS) {

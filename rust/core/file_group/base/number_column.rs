@@ -9,13 +9,14 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
 };
-use parquet::basic::{Compression, Encoding, Type};
+use parquet::basic::{Encoding, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
 use super::constant_column::EncodedChunk;
+use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
@@ -29,7 +30,7 @@ const EMPTY: u32 = 0;
 #[derive(Clone)]
 pub(super) struct NumberSettings {
     pub(super) descriptor: ColumnDescPtr,
-    pub(super) codec: Compression,
+    pub(super) format: PageFormat,
     /// Most bytes of a page.
     pub(super) page_bytes: usize,
     /// Most bytes of a dictionary; none is made of 0.
@@ -288,7 +289,7 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     let first = pieces.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
     // What is sorted repeats itself in ways that a quick search passes over.
     let content = if dictionary.is_some() || first.is_sorted() { PageContent::Any } else { PageContent::Numbers };
-    let mut pages = ChunkPages::new(T::PHYSICAL, settings.codec, encoding, content)?;
+    let mut pages = ChunkPages::new(T::PHYSICAL, settings.format, encoding, content)?;
     if let Some(dictionary) = &dictionary {
         pages.dictionary(plain(&dictionary.values, width), dictionary.values.len())?;
     }

@@ -17,6 +17,13 @@ pub enum DictionaryUse {
     Never,
 }
 
+/// How pages are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageFormat {
+    pub(super) codec: Compression,
+    pub(super) checksums: bool,
+}
+
 /// How a base file is written. The defaults are this project's, not Hudi's; every reader takes both.
 #[derive(Debug, Clone)]
 pub struct BaseFileOptions {
@@ -26,6 +33,8 @@ pub struct BaseFileOptions {
     pub message_name: String,
     /// Compression of the pages.
     pub codec: Compression,
+    /// Whether the header of each page has a checksum. Readers check those that there are.
+    pub page_checksums: bool,
     /// Rows after which a row group ends.
     pub row_group_rows: usize,
     /// Encoded bytes after which a row group ends, if its rows have not ended it before.
@@ -51,6 +60,7 @@ impl Default for BaseFileOptions {
             avro_schema: None,
             message_name: "hoodie_record".to_owned(),
             codec: Compression::ZSTD(ZstdLevel::default()),
+            page_checksums: true,
             row_group_rows: 131_072,
             row_group_bytes: 32 << 20,
             page_bytes: 1 << 20,
@@ -59,6 +69,12 @@ impl Default for BaseFileOptions {
             threads: 1,
             sorted_by: Vec::new(),
         }
+    }
+}
+
+impl BaseFileOptions {
+    pub(super) fn page_format(&self) -> PageFormat {
+        PageFormat { codec: self.codec, checksums: self.page_checksums }
     }
 }
 

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::Compression;
-use parquet::column::writer::ColumnCloseResult;
+use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
@@ -18,8 +16,10 @@ use super::coded_column::{CodedSettings, coded_chunk};
 use super::constant_column::EncodedChunk;
 use super::dictionary_column::{Texts, dictionary_chunk};
 use super::number_column::{NumberSettings, number_chunk};
+use super::options::PageFormat;
 use super::text_column::{PlainTextSettings, PlainTexts};
 use crate::error::{Error, Result};
+use crate::format::parquet::{ColumnWriter, ColumnWriters};
 
 /// How a column of a row group is made.
 pub(super) enum ColumnUse {
@@ -41,38 +41,21 @@ pub(super) enum ColumnUse {
 #[derive(Clone)]
 pub(super) struct TextSettings {
     pub(super) descriptor: ColumnDescPtr,
-    pub(super) codec: Compression,
+    pub(super) format: PageFormat,
     pub(super) dictionary_bytes: usize,
 }
 
-/// An encoded column.
-pub(super) enum ColumnChunk {
-    Values(Box<ArrowColumnChunk>),
-    Encoded(Box<EncodedChunk>),
-}
-
-impl ColumnChunk {
-    /// What is known of it.
-    pub(super) fn close(&self) -> &ColumnCloseResult {
-        match self {
-            Self::Values(chunk) => chunk.close(),
-            Self::Encoded(chunk) => &chunk.close,
-        }
-    }
-
+impl EncodedChunk {
     /// Puts it into the row group that is written.
     pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
-        match self {
-            Self::Values(chunk) => chunk.append_to_row_group(out).map_err(encode_error),
-            Self::Encoded(chunk) => out.append_column(&chunk.bytes, chunk.close).map_err(encode_error),
-        }
+        out.append_column(&self.bytes, self.close).map_err(encode_error)
     }
 }
 
 /// One column of the table: a Parquet column for each of its leaves.
 struct TopColumn {
     field: FieldRef,
-    leaves: Vec<ArrowColumnWriter>,
+    leaves: Vec<ColumnWriter>,
     kept: Kept,
 }
 
@@ -129,22 +112,22 @@ impl TopColumn {
         Ok(())
     }
 
-    fn close(mut self) -> Result<Vec<ColumnChunk>> {
+    fn close(mut self) -> Result<Vec<EncodedChunk>> {
         match std::mem::replace(&mut self.kept, Kept::Nothing) {
             Kept::Nothing => {}
-            Kept::Texts(TextSettings { descriptor, codec, dictionary_bytes }, pieces) => {
-                if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, codec, dictionary_bytes)? {
-                    return Ok(vec![ColumnChunk::Encoded(Box::new(chunk))]);
+            Kept::Texts(TextSettings { descriptor, format, dictionary_bytes }, pieces) => {
+                if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, format, dictionary_bytes)? {
+                    return Ok(vec![chunk]);
                 }
                 pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
             }
-            Kept::PlainTexts(texts) => return Ok(vec![ColumnChunk::Encoded(Box::new(texts.finish()?))]),
+            Kept::PlainTexts(texts) => return Ok(vec![texts.finish()?]),
             Kept::Numbers(settings, pieces) => {
-                return Ok(vec![ColumnChunk::Encoded(Box::new(number_chunk(&settings, &pieces)?))]);
+                return Ok(vec![number_chunk(&settings, &pieces)?]);
             }
             Kept::Coded(settings, pieces, or) => {
                 if let Some(chunk) = coded_chunk(&settings, &pieces)? {
-                    return Ok(vec![ColumnChunk::Encoded(Box::new(chunk))]);
+                    return Ok(vec![chunk]);
                 }
                 self.kept = *or;
                 pieces.iter().try_for_each(|piece| self.write(&plain(piece)?))?;
@@ -153,13 +136,13 @@ impl TopColumn {
         }
         self.leaves
             .into_iter()
-            .map(|leaf| leaf.close().map(|chunk| ColumnChunk::Values(Box::new(chunk))).map_err(encode_error))
+            .map(|leaf| leaf.close().map(|(bytes, close)| EncodedChunk { bytes, close }).map_err(encode_error))
             .collect()
     }
 
     fn encoded_bytes(&self) -> usize {
         match &self.kept {
-            Kept::Nothing => self.leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
+            Kept::Nothing => self.leaves.iter().map(ColumnWriter::estimated_bytes).sum(),
             Kept::Texts(_, pieces) => {
                 let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
                 pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
@@ -225,11 +208,11 @@ impl RowGroupEncoder {
     /// `how` tells of columns, by place, how they are made.
     pub(super) fn new(
         schema: &Schema,
-        factory: &ArrowRowGroupWriterFactory,
+        writers: &ColumnWriters,
         index: usize,
         how: &dyn Fn(usize) -> ColumnUse,
     ) -> Result<Self> {
-        let mut writers = factory.create_column_writers(index).map_err(encode_error)?.into_iter();
+        let mut writers = writers.create(index).map_err(encode_error)?.into_iter();
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
@@ -267,7 +250,7 @@ impl RowGroupEncoder {
     }
 
     /// Ends all columns: their chunks in the order of the file, with the place of the column.
-    pub(super) fn close(mut self, threads: usize) -> Result<Vec<(usize, Vec<ColumnChunk>)>> {
+    pub(super) fn close(mut self, threads: usize) -> Result<Vec<(usize, Vec<EncodedChunk>)>> {
         if threads > 1 {
             // The largest first: nobody waits for one that was begun last.
             self.columns.sort_by_key(|(_, column)| std::cmp::Reverse(column.encoded_bytes()));

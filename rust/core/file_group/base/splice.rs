@@ -3,7 +3,7 @@
 //!
 //! An update that changes a few columns of a wide table so costs what those columns cost. A chunk is taken over only
 //! when it is what this writer would write: the same column, the same codec, from a writer whose statistics can be
-//! trusted.
+//! trusted. Its pages keep their checksums: one that is damaged is found when its rows are read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use super::constant_column::{EncodedChunk, constant_chunk};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
-use super::row_group::{ColumnChunk, RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::row_group::{RowGroupEncoder, encode_error, in_parallel, leaf_count};
 use super::sink::{Announced, StandIn};
 use super::writer::{BaseFileWriter, column_factory, column_use, properties, repeats};
 use crate::error::{Error, Result};
@@ -174,7 +174,7 @@ fn keeps_sound_statistics(created_by: &str) -> bool {
 enum Piece {
     Same,
     Constant(Box<EncodedChunk>),
-    Fresh(Vec<ColumnChunk>),
+    Fresh(Vec<EncodedChunk>),
 }
 
 impl<W: CopyFrom + Send> BaseFileWriter<W> {
@@ -212,9 +212,12 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
             let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
             Ok(match column(i)? {
                 SplicedColumn::Same => Piece::Same,
-                SplicedColumn::Constant(value) => {
-                    Piece::Constant(Box::new(constant_chunk(&descriptor.column(leaf), &value, rows)?))
-                }
+                SplicedColumn::Constant(value) => Piece::Constant(Box::new(constant_chunk(
+                    &descriptor.column(leaf),
+                    &value,
+                    rows,
+                    options.page_checksums,
+                )?)),
                 SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
                     Piece::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
                 }
@@ -243,7 +246,7 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
                 }
                 Piece::Fresh(chunks) => {
                     for chunk in chunks {
-                        at += length_of(chunk.close());
+                        at += length_of(&chunk.close);
                         chunk.append_to(&mut out)?;
                     }
                 }
@@ -285,11 +288,11 @@ fn encode_column(
     field: &FieldRef,
     dictionary: Option<bool>,
     values: &[ArrayRef],
-) -> Result<Vec<ColumnChunk>> {
+) -> Result<Vec<EncodedChunk>> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let properties = column_properties(options, field, dictionary, values)?;
-    let factory = column_factory(&descriptor, &schema, properties.clone())?;
+    let factory = column_factory(&descriptor, &schema, properties.clone(), options.page_checksums)?;
     let how = |column| column_use(&schema, &descriptor, options, &properties, values, (column, column));
     let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &how)?;
     encoder.encode_arrays(values)?;

@@ -13,6 +13,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, LEVEL_BYTES, PAGE_ROWS, PageOrder, PageValues, level_bytes, levels};
 use super::constant_column::EncodedChunk;
+use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
@@ -27,7 +28,7 @@ const ROOM: usize = 16;
 #[derive(Clone)]
 pub(super) struct PlainTextSettings {
     pub(super) descriptor: ColumnDescPtr,
-    pub(super) codec: Compression,
+    pub(super) format: PageFormat,
     pub(super) content: PageContent,
     /// Most bytes of a page, unless one text has more.
     pub(super) page_bytes: usize,
@@ -65,7 +66,7 @@ struct TextPage {
 
 impl PlainTexts {
     pub(super) fn new(settings: PlainTextSettings) -> Result<Self> {
-        let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.codec, Encoding::PLAIN, settings.content)?;
+        let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.format, Encoding::PLAIN, settings.content)?;
         Ok(Self { settings, pages, page: TextPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
     }
 
@@ -179,7 +180,7 @@ impl PlainTexts {
     /// Bytes of all texts so far, nearly, as they will be in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
         let plain = self.bytes + self.page.texts().len();
-        match (self.bytes, self.settings.codec) {
+        match (self.bytes, self.settings.format.codec) {
             (_, Compression::UNCOMPRESSED) => plain,
             // Whether they compress well is not known yet.
             (0, _) => plain / 2,

@@ -32,6 +32,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
+use crate::format::parquet::ColumnWriters;
 
 /// Rows that are encoded in one go when several threads share the columns.
 const PARALLEL_ROWS: usize = 65_536;
@@ -79,7 +80,7 @@ pub struct BaseFileWriter<W: Write + Send> {
     pub(super) descriptor: SchemaDescriptor,
     pub(super) options: BaseFileOptions,
     /// What makes columns, with their properties, once the first rows are known.
-    factory: Option<(ArrowRowGroupWriterFactory, WriterProperties)>,
+    factory: Option<(ColumnWriters, WriterProperties)>,
     group: Option<RowGroupEncoder>,
     pub(super) groups: usize,
     pending: Vec<RecordBatch>,
@@ -316,7 +317,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.pending_rows = 0;
         if self.factory.is_none() {
             let properties = self.column_properties(&pending)?;
-            let factory = column_factory(&self.descriptor, &self.schema, properties.clone())?;
+            let factory =
+                column_factory(&self.descriptor, &self.schema, properties.clone(), self.options.page_checksums)?;
             self.factory = Some((factory, properties));
         }
         let group = match (&mut self.group, &self.factory) {
@@ -363,7 +365,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
             if let Some((_, chunks)) = encoded.next_if(|(column, _)| *column == i) {
                 chunks.into_iter().try_for_each(|chunk| chunk.append_to(&mut out))?;
             } else if let Some(value) = self.constants.get(&i) {
-                let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows)?;
+                let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows, self.options.page_checksums)?;
                 out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
             }
             leaf += leaf_count(field.data_type());
@@ -425,19 +427,19 @@ pub(super) fn column_use(
     let leaf = descriptor.column(first_leaf);
     let page_bytes = options.page_bytes.max(1024);
     let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
-    let (descriptor, codec) = (leaf, options.codec);
+    let (descriptor, format) = (leaf, options.page_format());
     let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     let comes = |test: &dyn Fn(&DataType) -> bool| first.iter().any(|array| test(array.data_type()));
     let own = if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
         let descriptor = descriptor.clone();
-        ColumnUse::Numbers(NumberSettings { descriptor, codec, page_bytes, dictionary_bytes })
+        ColumnUse::Numbers(NumberSettings { descriptor, format, page_bytes, dictionary_bytes })
     } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &texts) {
-        ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), codec, dictionary_bytes })
+        ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), format, dictionary_bytes })
     } else if is_plain_text(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
         let with_statistics = properties.statistics_enabled(descriptor.path()) != EnabledStatistics::None;
         ColumnUse::PlainTexts(PlainTextSettings {
             descriptor: descriptor.clone(),
-            codec,
+            format,
             content: if META_TEXTS.contains(&field.name().as_str()) { PageContent::Keys } else { PageContent::Texts },
             page_bytes,
             statistics_bytes: if with_statistics { STATISTICS_BYTES } else { 0 },
@@ -446,7 +448,7 @@ pub(super) fn column_use(
         ColumnUse::Values
     };
     if dictionary_bytes > 0 && comes(&is_coded) {
-        return ColumnUse::Coded(CodedSettings { descriptor, codec, dictionary_bytes }, Box::new(own));
+        return ColumnUse::Coded(CodedSettings { descriptor, format, dictionary_bytes }, Box::new(own));
     }
     own
 }
@@ -486,10 +488,11 @@ pub(super) fn column_factory(
     descriptor: &SchemaDescriptor,
     schema: &SchemaRef,
     properties: WriterProperties,
-) -> Result<ArrowRowGroupWriterFactory> {
+    checksums: bool,
+) -> Result<ColumnWriters> {
     let unused = SerializedFileWriter::new(io::sink(), descriptor.root_schema_ptr(), Arc::new(properties))
         .map_err(encode_error)?;
-    Ok(ArrowRowGroupWriterFactory::new(&unused, schema.clone()))
+    Ok(ColumnWriters::new(ArrowRowGroupWriterFactory::new(&unused, schema.clone()), checksums))
 }
 
 /// Whether at least half of the first values of a column have been there before.

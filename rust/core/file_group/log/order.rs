@@ -83,7 +83,7 @@ mod tests {
 
     fn block(kind: BlockKind, header: &[(HeaderKey, &str)]) -> Block {
         let header: BTreeMap<HeaderKey, String> = header.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
-        Block { kind, range: 0..0, header, footer: BTreeMap::new(), content: 0..0 }
+        Block { kind, range: 0..0, header, footer: BTreeMap::new(), content: 0..0, checksum: None }
     }
 
     fn data(instant: &str) -> Block {

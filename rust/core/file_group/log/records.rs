@@ -10,8 +10,8 @@ use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockContent, BlockKind, Deletes, HeaderKey, Portions, each_avro_batch, each_hfile_batch,
-    record_columns,
+    self, AvroRecords, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, Portions, each_avro_batch,
+    each_hfile_batch, record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
@@ -130,7 +130,9 @@ impl LogScan {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
                     let portions = Portions { rows: BATCH_ROWS, bytes: bytes as u64 };
-                    each_avro_batch(&file.pieces(block), AvroRecords::schema(block)?, &names, portions, &mut records)
+                    let (content, checksum) = (file.pieces(block), ContentChecksum::of(block));
+                    let schema = AvroRecords::schema(block)?;
+                    each_avro_batch(&content, checksum, schema, &names, portions, &mut records)
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,

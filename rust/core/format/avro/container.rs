@@ -10,21 +10,24 @@
 //! Hudi writes one block with one record, null codec, and no `avro.codec`; so do we. Deflate is read as well.
 
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{self, Read};
 
 use flate2::read::DeflateDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::datum::{Cursor, DatumError, DatumSchema, read_datum, write_datum, write_long};
 use crate::error::{Error, Result};
+use crate::format::json;
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
 const SYNC_LENGTH: usize = 16;
 
-/// A deflated block may grow to this many times its size (deflate itself ends near 1,032) …
-const MAX_INFLATION: u64 = 1_040;
-/// … and to this many bytes, well above any commit that could be written.
-const MAX_INFLATED: u64 = 1 << 30;
+/// A deflated block may grow to this many bytes, or this many times its size: metadata of real tables deflate to a fifth or
+/// a tenth of theirs.
+const LEAST_LIMIT: u64 = 4 << 20;
+const MAX_INFLATION: u64 = 16;
+/// Bytes of the schema in the header. That of no record of the timeline has a tenth.
+const MAX_SCHEMA: usize = 1 << 20;
 
 /// Writes a container file with one record; the same record always gives the same bytes.
 ///
@@ -70,8 +73,7 @@ pub fn read_first_record<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T
 /// `Corrupt` if the bytes do not begin like a container file with a record schema.
 pub fn record_name(bytes: &[u8]) -> Result<String> {
     let header = Header::read(&mut Cursor::new(bytes))?;
-    let schema: serde_json::Value = serde_json::from_str(header.schema)
-        .map_err(|e| Error::corrupt("an Avro schema is not valid JSON").caused_by(e))?;
+    let schema: serde_json::Value = json::parse(header.schema.as_bytes(), "an Avro schema is not valid JSON")?;
     let name = schema.get("name").and_then(serde_json::Value::as_str);
     let name = name.ok_or_else(|| Error::corrupt("an Avro container file does not hold records"))?;
     Ok(name.rsplit_once('.').map_or(name, |(_, short)| short).to_owned())
@@ -103,7 +105,10 @@ impl<'a> Header<'a> {
             "deflate" => true,
             other => return Err(Error::unsupported("the codec of an Avro container file").with("codec", other)),
         };
-        let schema = schema.ok_or_else(|| Error::corrupt("an Avro container file has no schema"))?;
+        let schema: &str = schema.ok_or_else(|| Error::corrupt("an Avro container file has no schema"))?;
+        if schema.len() > MAX_SCHEMA {
+            return Err(Error::corrupt("the schema of an Avro container file is too large").with("bytes", schema.len()));
+        }
         let sync = cursor.take(SYNC_LENGTH).map_err(truncated)?;
         Ok(Self { schema, deflate, sync })
     }
@@ -146,13 +151,15 @@ impl<'a> Header<'a> {
 }
 
 fn inflate(block: &[u8]) -> Result<Vec<u8>> {
-    let limit = (block.len() as u64).saturating_mul(MAX_INFLATION).min(MAX_INFLATED);
-    let mut inflated = Vec::new();
-    let read = DeflateDecoder::new(block).take(limit + 1).read_to_end(&mut inflated);
-    read.map_err(|e| Error::corrupt("a deflated block of an Avro container file is damaged").caused_by(e))?;
-    if inflated.len() as u64 > limit {
+    let limit = LEAST_LIMIT.max((block.len() as u64).saturating_mul(MAX_INFLATION));
+    let damaged = |e| Error::corrupt("a deflated block of an Avro container file is damaged").caused_by(e);
+    // Measured first, so that no more memory is taken than the content needs, and none by one that is too large.
+    let size = io::copy(&mut DeflateDecoder::new(block).take(limit + 1), &mut io::sink()).map_err(damaged)?;
+    if size > limit {
         return Err(Error::corrupt("a deflated block of an Avro container file is too large").with("limit", limit));
     }
+    let mut inflated = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    DeflateDecoder::new(block).take(size).read_to_end(&mut inflated).map_err(damaged)?;
     Ok(inflated)
 }
 
@@ -252,6 +259,8 @@ mod tests {
         let zeros = deflated(&vec![0; 4 << 20]);
         // Zero bytes are an empty map: the block inflates and only its first value is read.
         assert_eq!(read_first_record::<Map>(&build(b"deflate", &[(1, &zeros)])).unwrap(), Map::new());
+        let error = read_first_record::<Map>(&build(b"deflate", &[(1, &deflated(&vec![0; 5 << 20]))])).unwrap_err();
+        assert!(error.message().contains("too large"), "{error}");
         let (map, _) = sample();
         let bytes = build(b"null", &[(0, b""), (1, &payload(&map))]);
         assert_eq!(read_first_record::<Map>(&bytes).unwrap(), map);

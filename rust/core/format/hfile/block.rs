@@ -25,6 +25,8 @@ use crate::error::{Error, Result};
 const HEADER_LENGTH: usize = 33;
 /// The most that deflate makes of one byte.
 const LARGEST_RATIO: usize = 1032;
+/// Bytes of a block after decompression: Hudi ends one at 1 MiB, or behind the record that goes beyond it.
+const LARGEST_BLOCK: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockKind {
@@ -81,6 +83,9 @@ fn read(file: &Bytes, offset: u64, kind: BlockKind, codec: Codec) -> Result<(Byt
 }
 
 fn decompress(bytes: &[u8], length: usize) -> Result<Bytes> {
+    if length > LARGEST_BLOCK.max(bytes.len()) {
+        return Err(Error::corrupt("a block of an HFile is too large").with("bytes", length));
+    }
     let mut content = Vec::with_capacity(length.min(LARGEST_RATIO * bytes.len()));
     GzDecoder::new(bytes)
         .take(length as u64 + 1)

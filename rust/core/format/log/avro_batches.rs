@@ -16,9 +16,9 @@ use serde_json::Value;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use super::AvroRecords;
 use super::avro_records::cut_off;
 use super::flat_records::FlatRecords;
+use super::{AvroRecords, ContentChecksum};
 use crate::error::{Error, Result};
 use crate::format::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
 
@@ -41,7 +41,8 @@ const BUDGET_PER_BYTE: u64 = 1000;
 /// for records that contain themselves.
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
-    each_avro_batch(&Bytes::copy_from_slice(content), schema, columns, Portions::of(batch_rows), &mut |batch| {
+    let (content, checksum) = (Bytes::copy_from_slice(content), ContentChecksum::default());
+    each_avro_batch(&content, checksum, schema, columns, Portions::of(batch_rows), &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
@@ -70,6 +71,7 @@ impl Portions {
 /// Those of [`avro_batches`], and of `each`.
 pub fn each_avro_batch(
     content: &impl ChunkReader,
+    mut checksum: ContentChecksum,
     schema: &str,
     columns: &[&str],
     portions: Portions,
@@ -81,7 +83,9 @@ pub fn each_avro_batch(
         let length = length.min(size.saturating_sub(start));
         Ok(content.get_bytes(start, usize::try_from(length).map_err(|_| cut_off())?)?)
     };
-    let mut left = AvroRecords::count(&piece(0, AvroRecords::HEAD as u64)?, size)?;
+    let head = piece(0, AvroRecords::HEAD as u64)?;
+    checksum.add(&head);
+    let mut left = AvroRecords::count(&head, size)?;
     let mut at = AvroRecords::HEAD as u64;
     let bytes_each = size / left.max(1) as u64;
     let at_once = usize::try_from(portions.bytes / bytes_each.max(1)).unwrap_or(usize::MAX);
@@ -99,13 +103,17 @@ pub fn each_avro_batch(
                 return Err(cut_off());
             }
         }
+        checksum.add(some.get(..bytes).unwrap_or_default());
         for batch in decoder.batches(AvroRecords::some(&some, count), count)? {
             each(batch)?;
         }
         left -= count;
         at += bytes as u64;
     }
-    Ok(())
+    if at < size {
+        return Err(Error::corrupt("the records of a log block end before its content").with("left", size - at));
+    }
+    checksum.finish()
 }
 
 /// Decodes records of one schema.
@@ -241,7 +249,7 @@ pub fn record_columns(schema: &str) -> Result<Vec<String>> {
 }
 
 fn parse(schema: &str) -> Result<Value> {
-    serde_json::from_str(schema).map_err(|e| Error::corrupt("the schema of a log block is not JSON").caused_by(e))
+    crate::format::json::parse(schema.as_bytes(), "the schema of a log block is not JSON")
 }
 
 fn field_names(schema: &Value) -> Result<Vec<String>> {

@@ -107,8 +107,10 @@ pub struct Block {
     pub header: HeaderMap,
     /// What stands behind the content, by keys that have no meaning yet; Hudi leaves it empty.
     pub footer: BTreeMap<i32, String>,
-    /// The bytes of the content in the file; for corrupt bytes, all behind the magic.
+    /// The bytes of the content in the file, without checksums; for corrupt bytes, all behind the magic.
     pub content: Range<u64>,
+    /// The checksum of the content, where it has one.
+    pub checksum: Option<u32>,
 }
 
 impl Block {

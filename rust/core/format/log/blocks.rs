@@ -6,7 +6,7 @@ use std::ops::Range;
 use parquet::file::reader::ChunkReader;
 
 use super::block::{Block, BlockKind, HeaderKey, HeaderMap};
-use super::{LogFile, MAGIC};
+use super::{LogFile, MAGIC, checksum};
 use crate::error::{Error, Result};
 
 const MAGIC_LENGTH: u64 = MAGIC.len() as u64;
@@ -81,6 +81,7 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
             header: HeaderMap::new(),
             footer: BTreeMap::new(),
             content: start + MAGIC_LENGTH..end,
+            checksum: None,
         })
     }
 
@@ -112,11 +113,25 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
         let header = fields.map(HeaderKey::from_number)?;
         let length = fields.length()?;
         let content = fields.skip(length)?;
+        let (content, checksum) = self.checksum(kind, &header, content)?;
         let footer = fields.map(|number| number)?;
         if fields.offset != fields.end {
             return Err(Error::corrupt("the parts of a log block do not add up to its size"));
         }
-        Ok(Block { kind, range, header, footer, content })
+        Ok(Block { kind, range, header, footer, content, checksum })
+    }
+
+    /// The content without checksums, and the one that is for it.
+    fn checksum(&self, kind: BlockKind, header: &HeaderMap, content: Range<u64>) -> Result<(Range<u64>, Option<u32>)> {
+        let Some(end) = content.end.checked_sub(checksum::LENGTH as u64).filter(|end| *end >= content.start) else {
+            return Ok((content, None));
+        };
+        let last = self.file.read(end, checksum::LENGTH as u64)?;
+        let header = header.iter().map(|(key, text)| (*key, text.as_str()));
+        Ok(match checksum::read(kind, header, &last)? {
+            Some(sum) => (content.start..end, Some(sum)),
+            None => (content, None),
+        })
     }
 }
 

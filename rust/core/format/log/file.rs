@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{Block, Blocks};
+use super::{Block, Blocks, ContentChecksum};
 use crate::error::{Error, Result};
 
 /// A log file.
@@ -39,9 +39,13 @@ impl<R: ChunkReader> LogFile<R> {
     /// The whole content of a block.
     ///
     /// # Errors
-    /// The block is not one of this file; or reading fails.
+    /// `Corrupt` when it does not match its checksum; the block is not one of this file; or reading fails.
     pub fn content(&self, block: &Block) -> Result<Bytes> {
-        self.read(block.content.start, block.content.end.saturating_sub(block.content.start))
+        let content = self.read(block.content.start, block.content.end.saturating_sub(block.content.start))?;
+        let mut sum = ContentChecksum::of(block);
+        sum.add(&content);
+        sum.finish()?;
+        Ok(content)
     }
 
     /// Bytes from an offset on: all of them or an error.

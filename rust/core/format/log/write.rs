@@ -11,7 +11,7 @@ use arrow_avro::writer::WriterBuilder;
 use arrow_avro::writer::format::AvroBinaryFormat;
 
 use super::block::{BlockKind, HeaderKey};
-use super::{AvroRecords, MAGIC};
+use super::{AvroRecords, MAGIC, checksum};
 use crate::error::{Error, Result};
 
 /// Version of the format of a block.
@@ -34,14 +34,16 @@ pub fn write_block(out: &mut impl Write, kind: BlockKind, header: &[(HeaderKey, 
         head.extend_from_slice(&length(text.len())?);
         head.extend_from_slice(text.as_bytes());
     }
-    head.extend_from_slice(&(content.len() as u64).to_be_bytes());
+    let checksums = checksum::trailer(kind, header, content);
+    head.extend_from_slice(&((content.len() + checksums.len()) as u64).to_be_bytes());
     // Behind the content: an empty footer, and the size once more.
-    let size = head.len() + content.len() + 4 + 8;
+    let size = head.len() + content.len() + checksums.len() + 4 + 8;
     length(size)?;
     let mut lead = MAGIC.to_vec();
     lead.extend_from_slice(&(size as u64).to_be_bytes());
     lead.extend_from_slice(&head);
-    let mut tail = 0u32.to_be_bytes().to_vec();
+    let mut tail = checksums;
+    tail.extend_from_slice(&0u32.to_be_bytes());
     tail.extend_from_slice(&(size as u64 + MAGIC.len() as u64).to_be_bytes());
     for part in [lead.as_slice(), content, tail.as_slice()] {
         out.write_all(part).map_err(|e| Error::storage("writing a log file failed").caused_by(e))?;
@@ -165,6 +167,7 @@ mod tests {
         assert_eq!((data.range.end, deletes.kind), (first, BlockKind::Delete));
         assert_eq!(data.header(HeaderKey::InstantTime), Some("20260101000000000"));
         assert_eq!(file.content(deletes).unwrap(), "keys");
+        assert!(data.checksum.is_some() && deletes.checksum.is_some());
         let names: Vec<String> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let read = avro_batches(&file.content(data).unwrap(), &avro, &names, 1024).unwrap();

@@ -23,6 +23,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
 use super::manifest::{HistoryFile, HistoryFolder};
 use crate::error::{Error, Result};
+use crate::format::parquet::BoundedPages;
 use crate::storage::FileReader;
 use crate::storage::guard::{Chunks, decode};
 
@@ -224,7 +225,7 @@ impl OpenFile {
         let group = self.metadata.metadata().row_groups().get(unit.row_group);
         let rows = group.map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
         let batch_rows = group.map_or(1, |g| self.rows_for(g, mode, BATCH_BYTES).min(BATCH_ROWS as usize));
-        let chunks = Chunks::new(self.reader.clone());
+        let chunks = Chunks::new(BoundedPages::new(self.reader.clone()));
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), self.metadata.clone());
         let schema = builder.parquet_schema();
         let wanted = ProjectionMask::columns(schema, mode.columns().iter().copied());

@@ -38,8 +38,7 @@ pub struct DatumSchema {
 impl DatumSchema {
     /// Parses schema JSON.
     pub fn parse(json: &str) -> Result<Self> {
-        let value =
-            serde_json::from_str(json).map_err(|e| Error::corrupt("an Avro schema is not valid JSON").caused_by(e))?;
+        let value: Value = crate::format::json::parse(json.as_bytes(), "an Avro schema is not valid JSON")?;
         Self::from_json(&value)
     }
 

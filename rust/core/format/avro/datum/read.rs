@@ -10,18 +10,26 @@ use super::{DatumError, DatumSchema, MAX_DEPTH};
 /// ask for. Real data have none.
 const MAX_EMPTY_VALUES: usize = 1 << 20;
 
+/// Memory that the items of the lists and maps of one datum may take: this, or so much for each of its bytes. An item of few
+/// bytes may become a record of hundreds; those of real data take four or five times their bytes.
+const LEAST_MEMORY: usize = 24 << 20;
+const MEMORY_PER_BYTE: usize = 8;
+
 /// A position in a byte slice. Never reads past its end and never allocates.
 #[derive(Debug)]
 pub struct Cursor<'de> {
     bytes: &'de [u8],
     offset: usize,
     empty_values: usize,
+    /// What items may still take.
+    memory: usize,
 }
 
 impl<'de> Cursor<'de> {
     /// A cursor at the start of the bytes.
     pub fn new(bytes: &'de [u8]) -> Self {
-        Self { bytes, offset: 0, empty_values: 0 }
+        let memory = LEAST_MEMORY.max(bytes.len().saturating_mul(MEMORY_PER_BYTE));
+        Self { bytes, offset: 0, empty_values: 0, memory }
     }
 
     /// How many bytes were read.
@@ -99,6 +107,13 @@ impl<'de> Cursor<'de> {
         let start = self.offset;
         let branch = usize::try_from(self.long()?).ok().and_then(|i| branches.get(i));
         branch.copied().ok_or_else(|| DatumError::at("a union branch does not exist", start))
+    }
+
+    /// Takes memory for an item, which is so large.
+    fn spend(&mut self, size: usize) -> Result<(), DatumError> {
+        let left = self.memory.checked_sub(size);
+        self.memory = left.ok_or_else(|| DatumError::at("a value has far more items than bytes", self.offset))?;
+        Ok(())
     }
 
     /// Counts a value that began at `start` if it took no bytes.
@@ -275,6 +290,7 @@ impl<'de> SeqAccess<'de> for Blocks<'_, '_, 'de> {
         if !self.advance()? {
             return Ok(None);
         }
+        self.reader.cursor.spend(size_of::<T::Value>())?;
         seed.deserialize(self.reader.child(self.node)?).map(Some)
     }
 }
@@ -286,11 +302,13 @@ impl<'de> MapAccess<'de> for Blocks<'_, '_, 'de> {
         if !self.advance()? {
             return Ok(None);
         }
+        self.reader.cursor.spend(size_of::<K::Value>())?;
         let key = serde::de::value::BorrowedStrDeserializer::new(self.reader.cursor.string()?);
         seed.deserialize(key).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DatumError> {
+        self.reader.cursor.spend(size_of::<V::Value>())?;
         seed.deserialize(self.reader.child(self.node)?)
     }
 }

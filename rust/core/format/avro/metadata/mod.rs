@@ -35,7 +35,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::container::{read_first_record, write_container};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::format::json;
 
 /// A record that is the whole content of a timeline file.
 pub trait TimelineRecord: Serialize + DeserializeOwned + Default {
@@ -69,9 +70,7 @@ pub fn decode<T: TimelineRecord>(bytes: &[u8]) -> Result<T> {
 /// # Errors
 /// `Corrupt` if the bytes are not JSON of that shape.
 pub fn decode_json<T: TimelineRecord>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| {
-        Error::corrupt("a JSON body of the timeline could not be read").with("record", T::NAME).caused_by(e)
-    })
+    json::parse(bytes, "a JSON body of the timeline could not be read").map_err(|e| e.with("record", T::NAME))
 }
 
 /// The record as JSON with Hudi's field names.

@@ -33,8 +33,7 @@ const MAX_TYPES: usize = 100_000;
 /// # Ok::<(), hoodoo::Error>(())
 /// ```
 pub fn avro_to_arrow_schema(json: &str) -> Result<Schema> {
-    let value: Value =
-        serde_json::from_str(json).map_err(|e| Error::corrupt("an Avro schema is not valid JSON").caused_by(e))?;
+    let value: Value = crate::format::json::parse(json.as_bytes(), "an Avro schema is not valid JSON")?;
     let mut converter = Converter { named: HashMap::new(), open: HashSet::new(), path: Vec::new(), types: 0 };
     match converter.type_of(&value, "", 0)? {
         (DataType::Struct(fields), false) => Ok(Schema::new(fields)),
