@@ -46,6 +46,7 @@ bench: ## the core's hot loops (criterion), then the same work by other systems 
 	cargo bench --locked
 	@scripts/run python -m benches.peers
 	@scripts/run python -m benches.peers.timeline
+	@scripts/run python -m benches.peers.growth --hudi
 	@scripts/run python -m benches.peers.merge_on_read
 	@scripts/run python -m benches.peers.clustering
 

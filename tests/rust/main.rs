@@ -9,6 +9,7 @@ mod archiving;
 mod clustering_plans;
 mod crash_at_every_call;
 mod fuzz;
+mod growth;
 mod log_blocks;
 mod lost_lock;
 mod true_time;

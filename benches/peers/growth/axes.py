@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import hoodoo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 Step = tuple[str, "Callable[[], Any]"]
 
@@ -83,7 +83,7 @@ def partitions(place: Path, n: int) -> Iterator[Step]:
     yield "incremental", lambda: table.changes("000").read_all()
     first = table.timeline.instants()[0].requested
     yield "time travel", lambda: check(table.to_arrow(as_of=first), n)
-    yield "verify", lambda: table.verify()
+    yield "verify", table.verify
     yield "delete", lambda: table.delete(rows_of(range(n), 3, n))
     fail_last_write(place)
     yield "rollback", lambda: reopened(place).upsert(rows_of(range(1), 4, n))
@@ -108,15 +108,15 @@ def log_partitions(place: Path, n: int) -> Iterator[Step]:
         place,
         rows_of(range(1), 1, 1).schema,
         hoodie__table__type="MERGE_ON_READ",
-        hoodie__compact__inline__max__delta__commits="1",
+        hoodie__compact__inline="false",
     )
     table.bulk_insert(rows_of(range(n), 1, n))
     yield "upsert", lambda: table.upsert(rows_of(range(n), 2, n))
     yield "scan", lambda: check(table.to_arrow(), n)
     yield "incremental", lambda: table.changes("000").read_all()
-    yield "verify", lambda: table.verify()
-    yield "plan compaction", lambda: table.schedule_compaction()
-    yield "compact", lambda: table.compact()
+    yield "verify", table.verify
+    yield "plan compaction", table.schedule_compaction
+    yield "compact", table.compact
 
 
 def files(place: Path, n: int) -> Iterator[Step]:
@@ -127,7 +127,7 @@ def files(place: Path, n: int) -> Iterator[Step]:
     yield "upsert 1", lambda: table.upsert(rows_of(range(1), 2, 1))
     yield "upsert all", lambda: table.upsert(rows_of(range(n), 3, 1))
     yield "scan", lambda: check(table.to_arrow(), n)
-    yield "verify", lambda: table.verify()
+    yield "verify", table.verify
     yield "delete 1", lambda: table.delete(rows_of(range(1), 4, 1))
     small = reopened(place, hoodie__parquet__small__file__limit=str(100 << 20))
     yield "fill small", lambda: small.upsert(rows_of(range(n, 2 * n), 5, 1))
@@ -154,7 +154,7 @@ def columns(place: Path, n: int) -> Iterator[Step]:
     yield "scan", lambda: check(table.to_arrow(), 2)
     yield "scan 1", lambda: table.to_arrow(columns=[f"c{n - 1}"])
     yield "incremental", lambda: table.changes("000").read_all()
-    yield "verify", lambda: table.verify()
+    yield "verify", table.verify
     grown = wide(n, 4).append_column("more", pa.array([1, 2]))
     yield "new column", lambda: table.upsert(grown)
     yield "delete", lambda: table.delete(grown.slice(0, 1))
@@ -162,21 +162,21 @@ def columns(place: Path, n: int) -> Iterator[Step]:
 
 def log_columns(place: Path, n: int) -> Iterator[Step]:
     """The same in a merge-on-read table."""
-    options = {"hoodie__table__type": "MERGE_ON_READ", "hoodie__compact__inline__max__delta__commits": "1"}
+    options = {"hoodie__table__type": "MERGE_ON_READ", "hoodie__compact__inline": "false"}
     table = create(place, wide(n, 1).schema, **options)
     table.insert(wide(n, 1))
     yield "upsert", lambda: table.upsert(wide(n, 2))
     some = wide(n, 3).select(["id", "ts", f"c{n - 1}"])
     yield "partial upsert", lambda: table.upsert(some, partial=True)
     yield "scan", lambda: check(table.to_arrow(), 2)
-    yield "verify", lambda: table.verify()
-    yield "plan compaction", lambda: table.schedule_compaction()
-    yield "compact", lambda: table.compact()
+    yield "verify", table.verify
+    yield "plan compaction", table.schedule_compaction
+    yield "compact", table.compact
 
 
 def logs(place: Path, n: int) -> Iterator[Step]:
     """N log files of one file slice."""
-    options = {"hoodie__table__type": "MERGE_ON_READ", "hoodie__compact__inline__max__delta__commits": "1"}
+    options = {"hoodie__table__type": "MERGE_ON_READ", "hoodie__compact__inline": "false"}
     table = create(place, rows_of(range(1), 1, 1).schema, **options)
     table.insert(rows_of(range(100), 1, 1))
     for ts in range(n):
@@ -184,9 +184,9 @@ def logs(place: Path, n: int) -> Iterator[Step]:
     yield "upsert", lambda: table.upsert(rows_of(range(1), n + 2, 1))
     yield "scan", lambda: check(table.to_arrow(), 100)
     yield "incremental", lambda: table.changes("000").read_all()
-    yield "verify", lambda: table.verify()
-    yield "plan compaction", lambda: table.schedule_compaction()
-    yield "compact", lambda: table.compact()
+    yield "verify", table.verify
+    yield "plan compaction", table.schedule_compaction
+    yield "compact", table.compact
 
 
 def instants(place: Path, n: int) -> Iterator[Step]:
@@ -218,7 +218,7 @@ def forged(place: Path, n: int, action: str) -> Iterator[Step]:
     yield "scan", lambda: check(table.to_arrow(), 10)
     yield "upsert", lambda: table.upsert(rows_of(range(10), 3, 1))
     yield "incremental", lambda: table.changes("000").read_all()
-    yield "verify", lambda: table.verify()
+    yield "verify", table.verify
     cleaning = reopened(place, hoodie__clean__automatic="true", hoodie__clean__commits__retained="1")
     yield "clean", lambda: cleaning.upsert(rows_of(range(10), 4, 1))
     yield "cluster", lambda: reopened(place, **CLUSTERING).cluster()

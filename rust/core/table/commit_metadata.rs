@@ -72,7 +72,8 @@ pub fn read_archived_as_json(
 
 /// The bytes of a completed instant's file, archived or not, or of a pending one's; empty when it is.
 pub fn read_body(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Bytes> {
-    if instant.is_completed() && !timeline.instants().iter().any(|i| is_same_action(i, instant)) {
+    if instant.is_completed() && !timeline.files_of(&instant.requested).iter().any(|(i, _)| is_same_action(i, instant))
+    {
         let entry = archived(storage, timeline.config(), instant, LoadMode::Metadata)?;
         return Ok(entry.metadata.unwrap_or_default());
     }
@@ -98,7 +99,8 @@ pub fn read_plan(storage: &Storage, timeline: &Timeline, instant: &Instant) -> R
 
 /// The bytes of a plan, and the pending instant whose file they are when the action is on the active timeline.
 fn plan_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<(Bytes, Option<Instant>)>> {
-    let states: Vec<&Instant> = timeline.raw().iter().map(|(i, _)| i).filter(|i| is_same_action(i, instant)).collect();
+    let states: Vec<&Instant> =
+        timeline.files_of(&instant.requested).iter().map(|(i, _)| i).filter(|i| is_same_action(i, instant)).collect();
     if states.is_empty() {
         let plan = archived(storage, timeline.config(), instant, LoadMode::Full)?.plan;
         return Ok(plan.map(|bytes| (bytes, None)));

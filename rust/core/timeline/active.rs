@@ -12,7 +12,7 @@ use crate::storage::{Beside, FileMeta, ListedFile, Storage};
 pub struct Timeline {
     config: TimelineConfig,
     instants: Vec<Instant>,
-    /// Every file of the folder that is an instant, all states: archiving and verifying look at them.
+    /// Every file of the folder that is an instant, all states, by requested time: archiving and verifying look at them.
     raw: Vec<(Instant, ListedFile)>,
     beside: Beside,
     completion: HashMap<String, String>,
@@ -56,7 +56,8 @@ impl Timeline {
         Self::from_raw(config, raw)
     }
 
-    fn from_raw(config: TimelineConfig, raw: Vec<(Instant, ListedFile)>) -> Self {
+    fn from_raw(config: TimelineConfig, mut raw: Vec<(Instant, ListedFile)>) -> Self {
+        raw.sort_by(|(a, _), (b, _)| a.requested.cmp(&b.requested));
         // One entry an action: states of a compaction, clustering or log compaction meet under their final name.
         let mut states: Vec<&Instant> = raw.iter().map(|(instant, _)| instant).collect();
         let action = |i: &Instant| i.action.completed_as();
@@ -98,6 +99,13 @@ impl Timeline {
     /// Every instant file, all states, with its listing entry.
     pub fn raw(&self) -> &[(Instant, ListedFile)] {
         &self.raw
+    }
+
+    /// The instant files of one requested time, all actions and states.
+    pub fn files_of(&self, requested: &str) -> &[(Instant, ListedFile)] {
+        let first = self.raw.partition_point(|(i, _)| i.requested.as_str() < requested);
+        let rest = self.raw.get(first..).unwrap_or_default();
+        rest.get(..rest.partition_point(|(i, _)| i.requested == requested)).unwrap_or_default()
     }
 
     /// Which of these files have others beside them.
@@ -172,9 +180,8 @@ impl Timeline {
 
     /// The content of an instant's file; for a legacy completed name without completion time, the file that is there.
     pub fn read(&self, storage: &Storage, instant: &Instant) -> Result<bytes::Bytes> {
-        let stored = self.raw.iter().find(|(i, _)| {
-            i.requested == instant.requested
-                && i.action.completed_as() == instant.action.completed_as()
+        let stored = self.files_of(&instant.requested).iter().find(|(i, _)| {
+            i.action.completed_as() == instant.action.completed_as()
                 && i.state == instant.state
                 && i.completed == instant.completed
         });

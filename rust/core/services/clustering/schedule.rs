@@ -336,12 +336,11 @@ fn last_clustering(
 
 /// The plan behind an action that replaces file groups; `None` for others than clusterings.
 pub(super) fn plan_of(table: &HudiTable, timeline: &Timeline, instant: &Instant) -> Result<Option<ClusteringPlan>> {
-    let is_request = |i: &Instant| {
-        i.state == State::Requested
-            && i.requested == instant.requested
-            && i.action.completed_as() == instant.action.completed_as()
+    let is_request =
+        |i: &Instant| i.state == State::Requested && i.action.completed_as() == instant.action.completed_as();
+    let Some((request, _)) = timeline.files_of(&instant.requested).iter().find(|(i, _)| is_request(i)) else {
+        return Ok(None);
     };
-    let Some((request, _)) = timeline.raw().iter().find(|(i, _)| is_request(i)) else { return Ok(None) };
     // A request whose writer died in between is empty, and so is that of other writes.
     let body = optional(timeline.read(table.storage(), request))?.filter(|body| !body.is_empty());
     let Some(body) = body else { return Ok(None) };

@@ -206,3 +206,29 @@ fn keys_have_to_be_read_where_a_footer_says_too_little() {
     writer.splice_row_group(&source, &splice, 0, 1000, 2, &|_| Ok(SplicedColumn::Same)).unwrap();
     assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Schema);
 }
+
+#[test]
+fn small_columns_are_read_together_and_come_out_as_they_are() {
+    // Small ones, one that is larger than what is read at a time, and small ones again.
+    let (small, rows) = (300, 3000);
+    let number = |i: usize| Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row * 7 + i as i32))) as ArrayRef;
+    let long: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("{row}").repeat(300))));
+    let columns = (0..small).map(|i| if i == small / 2 { long.clone() } else { number(i) });
+    let names = (0..small).map(|i| format!("c{i}")).collect::<Vec<_>>();
+    let data = RecordBatch::try_from_iter_with_nullable(
+        names.iter().map(String::as_str).zip(columns).map(|(name, column)| (name, column, true)),
+    )
+    .unwrap();
+    let options = BaseFileOptions { row_group_rows: 1000, ..options() };
+    let source = old_file(&data, options.clone());
+    let splice = Splice::new(&source, &data.schema(), &options).unwrap().unwrap();
+    let read = |column: usize| column % 3 != 1;
+    let fields = data.schema().fields().iter().cloned().enumerate().filter(|(i, _)| read(*i)).collect::<Vec<_>>();
+    let columns = GroupColumns::new(&source, &splice, 1, fields);
+    for column in (0..small).rev() {
+        let pieces = columns.take(column).unwrap();
+        let expected = read(column).then(|| vec![data.column(column).slice(1000, 1000)]);
+        assert_eq!(pieces, expected, "column {column}");
+        assert!(columns.take(column).unwrap().is_none(), "it was taken");
+    }
+}
