@@ -92,7 +92,7 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
         while True:
             try:
                 if service == "read":
-                    check_snapshot(plan, table)
+                    check_snapshot(table)
                 elif service == "cluster":
                     table.cluster()
                 else:
@@ -106,7 +106,7 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
             time.sleep(0.05 if service == "read" else 0.4)
 
 
-def check_snapshot(plan: Plan, table: hoodoo.Table) -> dict[str, dict[str, Any]]:
+def check_snapshot(table: hoodoo.Table) -> dict[str, dict[str, Any]]:
     """One snapshot: no key twice, and no half of a commit."""
     read = table.to_arrow(columns=["id", "writer", "seq", "_hoodie_commit_time"]).to_pylist()
     found = {row["id"]: row for row in read}
@@ -213,7 +213,7 @@ class Crew:
                     slowest = max(slowest, entry["took"])
                     acknowledged.append((entry["completed"], writer, entry["seq"]))
         try:
-            found = check_snapshot(plan, table)
+            found = check_snapshot(table)
         except AssertionError as e:
             found, lost = {}, [str(e)]
         for at, writer, seq in acknowledged if found else []:

@@ -24,16 +24,20 @@ class HudiError(Exception):
     Attributes:
         context: The same facts for programs, such as `table`, `instant`, `file`, `column`.
         retryable: Whether the same call may succeed when it is made again.
+        outdated_plan: Whether another writer changed what the write was planned from, so that the same write, planned
+            from the table as it is now, may succeed.
     """
 
     context: dict[str, str]
     retryable: bool
+    outdated_plan: bool
 
     def __init__(self, message: str = "") -> None:
         """Makes an error without context."""
         super().__init__(message)
         self.context = {}
         self.retryable = False
+        self.outdated_plan = False
 
 
 class TableNotFoundError(HudiError, FileNotFoundError):

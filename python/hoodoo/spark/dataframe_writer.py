@@ -18,6 +18,7 @@ from hoodoo.distributed import (
     misfit_column,
     prepare_write,
 )
+from hoodoo.exceptions import ConflictError
 from hoodoo.spark.arrow_schema import arrow_of
 from hoodoo.spark.task_errors import cause_in_task
 
@@ -39,6 +40,7 @@ _ADDED: dict[str, DataType] = {
     KEY_COLUMNS[-1]: LongType(),
     **dict(zip(PLACE_COLUMNS, (LongType(), BooleanType()), strict=True)),
 }
+_RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 _SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 
 
@@ -105,6 +107,7 @@ def write(
             return prepared.delete_partitions(partitions)
     buckets = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     widened: list[str] = []
+    retries = int(prepared.options.get(_RETRIES, "5"))
     while True:
         begun = prepared.begin(schema, buckets, partial, widened)
         try:
@@ -120,7 +123,13 @@ def write(
             # Other tasks have written the column by the table's type by then.
             widened.append(column)
             continue
-        return begun.commit(reports)
+        try:
+            return begun.commit(reports)
+        except ConflictError as error:
+            # Another writer was faster: the tasks run again, from the table as it is now.
+            if not error.outdated_plan or retries <= 0:
+                raise
+            retries -= 1
 
 
 def _run(df: DataFrame, begun: DistributedWrite, operation: str, options: Mapping[str, str]) -> list[str]:

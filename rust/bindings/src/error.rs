@@ -34,5 +34,6 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let value = class.call1((error.to_string(),))?;
     value.setattr("context", context)?;
     value.setattr("retryable", error.is_retryable())?;
+    value.setattr("outdated_plan", error.is_outdated_plan())?;
     Ok(PyErr::from_value(value))
 }

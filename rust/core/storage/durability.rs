@@ -77,11 +77,13 @@ impl Unsynced {
     }
 }
 
+type Sync = fn(&Path) -> Result<()>;
+
 /// One after the other each would wait for the disk; together they wait once.
 fn sync_each(files: &HashSet<PathBuf>, folders: &HashSet<PathBuf>) -> Result<()> {
-    let mut work: Vec<(fn(&Path) -> Result<()>, &PathBuf)> = Vec::with_capacity(files.len() + folders.len());
-    work.extend(files.iter().map(|file| (sync_file as fn(&Path) -> Result<()>, file)));
-    work.extend(folders.iter().map(|folder| (sync_folder as fn(&Path) -> Result<()>, folder)));
+    let mut work: Vec<(Sync, &PathBuf)> = Vec::with_capacity(files.len() + folders.len());
+    work.extend(files.iter().map(|file| (sync_file as Sync, file)));
+    work.extend(folders.iter().map(|folder| (sync_folder as Sync, folder)));
     let Some((mine, others)) = work.split_last() else { return Ok(()) };
     std::thread::scope(|scope| {
         let others: Vec<_> = others.iter().map(|(sync, path)| scope.spawn(move || sync(path))).collect();

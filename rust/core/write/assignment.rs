@@ -59,12 +59,6 @@ pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], re
     out
 }
 
-/// Bytes of a record, from the newest commit that wrote enough to tell. `commits`: write stats, newest commit first.
-pub fn average_record_size<'a>(config: &WriteConfig, commits: impl Iterator<Item = &'a [WriteStat]>) -> u64 {
-    let mut commits = commits;
-    commits.find_map(|stats| record_size_of(config, stats.iter())).unwrap_or(config.record_size_estimate)
-}
-
 /// Bytes of a record of one commit, if that wrote enough to tell.
 pub fn record_size_of<'a>(config: &WriteConfig, stats: impl Iterator<Item = &'a WriteStat>) -> Option<u64> {
     let enough = (config.record_size_threshold * config.small_file_limit as f64) as u64;
@@ -110,11 +104,12 @@ mod tests {
     #[test]
     fn a_commit_that_wrote_enough_tells_the_size() {
         let c = config(&[("hoodie.parquet.small.file.limit", "1000")]);
-        let stat = |bytes, records| {
-            Ok(vec![WriteStat { total_write_bytes: Some(bytes), num_writes: Some(records), ..Default::default() }])
+        let stat = |bytes, records| WriteStat {
+            total_write_bytes: Some(bytes),
+            num_writes: Some(records),
+            ..Default::default()
         };
-        let unread = std::iter::once_with(|| -> Result<Vec<WriteStat>> { unreachable!("a commit too many") });
-        assert_eq!(average_record_size(&c, [stat(900, 9), stat(3000, 100)].into_iter().chain(unread)).unwrap(), 30);
-        assert_eq!(average_record_size(&c, [stat(900, 9)].into_iter()).unwrap(), 1024);
+        assert_eq!(record_size_of(&c, [stat(1500, 50), stat(1500, 50)].iter()), Some(30));
+        assert_eq!(record_size_of(&c, [stat(900, 9)].iter()), None);
     }
 }

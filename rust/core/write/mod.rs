@@ -40,7 +40,7 @@ mod tagging;
 pub mod task;
 
 pub use append_log::{AppendRows, append_log};
-pub use assignment::{Assignment, SmallFile, assign_inserts, average_record_size, room_in_small_files};
+pub use assignment::{Assignment, SmallFile, assign_inserts, room_in_small_files};
 pub use busy_groups::UpdateStrategy;
 pub use commit::{CommitOutcome, PendingCommit, PlannedFrom, drop_metadata_table};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};

@@ -26,7 +26,23 @@ impl<'a> RecentCommits<'a> {
 
     /// Bytes of a record on average.
     pub(super) fn record_size(&self, config: &WriteConfig) -> Result<u64> {
-        Ok(self.load(config)?.0.unwrap_or(config.record_size_estimate))
+        let mut commits = self.commits();
+        if self.told.get().is_some() || commits.any(|i| i.action == Action::DeltaCommit) {
+            return Ok(self.load(config)?.0.unwrap_or(config.record_size_estimate));
+        }
+        // Without log files nothing else is asked of them: no more are read than are needed.
+        for instant in self.commits() {
+            let metadata = read_write_metadata(self.view.storage(), self.view.timeline(), instant)?;
+            if let Some(size) = record_size_of(config, metadata.partition_to_write_stats.values().flatten()) {
+                return Ok(size);
+            }
+        }
+        Ok(config.record_size_estimate)
+    }
+
+    fn commits(&self) -> impl Iterator<Item = &'a Instant> {
+        let wanted = |i: &&Instant| matches!(i.action, Action::Commit | Action::DeltaCommit);
+        self.view.timeline().completed_writes().rev().filter(wanted).take(COMMITS)
     }
 
     /// What their write stats tell of log files.
@@ -39,9 +55,8 @@ impl<'a> RecentCommits<'a> {
             return Ok(known);
         }
         let (storage, timeline) = (self.view.storage(), self.view.timeline());
-        let wanted = |i: &&Instant| matches!(i.action, Action::Commit | Action::DeltaCommit);
         let (mut size, mut logs) = (None, LogWrites::default());
-        for instant in timeline.completed_writes().rev().filter(wanted).take(COMMITS) {
+        for instant in self.commits() {
             let metadata = read_write_metadata(storage, timeline, instant)?;
             size = size.or_else(|| record_size_of(config, metadata.partition_to_write_stats.values().flatten()));
             logs.add(&instant.requested, &metadata);
