@@ -213,7 +213,7 @@ def wrong(case: Case, folder: Path) -> str | None:
     before = read(folder)
     act, theirs = MIDDLES[case.middle]
     _, ours = WRITES[case.write]
-    acted = []
+    acted: list[bool] = []
 
     def middle() -> None:
         if not acted:

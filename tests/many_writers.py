@@ -295,7 +295,7 @@ def main() -> None:
         same_keys=given.get("keys") != "own",
         apart="apart" in given,
         **numbers,
-    )  # type: ignore[arg-type]
+    )
     outcome = run(plan)
     print(f"{time.monotonic() - begun:.1f} s", "OK" if outcome.ok else "BAD", outcome)
     if server is not None:

@@ -45,7 +45,7 @@ def _values(rows: list[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _streamed(uri: str, middle: Callable[[], None]) -> None:
+def _streamed(uri: str, middle: Callable[[], object]) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield _rows(("b", "p", 2)).to_batches()[0]
         middle()
@@ -54,7 +54,7 @@ def _streamed(uri: str, middle: Callable[[], None]) -> None:
     hoodoo.Table(uri, _OPTIONS).upsert(pa.RecordBatchReader.from_batches(_SCHEMA, batches()))
 
 
-def _in_tasks(uri: str, middle: Callable[[], None]) -> None:
+def _in_tasks(uri: str, middle: Callable[[], object]) -> None:
     begun = prepare_write(_SCHEMA, uri, "upsert", _OPTIONS, {}).begin(_SCHEMA, 1)
     routed = pa.Table.from_batches(list(begun.task.route(_rows(("b", "p", 2), ("d", "p", 2)).to_batches(), 0)))
     order = [(name, "ascending") for name in ("_hoodie_partition_path", "_hoodie_route", "_hoodie_row")]
@@ -65,11 +65,13 @@ def _in_tasks(uri: str, middle: Callable[[], None]) -> None:
 
 @KINDS
 @pytest.mark.parametrize("write", [_streamed, _in_tasks])
-def test_a_clustering_of_hudi(hudi: Hudi, tmp_path: Path, kind: str, write: Callable[[str, Callable[[], None]], None]):
+def test_a_clustering_of_hudi(
+    hudi: Hudi, tmp_path: Path, kind: str, write: Callable[[str, Callable[[], object]], None]
+):
     uri = _make(tmp_path, kind)
     before = {"a": 1, "b": 0, "c": 0}
     try:
-        write(uri, lambda: hudi.call("run_clustering", uri) and None)
+        write(uri, lambda: hudi.call("run_clustering", uri))
         wanted = {**before, "b": 2, "d": 2}
     except ConflictError:
         wanted = before
@@ -90,7 +92,7 @@ def test_an_upsert_of_hudi(
     hudi: Hudi,
     tmp_path: Path,
     kind: str,
-    write: Callable[[str, Callable[[], None]], None],
+    write: Callable[[str, Callable[[], object]], None],
     theirs: tuple[str, str, int],
 ):
     uri = _make(tmp_path, kind)

@@ -154,6 +154,11 @@ def _rollback_plan(h: Hostile) -> str:
     return next(h.timeline.glob("*.rollback.requested")).read_bytes().decode("latin-1")
 
 
+def _linked_markers(h: Hostile) -> None:
+    _markers(h)
+    h.link(f".hoodie/.temp/{_PENDING}")
+
+
 def _markers(h: Hostile, *lines: str) -> None:
     """A failed write whose markers name these files."""
     instant = _PENDING
@@ -237,7 +242,7 @@ _TABLES: dict[str, Callable[[Hostile], None]] = {
     "link: markers of an old write": lambda h: h.link(f".hoodie/.temp/{_FAILED}"),
     "link: markers of an old write, to the root": lambda h: h.link(f".hoodie/.temp/{_FAILED}", of=".."),
     "link: below markers": lambda h: h.link(f".hoodie/.temp/{_FAILED}/p0/deeper"),
-    "link: markers of a failed write": lambda h: (_markers(h), h.link(f".hoodie/.temp/{_PENDING}"))[0],
+    "link: markers of a failed write": _linked_markers,
     "link: heartbeats": lambda h: h.link(".hoodie/.heartbeat"),
     "link: a heartbeat": lambda h: h.link(f".hoodie/.heartbeat/{_FAILED}", of="keep.parquet"),
     "link: aux": lambda h: h.link(".hoodie/.aux"),

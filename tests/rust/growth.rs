@@ -37,8 +37,7 @@ fn requests(operation: Operation, table_type: &str, partitions: usize) -> Counts
     write(&table, Operation::BulkInsert, &rows(1)).unwrap();
     seen.lock().unwrap().clear();
     write(&table, operation, &rows(2)).unwrap();
-    let counts = seen.lock().unwrap().clone();
-    counts
+    std::mem::take(&mut *seen.lock().unwrap())
 }
 
 #[test]

@@ -45,7 +45,8 @@ impl Storage {
         let key = self.key(path)?;
         let mark = uuid::Uuid::new_v4().simple().to_string();
         let attributes = [(Attribute::Metadata(MARK.into()), AttributeValue::from(mark.clone()))];
-        let attributes = Attributes::from_iter(attributes);
+        // A local disk has no metadata, and repeats nothing either.
+        let attributes = if self.is_local() { Attributes::default() } else { Attributes::from_iter(attributes) };
         let options = PutOptions { mode: PutMode::Create, attributes, ..Default::default() };
         match block_on(self.store.put_opts(&key, content.into().into(), options)) {
             Ok(created) => Ok(FileVersion::of(created)),
