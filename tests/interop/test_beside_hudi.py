@@ -22,6 +22,7 @@ _HUDI = {
     "hoodie.datasource.write.partitionpath.field": "part",
     "hoodie.parquet.small.file.limit": "0",
 }
+Write = Callable[[str, Callable[[], object]], None]
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
 
@@ -65,9 +66,7 @@ def _in_tasks(uri: str, middle: Callable[[], object]) -> None:
 
 @KINDS
 @pytest.mark.parametrize("write", [_streamed, _in_tasks])
-def test_a_clustering_of_hudi(
-    hudi: Hudi, tmp_path: Path, kind: str, write: Callable[[str, Callable[[], object]], None]
-):
+def test_a_clustering_of_hudi(hudi: Hudi, tmp_path: Path, kind: str, write: Write):
     uri = _make(tmp_path, kind)
     before = {"a": 1, "b": 0, "c": 0}
     try:
@@ -92,7 +91,7 @@ def test_an_upsert_of_hudi(
     hudi: Hudi,
     tmp_path: Path,
     kind: str,
-    write: Callable[[str, Callable[[], object]], None],
+    write: Write,
     theirs: tuple[str, str, int],
 ):
     uri = _make(tmp_path, kind)
