@@ -153,7 +153,11 @@ pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<Tas
 /// Rolls back what a write that was given up left; `None` when its commit failed.
 pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result<()> {
     let _turn = match begun {
-        Some(BegunWrite { turn, .. }) => turn,
+        Some(BegunWrite { write, turn }) => {
+            // With it goes its heartbeat, which would keep it from being rolled back.
+            drop(write);
+            turn
+        }
         None => take_turn(table)?,
     };
     rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
