@@ -14,6 +14,8 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt;
+use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 
@@ -26,6 +28,10 @@ const LIVES_MS: i64 = 120_000;
 /// Heartbeats of this process, by what only they know.
 static BEATING: LazyLock<Mutex<HashSet<Uuid>>> = LazyLock::new(Mutex::default);
 
+pub(super) fn hold_lock() -> impl std::any::Any {
+    BEATING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Shows that an instant is worked on, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
@@ -35,6 +41,7 @@ pub(crate) struct Heartbeat {
     id: Uuid,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    process: Process,
 }
 
 impl Heartbeat {
@@ -64,7 +71,7 @@ impl Heartbeat {
         };
         let thread = std::thread::Builder::new().name("hoodoo-heartbeat".into()).spawn(renew);
         let thread = thread.map_err(|e| Error::storage("no thread for heartbeats").caused_by(e))?;
-        Ok(Self { storage, path, content, id, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { storage, path, content, id, stop: Some(stop), thread: Some(thread), process: Process::this() })
     }
 
     /// Fails when somebody else has taken over, because this process was thought to be dead.
@@ -83,14 +90,18 @@ impl Heartbeat {
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
+        if !self.process.is_this() {
+            // A forked child: the thread and the file are its parent's.
+            std::mem::forget((self.stop.take(), self.thread.take()));
+            return;
+        }
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
         // What another process took over is not ours to remove.
-        if self.check().is_ok()
-            && let Err(e) = self.storage.delete(&self.path)
-        {
+        let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
+        if let Err(e) = interrupt::hold(remove) {
             tracing::warn!("a heartbeat is left behind: {e}");
         }
         BEATING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);

@@ -10,6 +10,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use url::Url;
 
+use super::remote_store::RemoteStore;
 use crate::error::{Error, Result};
 
 /// Settings of the store, spelled as `object_store` has them (`aws_access_key_id`, `aws_endpoint`, …).
@@ -17,6 +18,10 @@ pub type StorageOptions = BTreeMap<String, String>;
 
 /// Stores behind `memory://NAME/…`: one for each name, living as long as the process.
 static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn hold_lock() -> impl std::any::Any {
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A store and the place of a table in it.
 pub struct Location {
@@ -97,12 +102,15 @@ impl Location {
         let all: Vec<(String, String)> =
             from_environment.chain(given).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
         check_plain_http(&all).map_err(|e| e.with("table", uri))?;
-        let (store, prefix) = object_store::parse_url_opts(&url, all).map_err(|e| {
+        let open = move || object_store::parse_url_opts(&url, all.clone());
+        let (store, prefix) = open().map_err(|e| {
             Error::invalid_option("the storage cannot be set up").caused_by(e).with("table", uri).remedy(
                 "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
             )
         })?;
-        Ok(Self { store: Arc::from(store), prefix, local: None, uri: spelled.to_owned() })
+        let again = Box::new(move || Ok(Arc::from(open()?.0)));
+        let store = Arc::new(RemoteStore::new(Arc::from(store), again));
+        Ok(Self { store, prefix, local: None, uri: spelled.to_owned() })
     }
 }
 

@@ -16,6 +16,7 @@ pub mod guard;
 mod local;
 mod local_folder;
 mod location;
+mod remote_store;
 mod runtime;
 mod spill;
 mod versioned;
@@ -30,12 +31,14 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 pub use deletion::Beside;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
+use runtime::{block_on_read, own_error};
 pub use spill::{SpillOptions, SpillWriter, spill};
 pub use versioned::FileVersion;
 
@@ -144,7 +147,9 @@ impl Storage {
         self.local.as_ref().map(|root| if path.is_empty() { root.clone() } else { root.join(path) })
     }
 
+    /// The place of a path in the store. Every call begins here, so this is where an interrupted one ends.
     fn key(&self, path: &str) -> Result<Path> {
+        interrupt::check()?;
         let whole = match (self.prefix.as_ref(), path) {
             ("", path) => path.to_owned(),
             (prefix, "") => prefix.to_owned(),
@@ -162,6 +167,10 @@ impl Storage {
     }
 
     fn error(&self, path: &str, doing: &str, e: object_store::Error) -> Error {
+        let e = match own_error(e) {
+            Ok(own) => return own,
+            Err(e) => e,
+        };
         let error = match &e {
             e if no_such_bucket(e) => Error::storage("there is no such bucket")
                 .remedy("Create it, or check the location, and the endpoint and region in storage_options"),
@@ -198,7 +207,7 @@ impl Storage {
         let key = self.key(path)?;
         let content = match self.local_path(path) {
             Some(file) => std::fs::read(file).map(Bytes::from).map_err(|e| local::as_object_store(e, path)),
-            None => block_on(async { self.store.get(&key).await?.bytes().await }),
+            None => block_on_read(async { self.store.get(&key).await?.bytes().await }),
         };
         content.map_err(|e| self.error(path, "reading", e))
     }
@@ -210,6 +219,7 @@ impl Storage {
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
         let mut buffer = Vec::new();
         let mut read = |path: &&str| {
+            interrupt::check()?;
             let name = path.rsplit('/').next().unwrap_or(path);
             open.read(name, &mut buffer).map_err(|e| failed(e, path))?;
             Ok(Bytes::copy_from_slice(&buffer))
@@ -229,7 +239,7 @@ impl Storage {
             let found = local::head(&file, path).map_err(|e| local::as_object_store(e, path));
             return optional(found.map_err(|e| self.error(path, "looking up", e)));
         }
-        let found = block_on(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
+        let found = block_on_read(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
         Ok(optional(found)?.map(|meta| FileMeta {
             path: path.to_owned(),
             size: meta.size,
@@ -247,7 +257,7 @@ impl Storage {
         let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
         let found = match self.local_path(folder) {
             Some(local) => local::list(&local, folder).map_err(|e| local::as_object_store(e, folder)),
-            None => block_on(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
+            None => block_on_read(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
                 files: found.objects.iter().map(|o| self.file_meta(o)).collect(),
                 folders: found.common_prefixes.iter().map(|p| self.relative(p)).collect(),
             }),
@@ -305,7 +315,7 @@ impl Storage {
             }
         };
         let listings = futures::stream::iter(keys.into_iter().map(list)).buffered(LISTINGS).collect::<Vec<_>>();
-        let listings = block_on(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
+        let listings = block_on_read(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
         let mut files = Vec::new();
         for (folder, found) in listings {
             match found {
@@ -321,7 +331,7 @@ impl Storage {
     /// Whether there is any file below a folder. Looks at the first entry only.
     pub fn has_files(&self, folder: &str) -> Result<bool> {
         let key = self.key(folder)?;
-        let first = block_on(async { self.store.list(Some(&key)).try_next().await });
+        let first = block_on_read(async { self.store.list(Some(&key)).try_next().await });
         match first {
             Err(e) if nothing_there(&e) => Ok(false),
             other => Ok(other.map_err(|e| self.error(folder, "listing", e))?.is_some()),
@@ -381,6 +391,12 @@ impl Storage {
             None => Ok(FileWriter::remote(self.store.clone(), key, path, self.uri.clone())),
         }
     }
+}
+
+/// Takes the locks of the process, for a fork.
+pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
+    held.push(Box::new(location::hold_lock()));
+    held.push(Box::new(runtime::hold_lock()));
 }
 
 /// A bucket that is missing is answered like an object that is, and is no empty table.

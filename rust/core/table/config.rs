@@ -46,7 +46,7 @@ impl TableConfig {
         let mut last = None;
         for attempt in 0..READ_ATTEMPTS {
             if attempt > 0 {
-                std::thread::sleep(std::time::Duration::from_millis(20 << attempt));
+                crate::interrupt::sleep(std::time::Duration::from_millis(20 << attempt));
             }
             for path in [FILE, BACKUP] {
                 match storage.read_if_exists(path)? {

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::config::Operation;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
@@ -229,12 +230,14 @@ impl Preparer {
         }
         let by_key = self.operation == Operation::Delete;
         let data = conform_batch(batch, &self.read)?;
+        interrupt::check()?;
         let partitions = self.generator.partition_paths(&data)?;
         let keys = if self.keys.generates_keys() {
             StringArray::from(vec![""; data.num_rows()])
         } else {
             self.generator.record_keys(&data)?
         };
+        interrupt::check()?;
         let deleted = match self.operation {
             Operation::Delete => Some(BooleanArray::from(vec![true; keys.len()])),
             // Hudi stores rows as they are here, marked ones too.
@@ -306,6 +309,7 @@ impl Preparer {
             }
         }
         for (id, rows) in ids.iter().zip(rows).filter(|(_, rows)| !rows.is_empty()) {
+            interrupt::check()?;
             let rows = UInt32Array::from(rows);
             let part = if data.num_columns() == 0 { no_columns(rows.len())? } else { take_record_batch(&data, &rows)? };
             let keys = arrow::compute::take(&keys, &rows, None)?;

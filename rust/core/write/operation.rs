@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::instant::Action;
+use crate::interrupt;
 use crate::merge::{MergeRule, RowRef, missing, nullable, precombine};
 use crate::parallel::run_parallel;
 use crate::table::commit_metadata::read_write_metadata;
@@ -163,6 +164,7 @@ impl Write<'_> {
             Preparer::new(self.operation, read, self.keys.clone(), self.table.merge_settings()?, &data.schema())?;
         preparer.spill(self.table.spill_options()?);
         for batch in data {
+            interrupt::check()?;
             let batch: RecordBatch = batch.map_err(Error::from)?;
             preparer.add(&batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
+pub(super) use in_process::hold_lock;
 pub use turn::Turn;
 
 use self::file_system::FileSystemLock;
@@ -34,6 +35,8 @@ use self::machine::{MachineGuard, MachineLock};
 use self::storage_based::StorageBasedLock;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt;
+use crate::process::Process;
 use crate::storage::Storage;
 
 /// A lock that excludes other processes.
@@ -119,7 +122,7 @@ impl TableLock {
             None => None,
             Some(provider) => Some(self.acquire_from(provider.as_ref()).map_err(named)?),
         };
-        Ok(LockGuard { uri: self.uri.clone(), lease, _machine: machine, _process: process })
+        Ok(LockGuard { uri: self.uri.clone(), lease, process: Process::this(), _machine: machine, _process: process })
     }
 
     fn acquire_from(&self, provider: &dyn LockProvider) -> Result<Box<dyn Lease>> {
@@ -133,7 +136,9 @@ impl TableLock {
             let deadline = self.clock.now_ms().saturating_add(millis(self.wait.time));
             let mut pause = self.wait.pause;
             for _ in 0..=self.wait.retries {
-                match provider.try_acquire(&owner) {
+                interrupt::check()?;
+                // Whether a lock is ours is known only when the storage has answered.
+                match interrupt::hold(|| provider.try_acquire(&owner)) {
                     Ok(Attempt::Acquired(lease)) => return Ok(lease),
                     Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
                     // A store that is overloaded now may answer the next time.
@@ -163,6 +168,7 @@ pub struct LockGuard {
     uri: Arc<str>,
     // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
     lease: Option<Box<dyn Lease>>,
+    process: Process,
     _machine: Option<MachineGuard>,
     _process: ProcessGuard,
 }
@@ -189,8 +195,10 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if let Some(lease) = &mut self.lease
-            && let Err(e) = lease.release()
+        // A forked child has no right to give back what its parent holds.
+        if self.process.is_this()
+            && let Some(lease) = &mut self.lease
+            && let Err(e) = interrupt::hold(|| lease.release())
         {
             tracing::warn!(table = &*self.uri, "the table lock could not be given back: {e}");
         }
