@@ -1,6 +1,7 @@
 //! `hoodie.properties`: what a table says about itself.
 
 use super::merge_config::{self, MergeRequest, PersistedMerge};
+use super::whole_properties;
 use crate::error::{Error, Result};
 use crate::format::instant::Layout;
 use crate::format::properties::Properties;
@@ -44,12 +45,18 @@ impl TableConfig {
     /// Reads and checks the configuration of the table in `storage`.
     pub fn load(storage: &Storage) -> Result<Self> {
         let mut last = None;
+        let mut before = None;
         for attempt in 0..READ_ATTEMPTS {
             if attempt > 0 {
                 std::thread::sleep(std::time::Duration::from_millis(20 << attempt));
             }
+            let stored = storage.read_if_exists(FILE)?;
+            // Who rewrites it leaves the backup there until the file is whole, so that a second look shows one of both.
+            let is_settled = stored.is_some() && stored == before;
+            before.clone_from(&stored);
             for path in [FILE, BACKUP] {
-                match storage.read_if_exists(path)? {
+                let content = if path == FILE { stored.clone() } else { storage.read_if_exists(path)? };
+                match content {
                     None => {}
                     Some(bytes) => match Self::parse(&bytes) {
                         Ok(config) => return Ok(config),
@@ -60,6 +67,9 @@ impl TableConfig {
                         Err(e) => last = Some(e.with("table", storage.uri()).with("file", path)),
                     },
                 }
+            }
+            if is_settled {
+                break;
             }
             if last.is_none() && !storage.exists(FILE)? {
                 let listing = storage.list(META_FOLDER)?;
@@ -78,6 +88,7 @@ impl TableConfig {
     /// Understands the content of `hoodie.properties`.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let properties = Properties::parse(bytes)?;
+        whole_properties::check(bytes, &properties)?;
         if let Some(stored) = properties.get_non_empty("hoodie.table.checksum") {
             let computed = checksum(&properties);
             if stored != computed.to_string() {
@@ -97,7 +108,8 @@ impl TableConfig {
                 .remedy("The file is truncated or was edited; restore it from a copy")
         };
         properties.get_non_empty("hoodie.table.name").ok_or_else(|| missing("hoodie.table.name"))?;
-        let version = properties.get("hoodie.table.version").ok_or_else(|| missing("hoodie.table.version"))?;
+        let version =
+            properties.get_non_empty("hoodie.table.version").ok_or_else(|| missing("hoodie.table.version"))?;
         let version = match version.trim() {
             "6" => 6,
             "8" => 8,
@@ -246,6 +258,8 @@ impl TableConfig {
             properties.set(*key, *value);
         }
         let sum = checksum(&properties).to_string();
+        // The last line, so that none is missed before it: see `whole_properties`.
+        properties.remove("hoodie.table.checksum");
         properties.set("hoodie.table.checksum", sum);
         let config = Self::from_properties(properties)?;
         storage.create(BACKUP, old)?;
@@ -286,9 +300,11 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
         Some("2") => Layout::V2,
         Some("1") => Layout::V1,
         None if version == 6 => Layout::V1,
-        other => {
-            return Err(Error::unsupported(format!("timeline layout {} is not supported", other.unwrap_or("(none)"))));
+        None => {
+            return Err(Error::corrupt("hoodie.properties has no hoodie.timeline.layout.version")
+                .remedy("The file is truncated or was edited; restore it from a copy"));
         }
+        Some(other) => return Err(Error::unsupported(format!("timeline layout {other} is not supported"))),
     };
     let part = |key: &str, default: &str| properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
     let (folder, history_folder) = match layout {

@@ -17,6 +17,7 @@ mod schema;
 pub mod slice_reader;
 mod time_travel;
 mod view;
+mod whole_properties;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
