@@ -11,7 +11,7 @@ use object_store::{
 };
 
 use super::runtime::block_on;
-use super::{Storage, nothing_there};
+use super::{Storage, local, nothing_there};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the metadata entry; valid in every store.
@@ -67,6 +67,11 @@ impl Storage {
     /// The content of a file with its version, or `None` when it is not there.
     pub fn read_versioned(&self, path: &str) -> Result<Option<(Bytes, FileVersion)>> {
         let key = self.key(path)?;
+        if let Some(Err(e)) = self.local_path(path).map(|file| local::open(&file))
+            && local::not_a_file(&e)
+        {
+            return Err(self.error(path, "reading", local::as_object_store(e, path)));
+        }
         let found = block_on(async {
             let found = self.store.get_opts(&key, GetOptions::default()).await?;
             let version = FileVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };

@@ -15,7 +15,9 @@ mod pending_plans;
 pub mod scan;
 mod schema;
 pub mod slice_reader;
+mod stated_files;
 mod time_travel;
+mod torn_logs;
 mod view;
 mod whole_properties;
 
@@ -39,6 +41,7 @@ pub use merge_settings::{DELETE_MARK, MergeSettings, rule_of};
 pub use options::Options;
 pub use pending_plans::planned_groups;
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
+pub use stated_files::{Fault, StatedFile, stated_files};
 pub use view::TableView;
 
 /// A minute: no clock that is kept right is off by more.
@@ -145,7 +148,8 @@ impl HudiTable {
             Some(instant) => timeline.as_of(instant),
             None => timeline,
         };
-        TableView::new(self.storage.clone(), timeline)
+        let skips = self.options.flag(torn_logs::SKIP_TORN, false)?;
+        Ok(TableView::new(self.storage.clone(), timeline)?.taking_torn_logs(skips))
     }
 
     /// Threads that work at once.

@@ -12,8 +12,9 @@ use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::slice_reader::SliceReader;
 use super::time_travel::check_not_cleaned;
+use super::torn_logs::SKIP_TORN;
 use super::{HudiTable, TableSchema, TableView};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::parallel::BatchStream;
@@ -65,6 +66,14 @@ impl HudiTable {
 
     /// Decides which files a snapshot reads.
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        match self.plan_once(request) {
+            // Files of an older slice are cleaned when a compaction completes between the two listings.
+            Err(e) if e.kind() == ErrorKind::Corrupt => self.plan_once(request),
+            other => other,
+        }
+    }
+
+    fn plan_once(&self, request: &ScanRequest) -> Result<ScanPlan> {
         let view = match request.as_of.as_deref().map(parse_as_of).transpose()? {
             Some(as_of) => self.view_in_the_past(&self.timeline()?, &as_of)?,
             None => self.view(None)?,
@@ -78,7 +87,8 @@ impl HudiTable {
     /// # Errors
     /// `InvalidOption` when some of them were cleaned since.
     pub(super) fn view_in_the_past(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
-        let then = TableView::new(self.storage().clone(), timeline.as_of(as_of))?;
+        let skips = self.options().flag(SKIP_TORN, false)?;
+        let then = TableView::new(self.storage().clone(), timeline.as_of(as_of))?.taking_torn_logs(skips);
         check_not_cleaned(timeline, &then, as_of)?;
         Ok(then)
     }
@@ -127,9 +137,10 @@ impl HudiTable {
     }
 
     fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {
+        // First, because the commits that it reads name files, which are then looked for.
+        let schema = TableSchema::resolve(self.config(), view)?;
         let mut slices = view.all_latest_slices()?;
         if let Some(predicate) = &request.predicate {
-            let schema = TableSchema::resolve(self.config(), view)?;
             // A reader need not know how partitions are named: without the settings of the generator, none is left out.
             if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
                 let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();

@@ -1,11 +1,13 @@
 //! Verifying: is what the table says about itself true?
 //!
-//! Read only. Instants and their states ([`timeline`]), files against commit metadata ([`files`]), base files and the
-//! keys in them ([`base_files`]). Whatever is found is a [`Problem`] with what to do about it; only a storage that
+//! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
+//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]). Whatever is found is a [`Problem`] with what to do about it; only a storage that
 //! cannot be read ends the check with an error.
 
 mod base_files;
+mod expected;
 mod files;
+mod history;
 mod keys;
 mod timeline;
 
@@ -96,6 +98,7 @@ pub fn verify(table: &HudiTable) -> Result<Report> {
     }
     let now = table.timeline()?;
     timeline::check(table, &now, &mut report)?;
+    history::check(table, &now, &mut report)?;
     match TableView::new(table.storage().clone(), now) {
         Ok(view) => check_view(table, &view, &mut report)?,
         Err(e) if is_about_content(&e) => report.error(
