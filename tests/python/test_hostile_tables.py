@@ -150,10 +150,6 @@ def _clean_plan_up(h: Hostile) -> None:
     h.reopen("clean", old, _of_length("p0/../../canary/p0/keep.parquet", len(old)))
 
 
-def _rollback_plan(h: Hostile) -> str:
-    return next(h.timeline.glob("*.rollback.requested")).read_bytes().decode("latin-1")
-
-
 def _markers(h: Hostile, *lines: str) -> None:
     """A failed write whose markers name these files."""
     instant = _PENDING
@@ -164,6 +160,11 @@ def _markers(h: Hostile, *lines: str) -> None:
     folder.mkdir(parents=True)
     (folder / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
     (folder / "MARKERS0").write_text("".join(f"{line}.marker.CREATE\n" for line in lines))
+
+
+def _failed_behind_a_link(h: Hostile) -> None:
+    _markers(h)
+    h.link(f".hoodie/.temp/{_PENDING}")
 
 
 def _direct_marker(h: Hostile) -> None:
@@ -237,7 +238,7 @@ _TABLES: dict[str, Callable[[Hostile], None]] = {
     "link: markers of an old write": lambda h: h.link(f".hoodie/.temp/{_FAILED}"),
     "link: markers of an old write, to the root": lambda h: h.link(f".hoodie/.temp/{_FAILED}", of=".."),
     "link: below markers": lambda h: h.link(f".hoodie/.temp/{_FAILED}/p0/deeper"),
-    "link: markers of a failed write": lambda h: (_markers(h), h.link(f".hoodie/.temp/{_PENDING}"))[0],
+    "link: markers of a failed write": _failed_behind_a_link,
     "link: heartbeats": lambda h: h.link(".hoodie/.heartbeat"),
     "link: a heartbeat": lambda h: h.link(f".hoodie/.heartbeat/{_FAILED}", of="keep.parquet"),
     "link: aux": lambda h: h.link(".hoodie/.aux"),
