@@ -11,4 +11,5 @@ mod crash_at_every_call;
 mod fuzz;
 mod log_blocks;
 mod lost_lock;
+mod power_cut;
 mod true_time;
