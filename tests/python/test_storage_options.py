@@ -91,7 +91,7 @@ def test_a_location_with_credentials_is_refused_without_showing_them(uri: str) -
     with pytest.raises((InvalidOptionError, UnsupportedError)) as error:
         Table(uri)
     assert "hidden" not in str(error.value)
-    assert "hidden" not in str(error.value.context)  # type: ignore[attr-defined]
+    assert "hidden" not in str(error.value.context)
 
 
 def test_what_a_server_echoes_is_shown_without_secrets(endpoint: str) -> None:
