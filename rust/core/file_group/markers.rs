@@ -114,7 +114,7 @@ pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
 }
 
 /// Cleans up behind an instant that was published: files that nobody reported, and the markers. A doubled task attempt may
-/// have published a file while the commit was made. The commit stands: what cannot be removed is told, and is removed by
+/// have published a file while the commit was made. The commit stands: what cannot be removed is named in a warning, and is removed by
 /// whoever cleans up next.
 pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Vec<String> {
     let cleaned = remove_unreported_files(storage, instant, reported).and_then(|()| delete_markers(storage, instant));

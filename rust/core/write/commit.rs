@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use arrow::datatypes::SchemaRef;
+
 use super::busy_groups::UpdateStrategy;
 use super::config::{Operation, WriteConfig};
 use super::conflicts::{Footprint, refuse_outdated, refuse_planned};
-use arrow::datatypes::SchemaRef;
-
 use crate::error::{Error, Result};
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, remove_unreported_files};
 use crate::format::avro::metadata::{
