@@ -358,7 +358,10 @@ mod tests {
             ("hoodie.table.name", "t"),
             ("hoodie.table.type", "COPY_ON_WRITE"),
             ("hoodie.table.version", "9"),
+            ("hoodie.table.initial.version", "9"),
             ("hoodie.timeline.layout.version", "2"),
+            ("hoodie.timeline.path", "timeline"),
+            ("hoodie.record.merge.mode", "COMMIT_TIME_ORDERING"),
         ] {
             p.set(k, v);
         }
