@@ -28,6 +28,8 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The table lock could not be taken, or was lost.
     Lock,
+    /// The call was interrupted; nothing was committed.
+    Interrupted,
 }
 
 /// An error with its kind, what it is about, and what to do next.
@@ -91,6 +93,8 @@ impl Error {
         already_exists => AlreadyExists,
         /// The table lock was not to be had.
         lock => Lock,
+        /// The call was interrupted.
+        interrupted => Interrupted,
     }
 
     /// Adds a named piece of context (`table`, `instant`, `file`, `offset`, `column`, …).
@@ -219,7 +223,10 @@ impl From<parquet::errors::ParquetError> for Error {
                     Ok(io) if io.kind() == std::io::ErrorKind::NotFound => {
                         Error::not_found("a Parquet file is gone").caused_by(io)
                     }
-                    Ok(io) => Error::storage("reading or writing a Parquet file failed").caused_by(io),
+                    Ok(io) => match io.downcast::<Error>() {
+                        Ok(own) => own,
+                        Err(io) => Error::storage("reading or writing a Parquet file failed").caused_by(io),
+                    },
                     Err(other) => Error::storage("reading or writing a Parquet file failed").caused_by(other),
                 },
             },

@@ -1,16 +1,19 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
 //! Rooms, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
-//! `file_group` and `sort`, `merge` (only `format`), `table`, then `write` and `services`, then `client`.
+//! `file_group` and `sort`, `merge` (only `format`), `table`, then `write` and `services`, then `client` and `fork`.
 
 #![warn(missing_docs)]
 
 pub mod client;
 pub mod error;
 pub mod file_group;
+pub mod fork;
 pub mod format;
+pub mod interrupt;
 pub mod merge;
 pub mod parallel;
+pub mod process;
 pub mod services;
 pub mod sort;
 pub mod storage;

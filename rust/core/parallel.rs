@@ -1,7 +1,7 @@
 //! Running units of work on threads, and streams whose parts are made by threads but come in order.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchReader};
@@ -9,6 +9,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
+use crate::interrupt::{self, Interrupt};
+use crate::process::Process;
 
 /// Batches that may wait for the reader in each part of a stream.
 const BATCHES_AHEAD: usize = 2;
@@ -23,27 +25,38 @@ where
 {
     let count = items.len();
     if threads <= 1 || count <= 1 {
-        return items.into_iter().map(work).collect();
+        return items.into_iter().map(|item| interrupt::check().and_then(|()| work(item))).collect();
     }
     let waiting = Mutex::new(items.into_iter().enumerate());
     let done: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(count));
     let failed: Mutex<Option<Error>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(count) {
-            scope.spawn(|| {
-                loop {
-                    if lock(&failed).is_some() {
-                        return;
-                    }
-                    let Some((index, item)) = lock(&waiting).next() else { return };
-                    match work(item) {
-                        Ok(output) => lock(&done).push((index, output)),
-                        Err(e) => {
-                            lock(&failed).get_or_insert(e);
-                        }
-                    }
+    let run = || {
+        loop {
+            if lock(&failed).is_some() {
+                return;
+            }
+            let Some((index, item)) = lock(&waiting).next() else { return };
+            match interrupt::check().and_then(|()| work(item)) {
+                Ok(output) => lock(&done).push((index, output)),
+                Err(e) => {
+                    lock(&failed).get_or_insert(e);
                 }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        // Nothing is sent: the channel ends with the last thread.
+        let (working, ended) = channel::<()>();
+        for _ in 0..threads.min(count) {
+            let (run, working) = (interrupt::carried(&run), working.clone());
+            scope.spawn(move || {
+                let _working = working;
+                run();
             });
+        }
+        drop(working);
+        if let Err(e) = interrupt::receive(&ended) {
+            lock(&failed).get_or_insert(e);
         }
     });
     if let Some(e) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -69,8 +82,9 @@ pub struct BatchStream {
     schema: SchemaRef,
     parts: std::vec::IntoIter<Receiver<Result<RecordBatch>>>,
     current: Option<Receiver<Result<RecordBatch>>>,
-    cancelled: Arc<AtomicBool>,
+    cancelled: Interrupt,
     failed: bool,
+    process: Process,
 }
 
 impl BatchStream {
@@ -83,24 +97,26 @@ impl BatchStream {
             senders.push(Mutex::new(Some((part, sender))));
             receivers.push(receiver);
         }
-        let cancelled = Arc::new(AtomicBool::new(false));
+        let cancelled = Interrupt::default();
         let senders = Arc::new(senders);
         let next = Arc::new(AtomicUsize::new(0));
         for _ in 0..threads.min(senders.len()) {
             let (senders, next, cancelled) = (senders.clone(), next.clone(), cancelled.clone());
-            std::thread::spawn(move || {
+            let send = move || {
                 // Parts are taken in order, so that the one the reader waits for is always under way.
                 while let Some(slot) = senders.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if cancelled.load(Ordering::Relaxed) {
+                    if interrupt::is_set() {
                         return;
                     }
-                    if let Some((part, sender)) = lock(slot).take() {
+                    let taken = lock(slot).take();
+                    if let Some((part, sender)) = taken {
                         send_part(part, &sender);
                     }
                 }
-            });
+            };
+            std::thread::spawn(move || cancelled.during(send));
         }
-        Self { schema, parts: receivers.into_iter(), current: None, cancelled, failed: false }
+        Self { schema, parts: receivers.into_iter(), current: None, cancelled, failed: false, process: Process::this() }
     }
 
     /// A stream of batches that are there already.
@@ -139,18 +155,23 @@ impl Iterator for BatchStream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if !self.process.is_this() && !self.failed {
+            self.failed = true;
+            let error = Error::unsupported("a stream of rows cannot be read in a forked process");
+            return Some(Err(error.remedy("Open the table and read it there").into()));
+        }
         while !self.failed {
             let Some(receiver) = &self.current else {
                 self.current = Some(self.parts.next()?);
                 continue;
             };
-            match receiver.recv() {
-                Ok(Ok(batch)) => return Some(Ok(batch)),
-                Ok(Err(e)) => {
+            match interrupt::receive(receiver) {
+                Ok(Some(Ok(batch))) => return Some(Ok(batch)),
+                Ok(Some(Err(e))) | Err(e) => {
                     self.failed = true;
                     return Some(Err(e.into()));
                 }
-                Err(_) => self.current = None,
+                Ok(None) => self.current = None,
             }
         }
         None
@@ -165,7 +186,11 @@ impl RecordBatchReader for BatchStream {
 
 impl Drop for BatchStream {
     fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled.set();
+        if !self.process.is_this() {
+            // A thread of the parent may have been in the middle of sending: that is never over here.
+            std::mem::forget((self.current.take(), std::mem::take(&mut self.parts)));
+        }
     }
 }
 

@@ -19,9 +19,13 @@ PACKAGE = ROOT / "python" / "hoodoo"
 BASE = {"format", "storage", "parallel"}
 FILES = BASE | {"timeline", "file_group"}
 TABLE = FILES | {"merge", "metadata_table"}
-# Which rooms each room may use, besides itself and `error`, which is everybody's.
+# What every room may use.
+COMMON = {"error", "interrupt", "process"}
+# Which rooms each room may use, besides itself and the common ones.
 RUST_EDGES: dict[str, set[str]] = {
     "error": set(),
+    "interrupt": set(),
+    "process": set(),
     "format": set(),
     "storage": set(),
     "parallel": set(),
@@ -35,6 +39,8 @@ RUST_EDGES: dict[str, set[str]] = {
     "services": TABLE | {"table", "sort"},
     # Writes and services do not know each other; the client runs both.
     "client": TABLE | {"table", "write", "services"},
+    # Takes the locks of each.
+    "fork": {"storage", "timeline", "file_group", "services"},
 }
 PYTHON_EDGES: dict[str, set[str]] = {
     "package": {"native"},
@@ -105,7 +111,7 @@ def rust_edges(room: str, source: str, depth: int = 99, exports: dict[str, str] 
     names = [*first_names(code), *super_names(code, depth)]
     exports = EXPORTS if exports is None else exports
     reached = {name if name in RUST_EDGES else exports.get(name, "") for name in names} & set(RUST_EDGES)
-    return {(room, name) for name in reached if name not in {room, "error"}}
+    return {(room, name) for name in reached if name not in COMMON | {room}}
 
 
 def room_of(path: Path) -> str:

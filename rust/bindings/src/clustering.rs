@@ -12,6 +12,7 @@ use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::call;
 use crate::error::to_py;
 use crate::table::NativeTable;
 use crate::to_python;
@@ -43,13 +44,13 @@ fn group(planned: PlannedGroup) -> GroupRow {
 /// Plans a clustering; its requested time, or nothing when there is nothing to cluster.
 #[pyfunction]
 pub fn schedule_clustering(py: Python<'_>, table: &NativeTable) -> PyResult<Option<String>> {
-    py.detach(|| client::schedule_clustering(&table.table)).map_err(to_py)
+    call::run(py, || client::schedule_clustering(&table.table))
 }
 
 /// What would be planned: its groups, the depth of the files before and after, and the record as text.
 #[pyfunction]
 pub fn explain_clustering(py: Python<'_>, table: &NativeTable) -> PyResult<Option<PlanRow>> {
-    let planned = py.detach(|| client::explain_clustering(&table.table)).map_err(to_py)?;
+    let planned = call::run(py, || client::explain_clustering(&table.table))?;
     Ok(planned.map(|planned| {
         let record = to_json(&planned.metadata).to_string();
         let groups = planned.groups.into_iter().map(group).collect();
@@ -60,7 +61,7 @@ pub fn explain_clustering(py: Python<'_>, table: &NativeTable) -> PyResult<Optio
 /// Plans that wait, oldest first.
 #[pyfunction]
 pub fn pending_clusterings(py: Python<'_>, table: &NativeTable) -> PyResult<Vec<PendingRow>> {
-    let pending = py.detach(|| clustering::pending(&table.table)).map_err(to_py)?;
+    let pending = call::run(py, || clustering::pending(&table.table))?;
     let row = |p: clustering::PendingClustering| {
         (p.instant, p.is_inflight, p.groups, p.slices, p.bytes, p.outputs, p.sort_columns)
     };
@@ -71,7 +72,7 @@ pub fn pending_clusterings(py: Python<'_>, table: &NativeTable) -> PyResult<Vec<
 /// tells them.
 #[pyfunction]
 pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyResult<(Vec<FileRow>, DepthRow)> {
-    let found = py.detach(|| clustering::column_ranges(&table.table, column)).map_err(to_py)?;
+    let found = call::run(py, || clustering::column_ranges(&table.table, column))?;
     let ends = |ranges: FileRanges| {
         let range = ranges.columns.into_iter().next().flatten();
         (Some(ranges.rows), range.map(|range| (range.least_text, range.greatest_text)))
@@ -92,14 +93,13 @@ pub fn cluster<'py>(
     instant: Option<String>,
     anew: bool,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let outcome = py.detach(|| client::cluster(&table.table, instant.as_deref(), anew)).map_err(to_py)?;
-    outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+    call::commit(py, || client::cluster(&table.table, instant.as_deref(), anew))
 }
 
 /// Takes a planned clustering off the timeline.
 #[pyfunction]
 pub fn roll_back_clustering(py: Python<'_>, table: &NativeTable, instant: &str) -> PyResult<()> {
-    py.detach(|| client::roll_back_clustering(&table.table, instant)).map_err(to_py)
+    call::run(py, || client::roll_back_clustering(&table.table, instant))
 }
 
 /// The driver's side of a clustering.
@@ -117,7 +117,7 @@ impl NativeClustering {
     #[pyo3(signature = (table, instant=None, anew=false))]
     fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
-        let job = py.detach(|| client::begin_clustering(&table, instant.as_deref(), anew)).map_err(to_py)?;
+        let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), anew))?;
         let Some((job, portions)) = job else { return Ok(None) };
         let portions = portions.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
         Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
@@ -136,14 +136,13 @@ impl NativeClustering {
     }
 
     /// Publishes what the tasks wrote; `files` is what they gave back.
-    fn commit<'py>(&self, py: Python<'py>, files: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
-        let outcome = py.detach(|| {
+    fn commit<'py>(&self, py: Python<'py>, files: Vec<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        call::commit(py, || {
             let gone = || Error::invalid_option("this clustering is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
             let files = files.iter().map(|f| parse::<Vec<ClusteredFile>>(f)).collect::<Result<Vec<_>>>()?;
-            client::commit_clustering(job, files.into_iter().flatten().collect())
-        });
-        to_python::commit(py, &outcome.map_err(to_py)?)
+            client::commit_clustering(job, files.into_iter().flatten().collect()).map(Some)
+        })
     }
 }
 
@@ -151,7 +150,7 @@ impl NativeClustering {
 #[pyfunction]
 pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
     let run = || text(&run_portion(&table.table, instant, &parse::<Portion>(group)?, token)?);
-    py.detach(run).map_err(to_py)
+    call::run(py, run)
 }
 
 fn text(value: &impl serde::Serialize) -> Result<String> {

@@ -10,9 +10,9 @@ use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::call;
 use crate::error::to_py;
 use crate::table::NativeTable;
-use crate::to_python;
 
 /// The driver's side of a compaction.
 #[pyclass(frozen, module = "hoodoo._native")]
@@ -30,7 +30,7 @@ impl NativeCompaction {
     #[pyo3(signature = (table, instant=None))]
     fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>) -> PyResult<Option<Self>> {
         let table = table.table.clone();
-        let job = py.detach(|| client::begin_compaction(&table, instant.as_deref())).map_err(to_py)?;
+        let job = call::run(py, || client::begin_compaction(&table, instant.as_deref()))?;
         job.map(|job| {
             let operations = job.operations.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
             Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), operations })
@@ -51,14 +51,13 @@ impl NativeCompaction {
     }
 
     /// Publishes what the tasks wrote; `stats` is what they gave back.
-    fn commit<'py>(&self, py: Python<'py>, stats: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
-        let outcome = py.detach(|| {
+    fn commit<'py>(&self, py: Python<'py>, stats: Vec<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        call::commit(py, || {
             let gone = || Error::invalid_option("this compaction is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
             let stats = stats.iter().map(|s| parse::<WriteStat>(s)).collect::<Result<Vec<_>>>()?;
-            client::commit_compaction(&self.table, job, stats)
-        });
-        to_python::commit(py, &outcome.map_err(to_py)?)
+            client::commit_compaction(&self.table, job, stats).map(Some)
+        })
     }
 }
 
@@ -75,7 +74,7 @@ pub fn compact_operation(
         let operation = parse::<CompactionOperation>(operation)?;
         text(&run_operation(&table.table, instant, Kind::Base, &operation, token)?)
     };
-    py.detach(run).map_err(to_py)
+    call::run(py, run)
 }
 
 fn text(value: &impl serde::Serialize) -> Result<String> {

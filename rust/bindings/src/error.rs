@@ -16,6 +16,8 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Storage | ErrorKind::NotFound | ErrorKind::AlreadyExists => "StorageError",
         ErrorKind::Lock => "LockError",
+        // Python sees what its signal handler raised in place of it; of a reader that was interrupted, this.
+        ErrorKind::Interrupted => "HudiError",
     }
 }
 

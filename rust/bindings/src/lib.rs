@@ -1,8 +1,10 @@
 //! `hoodoo._native`: the core for Python. Converts, releases the GIL, maps errors; decides nothing.
 
+mod call;
 mod clustering;
 mod compaction;
 mod error;
+mod fork;
 mod from_python;
 mod merge;
 mod merger;
@@ -45,5 +47,5 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_warnings, m)?)?;
     m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;
-    Ok(())
+    fork::register(m)
 }

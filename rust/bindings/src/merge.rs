@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arrow::ffi_stream::RecordBatchStreamReader;
-use arrow_pyarrow::{IntoPyArrow, PyArrowType};
+use arrow_pyarrow::PyArrowType;
 use hoodoo::client::{MergeRequest, merge_rows as merge};
 use hoodoo::merge::RecordMerger;
 use hoodoo::table::{Options, spill_options};
 use pyo3::prelude::*;
 
+use crate::call;
 use crate::error::to_py;
 use crate::from_python::TextMap;
 use crate::merger::PythonMerger;
@@ -32,6 +33,6 @@ pub fn merge_rows<'py>(
     let options = Options::new(options).map_err(to_py)?;
     let request = spill_options(&options).and_then(|spill| MergeRequest::new(key, ordering, &options, merger, spill));
     let request = MergeRequest { partial, sorted, ..request.map_err(to_py)? };
-    let merged = py.detach(|| merge(Box::new(older.0), Box::new(newer.0), request)).map_err(to_py)?;
-    merged.into_pyarrow(py)
+    let merged = call::run(py, || merge(Box::new(older.0), Box::new(newer.0), request))?;
+    call::stream(py, merged)
 }

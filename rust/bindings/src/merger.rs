@@ -10,6 +10,7 @@ use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::call::keep;
 use crate::error::to_py;
 
 /// The option that names the classes.
@@ -58,7 +59,10 @@ impl PythonMerger {
                 let present = present.map(|p| p.iter().map(booleans).collect::<PyResult<Vec<_>>>()).transpose()?;
                 Ok(MergedRows { data: RecordBatch::from_pyarrow_bound(&data)?, deleted: booleans(&deleted)?, present })
             };
-            call().map_err(|e| self.failed(py, &e))
+            call().map_err(|e| {
+                keep(py, &e);
+                self.failed(py, &e)
+            })
         })
     }
 

@@ -17,10 +17,10 @@ use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::call;
 use crate::error::to_py;
 use crate::from_python::predicate;
 use crate::table::NativeTable;
-use crate::to_python;
 
 /// The driver's side of a write.
 #[pyclass(frozen, module = "hoodoo._native")]
@@ -50,7 +50,7 @@ impl NativeWrite {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let table = table.table.clone();
         let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial, &widened);
-        let write = py.detach(begin).map_err(to_py)?;
+        let write = call::run(py, begin)?;
         let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
         Ok(Self { table, write: Mutex::new(Some(write)), plan })
     }
@@ -68,22 +68,20 @@ impl NativeWrite {
     }
 
     /// Publishes what the tasks wrote; `reports` is what they gave back.
-    fn commit<'py>(&self, py: Python<'py>, reports: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
-        let outcome = py.detach(|| {
+    fn commit<'py>(&self, py: Python<'py>, reports: Vec<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        call::commit(py, || {
             let write = self.write.lock().ok().and_then(|mut w| w.take()).ok_or_else(gone)?;
             let reports = reports.iter().map(|r| parse_report(r)).collect::<Result<Vec<_>>>()?;
-            client::commit_distributed(&self.table, write, reports)
-        });
-        to_python::commit(py, &outcome.map_err(to_py)?)
+            client::commit_distributed(&self.table, write, reports).map(Some)
+        })
     }
 
     /// Gives the write up and removes what its tasks left.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
+        call::run(py, || {
             let begun = self.write.lock().ok().and_then(|mut w| w.take());
             client::abort_distributed(&self.table, begun)
         })
-        .map_err(to_py)
     }
 }
 
@@ -115,7 +113,7 @@ impl NativeRouter {
         task: usize,
     ) -> PyResult<Self> {
         let plan = parse_plan(plan)?;
-        let router = py.detach(|| Router::new(&table.table, &plan, &schema.0, task)).map_err(to_py)?;
+        let router = call::run(py, || Router::new(&table.table, &plan, &schema.0, task))?;
         Ok(Self { router: Mutex::new(router) })
     }
 
@@ -147,7 +145,7 @@ impl NativeRowKeyer {
         task: usize,
     ) -> PyResult<Self> {
         let plan = parse_plan(plan)?;
-        let keyer = py.detach(|| RowKeyer::new(&table.table, &plan, &schema.0, task)).map_err(to_py)?;
+        let keyer = call::run(py, || RowKeyer::new(&table.table, &plan, &schema.0, task))?;
         Ok(Self { keyer: Mutex::new(keyer) })
     }
 
@@ -173,7 +171,7 @@ pub fn locate_rows(
     let rows = rows.0;
     let given = rows.schema();
     let batches = rows.map(|batch| batch.map_err(Error::from));
-    let located = py.detach(|| task::locate_rows(&table.table, &plan, &given, batches)).map_err(to_py)?;
+    let located = call::run(py, || task::locate_rows(&table.table, &plan, &given, batches))?;
     // What can be wrong with the rows was found by now: an error in the stream would lose its kind.
     let located = located.map(|batch| batch.map_err(|e| ArrowError::ExternalError(Box::new(e))));
     let reader = RecordBatchIterator::new(located, task::located_schema(&given));
@@ -185,11 +183,11 @@ pub fn locate_rows(
 pub fn report_partitions(py: Python<'_>, table: &NativeTable, rows: Batches) -> PyResult<Vec<String>> {
     let given = rows.0.schema();
     let batches = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(py.detach(|| task::partitions_of(&table.table, &given, batches)))
+    report_texts(call::run(py, || task::partitions_of(&table.table, &given, batches)))
 }
 
-fn report_texts(reports: Result<Vec<TaskReport>>) -> PyResult<Vec<String>> {
-    let texts = reports.map_err(to_py)?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
+fn report_texts(reports: PyResult<Vec<TaskReport>>) -> PyResult<Vec<String>> {
+    let texts = reports?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
     texts.map_err(|e| to_py(Error::invalid_option(e.to_string())))
 }
 
@@ -205,7 +203,7 @@ pub fn apply_routes(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(py.detach(|| task::apply_routes(&table.table, &plan, rows, task, token)))
+    report_texts(call::run(py, || task::apply_routes(&table.table, &plan, rows, task, token)))
 }
 
 /// Writes rows into new files as they come; gives back what the driver has to know, as text.
@@ -220,7 +218,7 @@ pub fn write_rows(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(py.detach(|| task::write_rows(&table.table, &plan, rows, task, token)))
+    report_texts(call::run(py, || task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
 /// What a query reads: file slices, each as text; the columns; the instant that all tasks read as of; and, of an incremental
@@ -240,11 +238,11 @@ pub fn plan_read(
 ) -> PyResult<(Vec<String>, PyArrowType<Schema>, Option<String>, Option<Vec<String>>)> {
     let predicate = filters.as_ref().map(predicate).transpose()?;
     let request = ScanRequest { columns, predicate, ..Default::default() };
-    let planned = py.detach(|| {
+    let planned = call::run(py, || {
         let query = table.query(QueryRequest { query, as_of, since, until })?;
         table.table.reload()?.plan_read(&query, &request)
-    });
-    let PlannedQuery { plan, as_of, written_by } = planned.map_err(to_py)?;
+    })?;
+    let PlannedQuery { plan, as_of, written_by } = planned;
     let text = |slice| serde_json::to_string(slice).map_err(|e| to_py(Error::invalid_option(e.to_string())));
     let slices = plan.slices.iter().map(text).collect::<PyResult<Vec<_>>>()?;
     Ok((slices, PyArrowType(plan.schema.as_ref().clone()), as_of, written_by))
@@ -269,6 +267,6 @@ pub fn read_slices<'py>(
             .map_err(|e| to_py(Error::invalid_option("a malformed slice of a read").caused_by(e)))
     };
     let slices = slices.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
-    let stream = py.detach(|| table.table.scan_slices(slices, &request)).map_err(to_py)?;
+    let stream = call::run(py, || table.table.scan_slices(slices, &request))?;
     crate::table::reader(py, stream)
 }

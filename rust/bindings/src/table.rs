@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
-use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table, ToPyArrow};
 use hoodoo::client;
 use hoodoo::format::instant::{Action, Instant, State};
@@ -18,6 +17,7 @@ use hoodoo::write::{Operation, WriteRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::call::{self, Call};
 use crate::error::to_py;
 use crate::from_python::{TextMap, predicate};
 use crate::merger::with_mergers;
@@ -36,7 +36,7 @@ type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String
 impl NativeTable {
     #[staticmethod]
     fn open(py: Python<'_>, uri: &str, options: TextMap, storage_options: TextMap) -> PyResult<Self> {
-        let table = py.detach(|| HudiTable::open(uri, options, &storage_options)).map_err(to_py)?;
+        let table = call::run(py, || HudiTable::open(uri, options, &storage_options))?;
         Ok(Self { table: with_mergers(py, table)? })
     }
 
@@ -48,8 +48,8 @@ impl NativeTable {
         options: TextMap,
         storage_options: TextMap,
     ) -> PyResult<Self> {
-        let made = py.detach(|| client::create_table(uri, &schema.0, options, &storage_options));
-        Ok(Self { table: with_mergers(py, made.map_err(to_py)?)? })
+        let made = call::run(py, || client::create_table(uri, &schema.0, options, &storage_options))?;
+        Ok(Self { table: with_mergers(py, made)? })
     }
 
     #[staticmethod]
@@ -60,8 +60,8 @@ impl NativeTable {
         options: TextMap,
         storage_options: TextMap,
     ) -> PyResult<Self> {
-        let made = py.detach(|| client::open_or_create(uri, &schema.0, options, &storage_options));
-        Ok(Self { table: with_mergers(py, made.map_err(to_py)?)? })
+        let made = call::run(py, || client::open_or_create(uri, &schema.0, options, &storage_options))?;
+        Ok(Self { table: with_mergers(py, made)? })
     }
 
     fn with_options(&self, py: Python<'_>, options: TextMap) -> PyResult<Self> {
@@ -75,12 +75,12 @@ impl NativeTable {
 
     #[getter]
     fn version(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(py.detach(|| self.table.reload()).map_err(to_py)?.config().version())
+        Ok(call::run(py, || self.table.reload())?.config().version())
     }
 
     /// What `hoodie.properties` says now.
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let table = py.detach(|| self.table.reload()).map_err(to_py)?;
+        let table = call::run(py, || self.table.reload())?;
         let dict = PyDict::new(py);
         for (key, value) in table.config().properties().iter() {
             dict.set_item(key, value)?;
@@ -89,14 +89,15 @@ impl NativeTable {
     }
 
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = py.detach(|| self.table.schema()).map_err(to_py)?;
+        let schema = call::run(py, || self.table.schema())?;
         schema.as_ref().to_pyarrow(py)
     }
 
     /// The columns that a scan gives back.
     fn scan_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let plan = py.detach(|| self.table.plan_scan(&ScanRequest { read_optimized: true, ..Default::default() }));
-        plan.map_err(to_py)?.schema.as_ref().to_pyarrow(py)
+        let request = ScanRequest { read_optimized: true, ..Default::default() };
+        let plan = call::run(py, || self.table.plan_scan(&request))?;
+        plan.schema.as_ref().to_pyarrow(py)
     }
 
     #[pyo3(signature = (columns=None, filters=None, as_of=None, query=None))]
@@ -110,11 +111,11 @@ impl NativeTable {
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
         let request = ScanRequest { columns, predicate, ..Default::default() };
-        let stream = py.detach(|| {
+        let stream = call::run(py, || {
             let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
             self.table.reload()?.read(&query, &request)
-        });
-        reader(py, stream.map_err(to_py)?)
+        })?;
+        reader(py, stream)
     }
 
     /// All rows of a scan. Unlike a stream, which crosses the border as C structures, it keeps the kind of an error.
@@ -129,14 +130,14 @@ impl NativeTable {
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
         let request = ScanRequest { columns, predicate, ..Default::default() };
-        let rows = py.detach(|| {
+        let rows = call::run(py, || {
             let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
             let stream = self.table.reload()?.read(&query, &request)?;
             let schema = stream.schema();
             let batches = stream.collect::<Result<Vec<_>, _>>().map_err(hoodoo::Error::from)?;
             Ok(Table::try_new(batches, schema)?)
         });
-        rows.map_err(to_py)?.into_pyarrow(py)
+        rows?.into_pyarrow(py)
     }
 
     #[pyo3(signature = (since, until=None, columns=None, filters=None))]
@@ -150,12 +151,12 @@ impl NativeTable {
     ) -> PyResult<Bound<'py, PyAny>> {
         let predicate = filters.as_ref().map(predicate).transpose()?;
         let request = ScanRequest { columns, predicate, ..Default::default() };
-        let stream = py.detach(|| {
+        let stream = call::run(py, || {
             let (since, until) = (Some(since.to_owned()), until.map(str::to_owned));
             let query = self.query(QueryRequest { since, until, ..Default::default() })?;
             self.table.reload()?.read(&query, &request)
-        });
-        reader(py, stream.map_err(to_py)?)
+        })?;
+        reader(py, stream)
     }
 
     #[pyo3(signature = (operation, data=None, partitions=Vec::new(), partial=false))]
@@ -163,25 +164,25 @@ impl NativeTable {
         &self,
         py: Python<'py>,
         operation: &str,
-        data: Option<PyArrowType<RecordBatchStreamReader>>,
+        data: Option<Bound<'py, PyAny>>,
         partitions: Vec<String>,
         partial: bool,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let operation = Operation::parse(operation).map_err(to_py)?;
-        let data = data.map(|d| Box::new(d.0) as Box<dyn RecordBatchReader + Send>);
+        let call = Call::default();
+        let data = data.map(|data| call.rows(data)).transpose()?;
         let request = WriteRequest { operation, data, partitions, partial };
-        let outcome = py.detach(|| client::write(&self.table, request)).map_err(to_py)?;
-        to_python::commit(py, &outcome)
+        call.commit(py, || client::write(&self.table, request).map(Some))
     }
 
     #[pyo3(signature = (partition=None))]
     fn file_slices(&self, py: Python<'_>, partition: Option<&str>) -> PyResult<Vec<SliceRow>> {
-        let slices = py.detach(|| self.table.file_slices(partition)).map_err(to_py)?;
+        let slices = call::run(py, || self.table.file_slices(partition))?;
         Ok(slices.iter().map(to_python::file_slice).collect())
     }
 
     fn instants(&self, py: Python<'_>) -> PyResult<Vec<InstantRow>> {
-        let timeline = py.detach(|| self.table.timeline()).map_err(to_py)?;
+        let timeline = call::run(py, || self.table.timeline())?;
         Ok(timeline.instants().iter().map(to_python::instant).collect())
     }
 
@@ -189,14 +190,14 @@ impl NativeTable {
     #[pyo3(signature = (since=None, until=None))]
     fn history(&self, py: Python<'_>, since: Option<&str>, until: Option<&str>) -> PyResult<Vec<InstantRow>> {
         let reader = self.history_reader()?;
-        let entries = py.detach(|| reader.read(since, until, LoadMode::Action)).map_err(to_py)?;
+        let entries = call::run(py, || reader.read(since, until, LoadMode::Action))?;
         Ok(entries.into_iter().map(archived_row).collect())
     }
 
     /// The newest archived instants, oldest of them first.
     fn newest_history(&self, py: Python<'_>, count: usize) -> PyResult<Vec<InstantRow>> {
         let reader = self.history_reader()?;
-        let entries = py.detach(|| reader.newest(count, LoadMode::Action)).map_err(to_py)?;
+        let entries = call::run(py, || reader.newest(count, LoadMode::Action))?;
         Ok(entries.into_iter().map(archived_row).collect())
     }
 
@@ -221,35 +222,32 @@ impl NativeTable {
             }
         };
         let reader = self.history_reader()?;
-        let stream = py.detach(|| reader.scan(TimeRange::closed(since, until), mode)).map_err(to_py)?;
-        let stream: Box<dyn RecordBatchReader + Send> = Box::new(HistoryArrow(stream));
-        stream.into_pyarrow(py)
+        let stream = call::run(py, || reader.scan(TimeRange::closed(since, until), mode))?;
+        call::stream(py, Box::new(HistoryArrow(stream)))
     }
 
     /// Files of the history as (name, bytes, smallest time, largest time, level), and the number of its version.
     #[allow(clippy::type_complexity)]
     fn history_files(&self, py: Python<'_>) -> PyResult<(u64, Vec<(String, u64, String, String, u32)>)> {
         let reader = self.history_reader()?;
-        let snapshot = py.detach(|| reader.snapshot()).map_err(to_py)?;
+        let snapshot = call::run(py, || reader.snapshot())?;
         Ok((snapshot.version, snapshot.files.into_iter().map(|f| (f.name, f.size, f.min, f.max, f.level)).collect()))
     }
 
     /// Plans a compaction; its requested time, or nothing when there is nothing to compact.
     fn schedule_compaction(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        py.detach(|| client::schedule_compaction(&self.table)).map_err(to_py)
+        call::run(py, || client::schedule_compaction(&self.table))
     }
 
     /// Carries out planned compactions; nothing when there is nothing to compact.
     #[pyo3(signature = (instant=None))]
     fn compact<'py>(&self, py: Python<'py>, instant: Option<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let outcome = py.detach(|| client::compact(&self.table, instant.as_deref())).map_err(to_py)?;
-        outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+        call::commit(py, || client::compact(&self.table, instant.as_deref()))
     }
 
     /// Merges log files with each other; nothing when there is nothing to merge.
     fn log_compact<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let outcome = py.detach(|| client::log_compact(&self.table)).map_err(to_py)?;
-        outcome.map(|outcome| to_python::commit(py, &outcome)).transpose()
+        call::commit(py, || client::log_compact(&self.table))
     }
 
     /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
@@ -262,16 +260,14 @@ impl NativeTable {
     ) -> PyResult<(Vec<InstantRow>, Vec<(String, String, &'static str, usize)>, (usize, usize, usize), usize, usize)>
     {
         use hoodoo::services::archive;
-        let outcome = py
-            .detach(|| {
-                let table = self.table.reload()?;
-                if dry_run {
-                    let plan = archive::planned(&table)?;
-                    return Ok(archive::ArchiveOutcome { plan, ..Default::default() });
-                }
-                archive::archive(&table)
-            })
-            .map_err(to_py)?;
+        let outcome = call::run(py, || {
+            let table = self.table.reload()?;
+            if dry_run {
+                let plan = archive::planned(&table)?;
+                return Ok(archive::ArchiveOutcome { plan, ..Default::default() });
+            }
+            archive::archive(&table)
+        })?;
         let plan = outcome.plan;
         let held = plan.held_back.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
         Ok((
@@ -285,14 +281,14 @@ impl NativeTable {
 
     /// Compacts the history; answers (levels, files merged, files removed).
     fn compact_history(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
-        let done = py.detach(|| hoodoo::services::archive::compact_history(&self.table.reload()?)).map_err(to_py)?;
+        let done = call::run(py, || hoodoo::services::archive::compact_history(&self.table.reload()?))?;
         Ok((done.levels, done.files, done.removed))
     }
 
     /// Problems as (severity, subject, message, remedy), and how many things of each kind were looked at.
     #[allow(clippy::type_complexity)]
     fn verify(&self, py: Python<'_>) -> PyResult<(Vec<(&'static str, String, String, String)>, BTreeMap<String, u64>)> {
-        let report = py.detach(|| verify(&self.table.reload()?)).map_err(to_py)?;
+        let report = call::run(py, || verify(&self.table.reload()?))?;
         let row = |p: hoodoo::services::verify::Problem| (p.severity.name(), p.subject, p.message, p.remedy);
         Ok((report.problems.into_iter().map(row).collect(), report.checked))
     }
@@ -307,7 +303,7 @@ impl NativeTable {
         completed: Option<String>,
     ) -> PyResult<String> {
         let instant = instant_of(requested, action, state, completed)?;
-        let json = py.detach(|| {
+        let json = call::run(py, || {
             let (storage, timeline) = (self.table.storage(), self.table.timeline()?);
             let wanted = instant.action.completed_as();
             let is_it = |i: &Instant| i.requested == instant.requested && i.action.completed_as() == wanted;
@@ -316,7 +312,7 @@ impl NativeTable {
             }
             commit_metadata::read_as_json(storage, &timeline, &instant)
         });
-        Ok(json.map_err(to_py)?.to_string())
+        Ok(json?.to_string())
     }
 
     /// The bytes of an instant's file, of a completed one also when it is archived; None when it is empty.
@@ -329,32 +325,32 @@ impl NativeTable {
         completed: Option<String>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let instant = instant_of(requested, action, state, completed)?;
-        let bytes = py.detach(|| {
+        let bytes = call::run(py, || {
             let timeline = self.table.timeline()?;
             commit_metadata::read_body(self.table.storage(), &timeline, &instant)
         });
-        let bytes = bytes.map_err(to_py)?;
+        let bytes = bytes?;
         Ok((!bytes.is_empty()).then(|| PyBytes::new(py, &bytes)))
     }
 
     /// The bytes of the plan of an action; None when it has none.
     fn plan_file<'py>(&self, py: Python<'py>, requested: &str, action: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let instant = instant_of(requested, action, State::Requested.name(), None)?;
-        let bytes = py.detach(|| {
+        let bytes = call::run(py, || {
             let timeline = self.table.timeline()?;
             commit_metadata::read_plan(self.table.storage(), &timeline, &instant)
         });
-        Ok(bytes.map_err(to_py)?.map(|bytes| PyBytes::new(py, &bytes)))
+        Ok(bytes?.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
     /// The plan of an action as JSON text, also when it is archived.
     fn plan(&self, py: Python<'_>, requested: &str, action: &str) -> PyResult<String> {
         let instant = instant_of(requested, action, State::Requested.name(), None)?;
-        let json = py.detach(|| {
+        let json = call::run(py, || {
             let timeline = self.table.timeline()?;
             commit_metadata::read_plan_as_json(self.table.storage(), &timeline, &instant)
         });
-        Ok(json.map_err(to_py)?.to_string())
+        Ok(json?.to_string())
     }
 }
 
@@ -385,8 +381,7 @@ fn state_of(name: &str) -> Option<State> {
 }
 
 pub(crate) fn reader(py: Python<'_>, stream: BatchStream) -> PyResult<Bound<'_, PyAny>> {
-    let reader: Box<dyn RecordBatchReader + Send> = Box::new(stream);
-    reader.into_pyarrow(py)
+    call::stream(py, Box::new(stream))
 }
 
 /// Every option that is known: (name, other spellings, support).

@@ -15,6 +15,7 @@ use arrow::datatypes::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
+use crate::interrupt;
 use crate::services::archive::archive;
 use crate::services::clean::clean;
 use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
@@ -74,7 +75,7 @@ fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
     // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
     if error.kind() == ErrorKind::Lock {
         tracing::warn!("without the table lock, what the write left stays for the next writer to roll back");
-    } else if let Err(again) = rollback_failed_writes(table, &drop_metadata_table) {
+    } else if let Err(again) = interrupt::clean_up(|| rollback_failed_writes(table, &drop_metadata_table)) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     Err(error.with("table", table.storage().uri()))
@@ -265,8 +266,8 @@ fn run_clustering(table: &HudiTable, instant: &str, is_new: bool) -> Result<Opti
 fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
     let impossible = matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported | ErrorKind::Schema);
     if is_new
-        && impossible
-        && let Err(e) = clustering::roll_back(table, instant)
+        && (impossible || interrupt::is_set())
+        && let Err(e) = interrupt::clean_up(|| clustering::roll_back(table, instant))
     {
         tracing::warn!(table = table.storage().uri(), instant, "the plan of a clustering is left behind: {e}");
     }
@@ -486,7 +487,7 @@ fn settle(table: &HudiTable, service: &str, outcome: Result<()>, warnings: &mut 
     let Err(e) = outcome else { return };
     let what = match e.kind() {
         // Another process has the lock, or does the same now.
-        ErrorKind::Lock | ErrorKind::Conflict => "is left for the next write",
+        ErrorKind::Lock | ErrorKind::Conflict | ErrorKind::Interrupted => "is left for the next write",
         _ => "failed",
     };
     tracing::warn!(table = table.storage().uri(), "{service} after a commit {what}: {e}");

@@ -7,6 +7,7 @@ use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
 use super::records::Records;
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// A row of a list of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,9 @@ pub struct Precombined {
     hashes: Vec<u64>,
 }
 
+/// Rows after which a long loop looks whether it was interrupted.
+const ROWS_BETWEEN_CHECKS: usize = 1 << 15;
+
 /// Fixed seeds: the same input always comes out in the same order.
 static HASHER: ahash::RandomState = ahash::RandomState::with_seeds(0x9ae1, 0x6a3d, 0x2c71, 0x51b5);
 
@@ -89,7 +93,10 @@ pub fn precombine_in_order(
         hashes: Vec::with_capacity(total),
     };
     let mut judges = Judges::new(batches, mode);
-    for at in order {
+    for (number, at) in order.enumerate() {
+        if number.is_multiple_of(ROWS_BETWEEN_CHECKS) {
+            interrupt::check()?;
+        }
         let key = key_of(batches, at);
         let hash = hash_key(key);
         if combine {

@@ -12,6 +12,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::runtime::block_on;
 use super::{LocalDisk, LocalFolder, Storage, local};
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
 #[derive(Debug, Clone, Default)]
@@ -83,14 +84,14 @@ impl Storage {
         }
         let (sender, receiver) = channel::<()>();
         std::thread::scope(|scope| {
-            let other = scope.spawn(move || {
+            let other = scope.spawn(interrupt::carried(move || {
                 for (first, _) in pairs.get(mine..).unwrap_or_default() {
                     first.iter().try_for_each(delete)?;
                     // Nobody waits any more after an error.
                     let _ = sender.send(());
                 }
                 Ok(())
-            });
+            }));
             let done = pairs.iter().take(mine).flat_map(|(first, _)| first).try_for_each(delete).and_then(|()| {
                 for (number, (_, last)) in pairs.iter().enumerate() {
                     if number >= mine && receiver.recv().is_err() {
@@ -108,6 +109,7 @@ impl Storage {
     }
 
     fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {
+        interrupt::check()?;
         let (name, file) = (path.rsplit('/').next().unwrap_or(path), disk.root().join(path));
         if beside.checksums.contains(name) {
             remove_checksum(disk, &file)?;

@@ -9,9 +9,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::runtime::block_on;
+use super::runtime::{block_on_read, own_error};
 use super::windows::Windows;
 use crate::error::Error;
+use crate::interrupt;
 
 /// Bytes that are fetched at once, at most.
 const PIECE_SIZE: u64 = 8 << 20;
@@ -39,7 +40,7 @@ impl Remote {
     fn read(&self, start: u64, wanted: u64) -> object_store::Result<Bytes> {
         self.windows.read(start, wanted, |range| {
             let length = range.end - range.start;
-            let bytes = block_on(self.store.get_range(&self.key, range))?;
+            let bytes = block_on_read(self.store.get_range(&self.key, range))?;
             // A store cuts a range that goes beyond the end of the object.
             if bytes.len() as u64 == length { Ok(bytes) } else { Err(self.shorter()) }
         })
@@ -69,6 +70,10 @@ fn io(e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ParquetError {
 }
 
 fn fetching(e: object_store::Error) -> ParquetError {
+    let e = match own_error(e) {
+        Ok(own) => return ParquetError::External(Box::new(own)),
+        Err(e) => e,
+    };
     if !matches!(e, object_store::Error::NotFound { .. }) {
         return io(e);
     }
@@ -93,6 +98,7 @@ impl ChunkReader for FileReader {
     type T = Box<dyn Read>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        interrupt::check().map_err(|e| ParquetError::External(Box::new(e)))?;
         match &self.source {
             Source::Local(file, _) => {
                 let read = LocalRead { file: file.clone(), position: start };
@@ -105,6 +111,7 @@ impl ChunkReader for FileReader {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        interrupt::check().map_err(|e| ParquetError::External(Box::new(e)))?;
         let size = self.len();
         let end = start.checked_add(length as u64).filter(|end| *end <= size);
         end.ok_or_else(|| past_the_end(start, length as u64, size))?;
@@ -161,7 +168,10 @@ impl Read for RemoteRead {
             self.buffer = self.remote.read(self.position, self.wanted).map_err(|e| match e {
                 // Readers begin anew when a file was taken away.
                 object_store::Error::NotFound { .. } => std::io::Error::new(std::io::ErrorKind::NotFound, e),
-                other => std::io::Error::other(other),
+                other => match own_error(other) {
+                    Ok(own) => std::io::Error::other(own),
+                    Err(other) => std::io::Error::other(other),
+                },
             })?;
             self.position += self.buffer.len() as u64;
             // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.

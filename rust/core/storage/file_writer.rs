@@ -15,8 +15,9 @@ use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
 
 use super::local;
 use super::local_disk::LocalDisk;
-use super::runtime::{block_on, runtime};
+use super::runtime::{block_on, block_on_read, runtime};
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
 const PART_SIZE: usize = 8 << 20;
@@ -85,6 +86,7 @@ impl FileWriter {
 
     /// Publishes the file; returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
+        interrupt::check()?;
         let finished = match std::mem::replace(&mut self.state, State::Finished) {
             State::Local(file) => file.publish().map_err(|e| local::as_object_store(e, &self.path)),
             State::Small(content, to) => block_on(to.store.put(&to.key, content.into())).map(|_| ()),
@@ -104,6 +106,7 @@ impl FileWriter {
 
 impl Write for FileWriter {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        interrupt::check().map_err(std::io::Error::other)?;
         match &mut self.state {
             State::Local(file) => file.write(data)?,
             State::Small(content, _) if content.len() + data.len() <= PART_SIZE => content.extend_from_slice(data),
@@ -116,10 +119,10 @@ impl Write for FileWriter {
                 self.state = State::Upload(upload);
             }
             State::Upload(upload) => {
-                let runtime = runtime()?;
                 // Waiting here bounds what is in memory when the storage is slower than the encoder.
                 let room = poll_fn(|cx| upload.poll_for_capacity(cx, PARTS_IN_FLIGHT));
-                runtime.block_on(room).map_err(std::io::Error::other)?;
+                block_on_read(room).map_err(std::io::Error::other)?;
+                let runtime = runtime()?;
                 let _inside = runtime.enter();
                 upload.write(data);
             }
@@ -209,6 +212,7 @@ impl LocalFile {
     /// Reads straight into the piece that goes to the disk next.
     fn copy_from(&mut self, source: &mut dyn Read, mut length: u64) -> std::io::Result<()> {
         while length > 0 {
+            interrupt::check().map_err(std::io::Error::other)?;
             let room = self.free_room()?;
             let next = usize::try_from(length).unwrap_or(usize::MAX).min(room.len());
             source.read_exact(room.get_mut(..next).unwrap_or_default())?;

@@ -14,6 +14,7 @@ use object_store::path::Path;
 use url::Url;
 
 use super::option_values;
+use super::remote_store::RemoteStore;
 use super::secrets::{is_azure, masked, masked_uri, remember};
 use crate::error::{Error, Result};
 
@@ -22,6 +23,10 @@ pub type StorageOptions = BTreeMap<String, String>;
 
 /// Stores behind `memory://NAME/…`: one for each name, living as long as the process.
 static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn hold_lock() -> impl std::any::Any {
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A store and the place of a table in it.
 pub struct Location {
@@ -118,12 +123,15 @@ impl Location {
         option_values::check(known.map(|(key, value)| (key.as_str(), value.as_str())))
             .and_then(|()| check_plain_http(&all))
             .map_err(|e| e.with("table", uri))?;
-        let (store, prefix) = object_store::parse_url_opts(&url, all).map_err(|e| {
+        let open = move || object_store::parse_url_opts(&url, all.clone());
+        let (store, prefix) = open().map_err(|e| {
             Error::invalid_option("the storage cannot be set up").caused_by(masked(e)).with("table", uri).remedy(
                 "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
             )
         })?;
-        Ok(Self { store: Arc::from(store), prefix, local: None, remote: true, uri: spelled.to_owned() })
+        let again = Box::new(move || Ok(Arc::from(open()?.0)));
+        let store = Arc::new(RemoteStore::new(Arc::from(store), again));
+        Ok(Self { store, prefix, local: None, remote: true, uri: spelled.to_owned() })
     }
 }
 

@@ -20,6 +20,7 @@ mod local_disk;
 mod local_folder;
 mod location;
 mod option_values;
+mod remote_store;
 mod runtime;
 mod secrets;
 mod spill;
@@ -36,6 +37,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
 pub use changes::Staged;
+use crate::interrupt;
 pub use deletion::Beside;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
@@ -46,6 +48,7 @@ pub use local_disk::{DiskChange, Watch};
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;
+use runtime::{block_on_read, own_error};
 pub use spill::{SpillOptions, SpillWriter, spill};
 pub use versioned::FileVersion;
 
@@ -177,7 +180,9 @@ impl Storage {
         Ok(self.local_path(path))
     }
 
+    /// The place of a path in the store. Every call begins here, so this is where an interrupted one ends.
     fn key(&self, path: &str) -> Result<Path> {
+        interrupt::check()?;
         let whole = match (self.prefix.as_ref(), path) {
             ("", path) => path.to_owned(),
             (prefix, "") => prefix.to_owned(),
@@ -198,6 +203,10 @@ impl Storage {
     }
 
     fn error(&self, path: &str, doing: &str, e: object_store::Error) -> Error {
+        let e = match own_error(e) {
+            Ok(own) => return own,
+            Err(e) => e,
+        };
         let error = match &e {
             e if no_such_bucket(e) => Error::storage("there is no such bucket")
                 .remedy("Create it, or check the location, and the endpoint and region in storage_options"),
@@ -234,7 +243,7 @@ impl Storage {
         let key = self.key(path)?;
         let content = match self.local_path(path) {
             Some(file) => std::fs::read(file).map(Bytes::from).map_err(|e| local::as_object_store(e, path)),
-            None => block_on(async { self.store.get(&key).await?.bytes().await }),
+            None => block_on_read(async { self.store.get(&key).await?.bytes().await }),
         };
         content.map_err(|e| self.error(path, "reading", e))
     }
@@ -246,6 +255,7 @@ impl Storage {
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
         let mut buffer = Vec::new();
         let mut read = |path: &&str| {
+            interrupt::check()?;
             let name = path.rsplit('/').next().unwrap_or(path);
             open.read(name, &mut buffer).map_err(|e| failed(e, path))?;
             Ok(Bytes::copy_from_slice(&buffer))
@@ -265,7 +275,7 @@ impl Storage {
             let found = local::head(&file, path).map_err(|e| local::as_object_store(e, path));
             return optional(found.map_err(|e| self.error(path, "looking up", e)));
         }
-        let found = block_on(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
+        let found = block_on_read(self.store.head(&key)).map_err(|e| self.error(path, "looking up", e));
         Ok(optional(found)?.map(|meta| FileMeta {
             path: path.to_owned(),
             size: meta.size,
@@ -283,7 +293,7 @@ impl Storage {
         let key = if folder.is_empty() && self.prefix.as_ref().is_empty() { None } else { Some(self.key(folder)?) };
         let found = match self.local_path(folder) {
             Some(local) => local::list(&local, folder).map_err(|e| local::as_object_store(e, folder)),
-            None => block_on(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
+            None => block_on_read(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
                 files: found.objects.iter().map(|o| self.file_meta(o)).collect(),
                 folders: found.common_prefixes.iter().map(|p| self.relative(p)).collect(),
             }),
@@ -341,7 +351,7 @@ impl Storage {
             }
         };
         let listings = futures::stream::iter(keys.into_iter().map(list)).buffered(LISTINGS).collect::<Vec<_>>();
-        let listings = block_on(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
+        let listings = block_on_read(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
         let mut files = Vec::new();
         for (folder, found) in listings {
             match found {
@@ -357,7 +367,7 @@ impl Storage {
     /// Whether there is any file below a folder. Looks at the first entry only.
     pub fn has_files(&self, folder: &str) -> Result<bool> {
         let key = self.key(folder)?;
-        let first = block_on(async { self.store.list(Some(&key)).try_next().await });
+        let first = block_on_read(async { self.store.list(Some(&key)).try_next().await });
         match first {
             Err(e) if nothing_there(&e) => Ok(false),
             other => Ok(other.map_err(|e| self.error(folder, "listing", e))?.is_some()),
@@ -385,6 +395,12 @@ impl Storage {
             None => Ok(FileReader::remote(self.store.clone(), self.key(path)?, size)),
         }
     }
+}
+
+/// Takes the locks of the process, for a fork.
+pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
+    held.push(Box::new(location::hold_lock()));
+    held.push(Box::new(runtime::hold_lock()));
 }
 
 /// A bucket that is missing is answered like an object that is, and is no empty table.

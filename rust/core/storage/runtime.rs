@@ -2,10 +2,13 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::error::Error;
+use crate::interrupt;
 use super::secrets::masked;
 
 /// The runtime with the process that made it: a forked child inherits the value but not its threads.
@@ -28,7 +31,12 @@ pub(super) fn runtime() -> std::io::Result<Arc<Runtime>> {
     }
 }
 
-/// Waits for a storage call. Must not be called from an async task.
+pub(super) fn hold_lock() -> impl std::any::Any {
+    RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a storage call that changes something, to its end: what is given up may be done all the same. Must not be
+/// called from an async task.
 pub fn block_on<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
     let failed = |source| object_store::Error::Generic { store: "runtime", source };
     match runtime() {
@@ -37,5 +45,35 @@ pub fn block_on<T>(work: impl Future<Output = object_store::Result<T>>) -> objec
             .unwrap_or_else(|_| Err(failed("the client of the storage panicked".into())))
             .map_err(masked),
         Err(e) => Err(failed(Box::new(e))),
+    }
+}
+
+/// Waits for a storage call that only reads, no longer than until the call that it is for is interrupted.
+pub fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+    if !interrupt::is_possible() {
+        return block_on(work);
+    }
+    let mut work = pin!(work);
+    loop {
+        // The runtime is left in between: looking for signals may run calls of its own.
+        match block_on(async { Ok(tokio::time::timeout(interrupt::INTERVAL, work.as_mut()).await) })? {
+            Ok(done) => return done,
+            Err(_) => interrupt::check().map_err(as_object_store)?,
+        }
+    }
+}
+
+fn as_object_store(e: Error) -> object_store::Error {
+    object_store::Error::Generic { store: "call", source: Box::new(e) }
+}
+
+/// An error of our own that came through a store.
+pub(super) fn own_error(e: object_store::Error) -> Result<Error, object_store::Error> {
+    match e {
+        object_store::Error::Generic { store, source } => match source.downcast::<Error>() {
+            Ok(own) => Ok(*own),
+            Err(source) => Err(object_store::Error::Generic { store, source }),
+        },
+        other => Err(other),
     }
 }

@@ -10,7 +10,7 @@ use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, ObjectStore, PutMode, PutOptions, PutResult, UpdateVersion,
 };
 
-use super::runtime::block_on;
+use super::runtime::{block_on, block_on_read};
 use super::{Storage, local, nothing_there};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -69,7 +69,7 @@ impl Storage {
     /// The content of a file with its version, or `None` when it is not there.
     pub fn read_versioned(&self, path: &str) -> Result<Option<(Bytes, FileVersion)>> {
         let key = self.key(path)?;
-        let found = block_on(async {
+        let found = block_on_read(async {
             let found = self.store.get_opts(&key, GetOptions::default()).await?;
             let version = FileVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
             Ok((found.bytes().await?, version))

@@ -48,7 +48,7 @@ impl TableConfig {
         let mut before = None;
         for attempt in 0..READ_ATTEMPTS {
             if attempt > 0 {
-                std::thread::sleep(std::time::Duration::from_millis(20 << attempt));
+                crate::interrupt::sleep(std::time::Duration::from_millis(20 << attempt));
             }
             let stored = storage.read_if_exists(FILE)?;
             // Who rewrites it leaves the backup there until the file is whole, so that a second look shows one of both.

@@ -17,6 +17,7 @@ use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::log::{LogBatch, LogScan};
 use crate::format::log::Deletes;
+use crate::interrupt;
 use crate::merge::{
     Budget, Delta, Kept, MergeCounts, MergeOnto, MergeRule, OrderingValues, Records, Step, missing, nullable,
 };
@@ -344,6 +345,7 @@ impl SliceRows {
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         let MergedLogs { settings, merge, .. } = &mut self.logs;
         for batch in self.base.by_ref() {
+            interrupt::check()?;
             let batch = batch?;
             let keys = settings.keys(&batch)?;
             let merged = merge.merge(&batch, &keys, &|batch| settings.ordering(batch))?;

@@ -12,6 +12,8 @@ use std::time::Duration;
 use super::Clock;
 use super::holder::{Holder, is_known_dead};
 use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt;
+use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 
 /// Where writers that share a table show that they live.
@@ -29,6 +31,7 @@ pub struct Heartbeat {
     _holder: Holder,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    process: Process,
 }
 
 impl Heartbeat {
@@ -65,7 +68,15 @@ impl Heartbeat {
         };
         let thread = std::thread::Builder::new().name("hoodoo-heartbeat".into()).spawn(renew);
         let thread = thread.map_err(|e| Error::storage("no thread for heartbeats").caused_by(e))?;
-        Ok(Self { storage, path, content, _holder: holder, stop: Some(stop), thread: Some(thread) })
+        Ok(Self {
+            storage,
+            path,
+            content,
+            _holder: holder,
+            stop: Some(stop),
+            thread: Some(thread),
+            process: Process::this(),
+        })
     }
 
     /// Fails when somebody else has taken over, because this process was thought to be dead.
@@ -84,14 +95,18 @@ impl Heartbeat {
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
+        if !self.process.is_this() {
+            // A forked child: the thread and the file are its parent's.
+            std::mem::forget((self.stop.take(), self.thread.take()));
+            return;
+        }
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
         // What another process took over is not ours to remove.
-        if self.check().is_ok()
-            && let Err(e) = self.storage.delete(&self.path)
-        {
+        let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
+        if let Err(e) = interrupt::hold(remove) {
             tracing::warn!("a heartbeat is left behind: {e}");
         }
     }

@@ -22,6 +22,12 @@ pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant,
 
 use crate::format::instant::Layout;
 
+/// Takes the locks of the process, for a fork.
+pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
+    held.push(Box::new(lock::hold_lock()));
+    held.push(Box::new(true_time::hold_lock()));
+}
+
 /// The folder below the table's base that holds Hudi's own files.
 pub const META_FOLDER: &str = ".hoodie";
 

@@ -4,6 +4,7 @@ use super::active::instant_path;
 use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, Turn, table_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, Layout, State};
+use crate::interrupt;
 use crate::storage::Storage;
 
 /// What is asked of an instant.
@@ -173,7 +174,9 @@ impl TimelineWriter {
         let path = self.path(&done);
         // Whoever has the lock now, if it is not us, may have rolled this write back, and gives out earlier times.
         held.verify().map_err(|e| e.with("instant", instant))?;
-        self.storage.publish(staged, &path).map_err(|e| e.with("instant", instant))?;
+        // The last moment at which the call can be interrupted: from here on the instant may be visible.
+        interrupt::check()?;
+        interrupt::hold(|| self.storage.publish(staged, &path)).map_err(|e| e.with("instant", instant))?;
         Ok(Instant { action: instant.action.completed_as(), ..done })
     }
 

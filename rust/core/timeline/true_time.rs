@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// Zone in which instant times are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep(&self, duration: Duration) {
-        std::thread::sleep(duration);
+        interrupt::sleep(duration);
     }
 }
 
@@ -69,6 +70,10 @@ pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
 /// The last time that any generator of this process gave out, in milliseconds: times are unique in the process,
 /// whatever the table.
 static LAST: Mutex<i64> = Mutex::new(0);
+
+pub(super) fn hold_lock() -> impl std::any::Any {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Longest wait for a clock that is behind, where the writers' clocks are one.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::config::Operation;
 use super::conformer::Conformer;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
@@ -241,6 +242,7 @@ impl Preparer {
             return Ok(());
         }
         let by_key = self.operation == Operation::Delete;
+        interrupt::check()?;
         let (data, became_wider) = self.conformer.conform(batch)?;
         if became_wider {
             self.widen_rows()?;
@@ -251,6 +253,7 @@ impl Preparer {
         } else {
             self.generator.record_keys(&data)?
         };
+        interrupt::check()?;
         let deleted = match self.operation {
             Operation::Delete => Some(BooleanArray::from(vec![true; keys.len()])),
             // Hudi stores rows as they are here, marked ones too.
@@ -335,6 +338,7 @@ impl Preparer {
             }
         }
         for (id, rows) in ids.iter().zip(rows).filter(|(_, rows)| !rows.is_empty()) {
+            interrupt::check()?;
             let rows = UInt32Array::from(rows);
             let part = if data.num_columns() == 0 { no_columns(rows.len())? } else { take_record_batch(&data, &rows)? };
             let keys = arrow::compute::take(&keys, &rows, None)?;

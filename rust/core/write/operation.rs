@@ -26,6 +26,7 @@ use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
+use crate::interrupt;
 use crate::merge::{MergeRule, RowRef, missing, precombine};
 use crate::parallel::run_parallel;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
@@ -214,6 +215,7 @@ impl Write<'_> {
         preparer.widen_to(wide);
         preparer.spill(self.table.spill_options()?);
         for batch in data {
+            interrupt::check()?;
             let batch: RecordBatch = batch.map_err(Error::from)?;
             preparer.add(&batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }

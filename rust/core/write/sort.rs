@@ -7,7 +7,11 @@ use arrow_row::{RowConverter, SortField};
 use super::config::SortMode;
 use super::incoming::Incoming;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::merge::RowRef;
+
+/// So many rows take long enough to sort that somebody may want to interrupt it.
+const LEAST_ROWS_ASIDE: usize = 100_000;
 
 /// Sorts rows; rows that compare equal keep their order.
 pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode) -> Result<Vec<RowRef>> {
@@ -27,9 +31,16 @@ pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode)
             .collect::<Result<_>>()?,
     };
     let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
-    let sortable = RowConverter::new(fields)?.convert_columns(&columns)?;
-    let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by(|a, b| sortable.row(*a).cmp(&sortable.row(*b)));
+    let converter = RowConverter::new(fields)?;
+    let count = rows.len();
+    let sort = move || {
+        let sortable = converter.convert_columns(&columns)?;
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by(|a, b| sortable.row(*a).cmp(&sortable.row(*b)));
+        Ok::<_, Error>(order)
+    };
+    // Few rows are not worth a thread.
+    let order = if count < LEAST_ROWS_ASIDE { sort()? } else { interrupt::aside(sort)?? };
     Ok(order.into_iter().filter_map(|i| rows.get(i).copied()).collect())
 }
 

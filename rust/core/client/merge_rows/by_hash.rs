@@ -4,6 +4,7 @@ use arrow::array::RecordBatch;
 
 use super::{RowMerging, RowStream};
 use crate::error::Result;
+use crate::interrupt;
 use crate::merge::{Budget, Kept, MergeOnto};
 use crate::storage::spill;
 
@@ -27,6 +28,7 @@ impl HashMerge {
         }
         let Some(onto) = &mut self.onto else { return Ok(None) };
         for batch in self.older.by_ref() {
+            interrupt::check()?;
             let batch = self.merging.older(batch?)?;
             let keys = self.merging.keys.of(&batch)?;
             let merged = onto.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch))?;
@@ -51,6 +53,7 @@ fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<MergeOnto> {
     let budget = Some(Budget { bytes: merging.spill.budget, spill: &put_away });
     let mut kept = Kept::new(budget);
     for batch in newer {
+        interrupt::check()?;
         kept.push(merging.records(&batch?)?)?;
     }
     merging.onto(kept, budget)

@@ -8,6 +8,7 @@ use arrow_row::{OwnedRow, Row, RowConverter, Rows, SortField};
 
 use super::{RowMerging, RowStream};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::merge::{Budget, Kept};
 use crate::storage::spill;
 
@@ -109,6 +110,7 @@ impl SortedMerge {
 
     /// Merges rows with keys up to this one, or all that were read.
     fn merge_up_to(&mut self, bound: Option<&OwnedRow>) -> Result<RecordBatch> {
+        interrupt::check()?;
         let mut older = RecordBatch::new_empty(self.merging.schema.clone());
         if let Some(mut current) = self.current.take() {
             let (taken, more) = current.take(bound);
@@ -129,6 +131,7 @@ impl SortedMerge {
 
     fn read_older(&mut self) -> Result<Option<Waiting>> {
         for batch in self.older.by_ref() {
+            interrupt::check()?;
             let batch = self.merging.older(batch?)?;
             if batch.num_rows() > 0 {
                 let keys = self.keys(&batch)?;
@@ -143,6 +146,7 @@ impl SortedMerge {
     /// Reads another batch of newer rows, if there is one.
     fn read_newer(&mut self) -> Result<()> {
         while !self.newer_ended {
+            interrupt::check()?;
             let Some(batch) = self.newer.next().transpose()? else {
                 self.newer_ended = true;
                 break;

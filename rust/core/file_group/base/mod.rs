@@ -42,6 +42,11 @@ pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
 pub use splice::{Splice, SplicedColumn};
 pub use writer::{BaseFileStats, BaseFileWriter};
 
+/// Takes the locks of the process, for a fork.
+pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
+    held.push(Box::new(page_codec::hold_lock()));
+}
+
 /// Footer key of the Avro schema, meta columns included.
 pub const AVRO_SCHEMA_KEY: &str = "parquet.avro.schema";
 /// Footer key that Avro writers set to `avro`.

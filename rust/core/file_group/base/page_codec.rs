@@ -42,6 +42,11 @@ impl PageContent {
 
 /// Compressors that nobody uses now.
 static UNUSED: Mutex<Vec<PageCodec>> = Mutex::new(Vec::new());
+
+pub(super) fn hold_lock() -> impl std::any::Any {
+    UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How many are kept.
 const MOST_UNUSED: usize = 16;
 /// Buffers of more bytes are not kept with them.

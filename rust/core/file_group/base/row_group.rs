@@ -20,6 +20,7 @@ use super::options::PageFormat;
 use super::text_column::{PlainTextSettings, PlainTexts};
 use crate::error::{Error, Result};
 use crate::format::parquet::{ColumnWriter, ColumnWriters};
+use crate::interrupt;
 
 /// How a column of a row group is made.
 pub(super) enum ColumnUse {
@@ -269,7 +270,7 @@ pub(super) fn in_parallel<T: Send, O: Send>(
 ) -> Result<Vec<O>> {
     let threads = threads.min(work.len());
     if threads <= 1 {
-        return work.into_iter().map(f).collect();
+        return work.into_iter().map(|piece| interrupt::check().and_then(|()| f(piece))).collect();
     }
     let size = work.len();
     let queue = Mutex::new(work.into_iter().enumerate());
@@ -277,12 +278,13 @@ pub(super) fn in_parallel<T: Send, O: Send>(
     let drain = || {
         let mut done = Vec::new();
         while let Some((i, piece)) = take() {
+            interrupt::check()?;
             done.push((i, f(piece)?));
         }
         Ok::<_, Error>(done)
     };
     let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(drain)).collect();
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(interrupt::carried(drain))).collect();
         let mut all = drain();
         for other in others {
             let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encoded columns gave up")));

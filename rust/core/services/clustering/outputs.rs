@@ -18,6 +18,7 @@ use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::interrupt;
 use crate::parallel::run_parallel;
 use crate::storage::FileWriter;
 
@@ -186,7 +187,7 @@ impl<'a> Outputs<'a> {
     {
         let (files, to_end) = channel();
         let (sender, progress) = channel();
-        scope.spawn(move || Beside::work(settings, &to_end, &sender));
+        scope.spawn(interrupt::carried(move || Beside::work(settings, &to_end, &sender)));
         let beside = Beside { files, progress, busy: false, row_bytes: 0.0, under_way: 0 };
         Self { beside: Some(beside), ..Self::new(settings) }
     }
@@ -379,7 +380,7 @@ impl<'a> Outputs<'a> {
     /// Waits for what the thread that ends files tells next.
     fn follow(&mut self) -> Result<()> {
         let Some(beside) = &mut self.beside else { return Ok(()) };
-        match beside.progress.recv().map_err(|_| died())?? {
+        match interrupt::receive(&beside.progress)?.ok_or_else(died)?? {
             Progress::Written(file) => {
                 beside.under_way -= 1;
                 let bytes = file.stat.file_size_in_bytes.unwrap_or_default() as f64;

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
+use crate::interrupt;
 use crate::parallel::{BatchStream, Part, run_parallel};
 use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
@@ -170,9 +171,10 @@ impl<'a> Unit<'a> {
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(FOOTERS_AHEAD);
             // Nobody waits any more after an error.
-            scope.spawn(move || slices.iter().try_for_each(|slice| sender.send(prepare(slice)).ok()));
+            let prepare = move || slices.iter().try_for_each(|slice| sender.send(prepare(slice)).ok());
+            scope.spawn(interrupt::carried(prepare));
             let died = || Error::storage("a thread that read footers died");
-            slices.iter().try_for_each(|slice| put(slice, receiver.recv().map_err(|_| died())?, outputs))
+            slices.iter().try_for_each(|slice| put(slice, interrupt::receive(&receiver)?.ok_or_else(died)?, outputs))
         })
     }
 

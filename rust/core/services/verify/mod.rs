@@ -129,5 +129,6 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
 
 /// Whether an error tells of a bad file, and not of a storage that fails.
 fn is_about_content(e: &crate::Error) -> bool {
-    !matches!(e.kind(), crate::ErrorKind::Storage | crate::ErrorKind::Conflict | crate::ErrorKind::Lock)
+    use crate::ErrorKind::{Conflict, Interrupted, Lock, Storage};
+    !matches!(e.kind(), Storage | Conflict | Lock | Interrupted)
 }

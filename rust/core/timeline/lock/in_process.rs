@@ -6,6 +6,8 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::process::Process;
 
 /// The lock of one table within the process.
 #[derive(Debug, Clone, Default)]
@@ -19,13 +21,17 @@ struct Shared {
 
 /// Locks by process and location. A forked child gets locks of its own: the threads that would free the ones it
 /// inherited do not exist there.
-static LOCKS: Mutex<BTreeMap<(u32, String), ProcessLock>> = Mutex::new(BTreeMap::new());
+static LOCKS: Mutex<BTreeMap<(Process, String), ProcessLock>> = Mutex::new(BTreeMap::new());
+
+pub(in crate::timeline) fn hold_lock() -> impl std::any::Any {
+    LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl ProcessLock {
     /// The lock of the table at `uri`; all handles to one location share it.
     pub(super) fn of(uri: &str) -> Self {
         let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.entry((std::process::id(), uri.to_owned())).or_default().clone()
+        locks.entry((Process::this(), uri.to_owned())).or_default().clone()
     }
 
     /// Waits for the lock, in real time: it is threads of this process that are waited for.
@@ -44,11 +50,15 @@ impl ProcessLock {
                     .with("holder", format!("{name} of this process"))
                     .remedy("Try again; let writers wait longer with hoodie.write.lock.client.num_retries"));
             }
-            holder = self.0.freed.wait_timeout(holder, left).unwrap_or_else(PoisonError::into_inner).0;
+            // Signals are looked for with nothing locked: their handlers may run anything.
+            let slice = if interrupt::is_possible() { left.min(interrupt::INTERVAL) } else { left };
+            drop(self.0.freed.wait_timeout(holder, slice).unwrap_or_else(PoisonError::into_inner));
+            interrupt::check()?;
+            holder = self.holder();
         }
         let name = me.name().map_or_else(|| format!("{:?}", me.id()), |name| format!("thread {name}"));
         *holder = Some((me.id(), name));
-        Ok(ProcessGuard(self.clone()))
+        Ok(ProcessGuard { lock: self.clone(), process: Process::this() })
     }
 
     // A thread that died in the critical section left a pending instant at worst, which the next write rolls back.
@@ -59,12 +69,18 @@ impl ProcessLock {
 
 /// Holds the lock until it is dropped.
 #[derive(Debug)]
-pub(super) struct ProcessGuard(ProcessLock);
+pub(super) struct ProcessGuard {
+    lock: ProcessLock,
+    process: Process,
+}
 
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
-        *self.0.holder() = None;
-        self.0.0.freed.notify_one();
+        // A forked child has locks of its own, and this one may have been in use when it was forked.
+        if self.process.is_this() {
+            *self.lock.holder() = None;
+            self.lock.0.freed.notify_one();
+        }
     }
 }
 

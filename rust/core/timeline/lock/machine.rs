@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::process::Process;
 
 /// First pause between tries, which doubles: a transaction takes a few milliseconds.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -39,7 +41,7 @@ impl MachineLock {
         let mut pause = PAUSE;
         loop {
             match folder.try_lock() {
-                Ok(()) => return Ok(Some(MachineGuard(folder))),
+                Ok(()) => return Ok(Some(MachineGuard { folder, process: Process::this() })),
                 Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(e)) => {
                     tracing::debug!(folder = %self.0.display(), "no lock between processes here: {e}");
@@ -50,6 +52,7 @@ impl MachineLock {
                     if left.is_zero() {
                         return Err(self.busy(longest));
                     }
+                    interrupt::check()?;
                     std::thread::sleep(pause.min(left));
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
@@ -67,12 +70,17 @@ impl MachineLock {
 
 /// Holds the lock until it is dropped.
 #[derive(Debug)]
-pub(super) struct MachineGuard(File);
+pub(super) struct MachineGuard {
+    folder: File,
+    process: Process,
+}
 
 impl Drop for MachineGuard {
     fn drop(&mut self) {
-        // Not left to the closing of the file: a child that was forked meanwhile has it open too.
-        if let Err(e) = self.0.unlock() {
+        // Not left to the closing of the file: a child that was forked meanwhile has it open too, and leaves the lock alone.
+        if self.process.is_this()
+            && let Err(e) = self.folder.unlock()
+        {
             tracing::warn!("the lock between processes could not be given back: {e}");
         }
     }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
+pub(super) use in_process::hold_lock;
 pub use turn::Turn;
 
 use self::file_system::FileSystemLock;
@@ -35,6 +36,8 @@ use self::storage_based::StorageBasedLock;
 use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt;
+use crate::process::Process;
 use crate::storage::Storage;
 
 /// A lock that excludes other processes.
@@ -140,6 +143,7 @@ impl TableLock {
         Ok(LockGuard(Arc::new(HeldLock {
             uri,
             lease: lease.map(Mutex::new),
+            process: Process::this(),
             _owner: owner,
             _machine: machine,
             _process: process,
@@ -157,7 +161,9 @@ impl TableLock {
             let deadline = self.clock.now_ms().saturating_add(millis(self.wait.time));
             let mut pause = self.wait.pause;
             for _ in 0..=self.wait.retries {
-                match provider.try_acquire(owner.name()) {
+                interrupt::check()?;
+                // Whether a lock is ours is known only when the storage has answered.
+                match interrupt::hold(|| provider.try_acquire(owner.name())) {
                     Ok(Attempt::Acquired(lease)) => return Ok((lease, owner)),
                     Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
                     // A store that is overloaded now may answer the next time.
@@ -190,6 +196,7 @@ struct HeldLock {
     uri: Arc<str>,
     // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
     lease: Option<Mutex<Box<dyn Lease>>>,
+    process: Process,
     _owner: Option<Holder>,
     _machine: Option<MachineGuard>,
     _process: ProcessGuard,
@@ -218,8 +225,10 @@ impl LockGuard {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        if let Some(lease) = &mut self.lease
-            && let Err(e) = lease.get_mut().unwrap_or_else(PoisonError::into_inner).release()
+        // A forked child has no right to give back what its parent holds.
+        if self.process.is_this()
+            && let Some(lease) = &mut self.lease
+            && let Err(e) = interrupt::hold(|| lease.get_mut().unwrap_or_else(PoisonError::into_inner).release())
         {
             tracing::warn!(table = &*self.uri, "the table lock could not be given back: {e}");
         }
