@@ -270,19 +270,26 @@ def test_a_commit_that_stands_is_told(merged_by_signals: Any, alarms: list[float
 
 def test_a_handler_that_does_not_raise_changes_nothing(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
-    handled = []
-    before = signal.signal(signal.SIGALRM, lambda *_: handled.append(table.to_arrow().num_rows))
+    handled: list[tuple[int, bool]] = []
+    waits = True
+    before = signal.signal(signal.SIGALRM, lambda *_: handled.append((table.to_arrow().num_rows, waits)))
     folder = os.open(tmp_path / "t" / ".hoodie" / "timeline", os.O_RDONLY)
     fcntl = pytest.importorskip("fcntl")
     fcntl.flock(folder, fcntl.LOCK_EX)
-    threading.Timer(0.5, lambda: os.close(folder)).start()
+
+    def release() -> None:
+        nonlocal waits
+        waits = False
+        os.close(folder)
+
+    threading.Timer(1.0, release).start()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         table.upsert(rows(5, 1))
     finally:
         signal.signal(signal.SIGALRM, before)
     # It ran while the write waited, and could read the table.
-    assert handled == [1000]
+    assert handled == [(1000, True)]
     assert state(table)[:2] == (1000, 5)
 
 
