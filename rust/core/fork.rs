@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 
-use crate::{file_group, services, storage, timeline};
+use crate::{file_group, storage, timeline};
 
 /// Locks that are held, so that they can be given back.
 pub type Held = Vec<Box<dyn Any>>;
@@ -16,7 +16,6 @@ thread_local! {
 /// To be called right before a fork, by the thread that forks.
 pub fn before() {
     let mut held = Held::new();
-    services::hold_locks(&mut held);
     timeline::hold_locks(&mut held);
     file_group::base::hold_locks(&mut held);
     storage::hold_locks(&mut held);

@@ -29,10 +29,6 @@ use crate::timeline::{Timeline, TimelineWriter};
 pub type BeforeComplete<'a> = &'a dyn Fn(&HudiTable) -> Result<()>;
 
 /// Takes the locks of the process, for a fork.
-pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
-    held.push(Box::new(heartbeat::hold_lock()));
-}
-
 fn settle_metadata_table(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<()> {
     let fresh = table.reload()?;
     if fresh.config().metadata_partitions().is_empty() { Ok(()) } else { before_complete(&fresh) }

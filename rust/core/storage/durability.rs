@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::local_disk::DiskChange;
+use crate::process::Process;
 
 /// Files and folders from which on the whole file system is synced by one call: one by one each would wait for the disk.
 const MANY: usize = 16;
 
 /// Changes of one table that a power cut could take back.
-#[derive(Default)]
 pub(super) struct Unsynced {
+    process: Process,
     items: Mutex<Items>,
     /// Held during a sync, so that nobody finds nothing left to sync while another one is still at it.
     syncing: Mutex<()>,
@@ -27,6 +28,12 @@ struct Items {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Unsynced {
+    fn default() -> Self {
+        Self { process: Process::this(), items: Mutex::default(), syncing: Mutex::default() }
+    }
 }
 
 impl Unsynced {
@@ -58,7 +65,8 @@ impl Unsynced {
 
     /// Makes everything durable that was noted before.
     pub(super) fn sync(&self, tell: &dyn Fn(DiskChange<'_>)) -> Result<()> {
-        let _alone = lock(&self.syncing);
+        // A child that was forked during a sync has no thread that would ever end it.
+        let _alone = self.process.is_this().then(|| lock(&self.syncing));
         let Items { files, folders } = std::mem::take(&mut *lock(&self.items));
         let synced = if files.len() + folders.len() > MANY && cfg!(target_os = "linux") {
             sync_file_systems(&files, &folders)

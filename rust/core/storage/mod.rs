@@ -401,6 +401,7 @@ impl Storage {
 pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
     held.push(Box::new(location::hold_lock()));
     held.push(Box::new(runtime::hold_lock()));
+    held.push(Box::new(secrets::hold_lock()));
 }
 
 /// A bucket that is missing is answered like an object that is, and is no empty table.

@@ -19,6 +19,10 @@ const NO_SECRET: [&str; 3] = ["_file", "_path", "_url"];
 /// The secrets that stores were opened with.
 static KNOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+pub(super) fn hold_lock() -> impl std::any::Any {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Remembers the secrets among options.
 pub(super) fn remember(options: &[(String, String)]) {
     let is_secret = |key: &str| SECRET.iter().any(|s| key.contains(s)) && !NO_SECRET.iter().any(|s| key.contains(s));

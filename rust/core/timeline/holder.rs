@@ -10,6 +10,10 @@ use uuid::Uuid;
 /// Holders of this process that are alive, by what only they know.
 static ALIVE: LazyLock<Mutex<HashSet<Uuid>>> = LazyLock::new(Mutex::default);
 
+pub(super) fn hold_lock() -> impl std::any::Any {
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A name that nobody else has, and that tells others on the same machine whether its process still runs. It counts as
 /// alive until it is dropped.
 #[derive(Debug)]

@@ -24,6 +24,7 @@ use crate::format::instant::Layout;
 
 /// Takes the locks of the process, for a fork.
 pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
+    held.push(Box::new(holder::hold_lock()));
     held.push(Box::new(lock::hold_lock()));
     held.push(Box::new(true_time::hold_lock()));
 }
