@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::file_group::BaseFile;
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers};
 use crate::format::avro::metadata::{
     CommitMetadata, ReplaceCommitMetadata, SavepointMetadata, SavepointPartitionMetadata, WriteStat, encode,
 };
@@ -121,6 +122,7 @@ impl Pending<'_> {
             let text = format!("#x\ncommitTime={}\npartitionDepth=1\n", self.instant.requested);
             storage.create(&metadata, text).unwrap();
         }
+        create_marker(storage, &self.instant.requested, &path, MarkerType::Create).unwrap();
         let bytes = base_file(&self.instant.requested, partition, &name, keys);
         let stat = WriteStat {
             file_id: Some(file_id.to_owned()),
@@ -159,7 +161,9 @@ impl Pending<'_> {
             }),
         };
         let writer = self.made.table.timeline_writer().unwrap();
-        writer.complete(&self.instant, body.unwrap(), |_| Ok(())).unwrap()
+        let completed = writer.complete(&self.instant, body.unwrap(), |_| Ok(())).unwrap();
+        delete_markers(self.made.storage(), &completed.requested).unwrap();
+        completed
     }
 }
 

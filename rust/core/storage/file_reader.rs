@@ -54,7 +54,7 @@ impl Remote {
 
 impl FileReader {
     pub(super) fn local(path: &std::path::Path) -> std::io::Result<Self> {
-        let file = std::fs::File::open(path)?;
+        let file = super::local::open(path)?;
         let size = file.metadata()?.len();
         Ok(Self { source: Source::Local(Arc::new(file), size) })
     }

@@ -1,8 +1,8 @@
 //! Small things on a local disk, done at once: through a runtime's threads each would take many times as long, and a
 //! timeline is thousands of small files.
 
-use std::fs::DirEntry;
-use std::io::{Error, ErrorKind};
+use std::fs::{DirEntry, File};
+use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -17,6 +17,56 @@ pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
         ErrorKind::PermissionDenied => object_store::Error::PermissionDenied { path, source: e.into() },
         _ => object_store::Error::Generic { store: "local", source: e.into() },
     }
+}
+
+/// What is no file, such as a pipe or a device: to open one may wait for ever, and to read one never end.
+#[derive(Debug)]
+struct NotAFile;
+
+impl std::fmt::Display for NotAFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it is a pipe, a socket, a device or a folder")
+    }
+}
+
+impl std::error::Error for NotAFile {}
+
+/// The error of [`regular`], if it is one.
+pub(super) fn not_a_file(e: &Error) -> bool {
+    e.get_ref().is_some_and(|inner| inner.is::<NotAFile>())
+}
+
+/// The same in the form of [`as_object_store`].
+pub(super) fn is_not_a_file(e: &object_store::Error) -> bool {
+    let object_store::Error::Generic { source, .. } = e else { return false };
+    source.downcast_ref::<Error>().is_some_and(not_a_file)
+}
+
+/// Opens a file for reading. Does not wait for the writer of a pipe.
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let opened = options.open(path).map_err(|e| match std::fs::metadata(path) {
+        // A socket cannot be opened.
+        Ok(metadata) if !metadata.is_file() => Error::other(NotAFile),
+        _ => e,
+    })?;
+    regular(opened)
+}
+
+/// The file, if it is one.
+pub(super) fn regular(file: File) -> std::io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Error::other(NotAFile)) }
+}
+
+/// The whole content of a file.
+pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = open(path)?;
+    let mut content = Vec::with_capacity(file.metadata().map_or(0, |m| usize::try_from(m.len()).unwrap_or(0)));
+    file.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Entries of a folder from which on two threads look at them: a timeline may have thousands.
@@ -37,6 +87,25 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
         listing.folders.extend(other.folders);
         Ok(listing)
     })
+}
+
+/// All files below a folder, in no order; pipes and devices too, so that opening them is an error. A folder that is not
+/// there has none.
+pub(super) fn list_recursive(root: &Path, below: &str) -> std::io::Result<Vec<FileMeta>> {
+    let mut files = Vec::new();
+    let mut folders = vec![below.to_owned()];
+    while let Some(folder) = folders.pop() {
+        match list(&root.join(&folder), &folder) {
+            Ok(found) => {
+                files.extend(found.files);
+                folders.extend(found.folders);
+            }
+            // Deleted since.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(files)
 }
 
 fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {

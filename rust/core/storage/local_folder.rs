@@ -27,7 +27,9 @@ impl LocalFolder {
 
     fn file(&self, name: &str) -> Result<File> {
         use rustix::fs::{Mode, OFlags, openat};
-        Ok(openat(&self.folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
+        // Without waiting, should it be a pipe.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        super::local::regular(openat(&self.folder, name, flags, Mode::empty())?.into())
     }
 }
 
@@ -42,7 +44,7 @@ impl LocalFolder {
     }
 
     fn file(&self, name: &str) -> Result<File> {
-        File::open(self.folder.join(name))
+        super::local::open(&self.folder.join(name))
     }
 }
 

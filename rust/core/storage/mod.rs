@@ -36,8 +36,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::error::{Error, Result};
-pub use changes::Staged;
 use crate::interrupt;
+pub use changes::Staged;
 pub use deletion::Beside;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
@@ -208,6 +208,7 @@ impl Storage {
             Err(e) => e,
         };
         let error = match &e {
+            e if local::is_not_a_file(e) => not_a_file(),
             e if no_such_bucket(e) => Error::storage("there is no such bucket")
                 .remedy("Create it, or check the location, and the endpoint and region in storage_options"),
             object_store::Error::NotFound { .. } => Error::not_found(format!("{doing}: there is no such file")),
@@ -242,7 +243,7 @@ impl Storage {
     pub fn read(&self, path: &str) -> Result<Bytes> {
         let key = self.key(path)?;
         let content = match self.local_path(path) {
-            Some(file) => std::fs::read(file).map(Bytes::from).map_err(|e| local::as_object_store(e, path)),
+            Some(file) => local::read(&file).map(Bytes::from).map_err(|e| local::as_object_store(e, path)),
             None => block_on_read(async { self.store.get(&key).await?.bytes().await }),
         };
         content.map_err(|e| self.error(path, "reading", e))
@@ -338,6 +339,16 @@ impl Storage {
 
     /// All files below some folders, sorted by path; several folders are listed at a time.
     pub fn list_all_recursive(&self, folders: &[impl AsRef<str>]) -> Result<Vec<FileMeta>> {
+        if let Some(root) = &self.local {
+            let mut files = Vec::new();
+            for folder in folders.iter().map(AsRef::as_ref) {
+                interrupt::check()?;
+                let found = local::list_recursive(root.root(), folder).map_err(|e| local::as_object_store(e, folder));
+                files.extend(found.map_err(|e| self.error(folder, "listing", e))?);
+            }
+            files.sort_by(|a, b| a.path.cmp(&b.path));
+            return Ok(files);
+        }
         let mut keys = Vec::with_capacity(folders.len());
         for folder in folders.iter().map(AsRef::as_ref) {
             let all = folder.is_empty() && self.prefix.as_ref().is_empty();
@@ -388,6 +399,7 @@ impl Storage {
             Some(local) => FileReader::local(&local).map_err(|e| {
                 let error = match e.kind() {
                     std::io::ErrorKind::NotFound => Error::not_found("reading: there is no such file"),
+                    _ if local::not_a_file(&e) => not_a_file().caused_by(e),
                     _ => Error::storage("opening a file failed").caused_by(e),
                 };
                 error.with("table", &self.uri).with("file", path)
@@ -413,6 +425,11 @@ fn no_such_bucket(e: &object_store::Error) -> bool {
         _ => return false,
     };
     text.contains("<Code>NoSuchBucket</Code>")
+}
+
+fn not_a_file() -> Error {
+    Error::corrupt("not a regular file")
+        .remedy("Somebody made a pipe, a socket, a device or a folder of that name: remove it, and restore the file")
 }
 
 fn nothing_there(e: &object_store::Error) -> bool {

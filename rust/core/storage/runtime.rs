@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 
+use super::secrets::masked;
 use crate::error::Error;
 use crate::interrupt;
-use super::secrets::masked;
 
 /// The runtime with the process that made it: a forked child inherits the value but not its threads.
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);

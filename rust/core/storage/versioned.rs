@@ -69,6 +69,11 @@ impl Storage {
     /// The content of a file with its version, or `None` when it is not there.
     pub fn read_versioned(&self, path: &str) -> Result<Option<(Bytes, FileVersion)>> {
         let key = self.key(path)?;
+        if let Some(Err(e)) = self.local_path(path).map(|file| local::open(&file))
+            && local::not_a_file(&e)
+        {
+            return Err(self.error(path, "reading", local::as_object_store(e, path)));
+        }
         let found = block_on_read(async {
             let found = self.store.get_opts(&key, GetOptions::default()).await?;
             let version = FileVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };

@@ -21,7 +21,9 @@ mod read_query;
 pub mod scan;
 mod schema;
 pub mod slice_reader;
+mod stated_files;
 mod time_travel;
+mod torn_logs;
 mod view;
 mod whole_properties;
 
@@ -49,6 +51,7 @@ pub use option_checks::Use;
 pub use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
+pub use stated_files::{Fault, StatedFile, stated_files};
 pub use view::TableView;
 
 /// Which lock excludes the writers of other processes.
@@ -174,10 +177,11 @@ impl HudiTable {
     /// The files as they are now, or as they were at an instant.
     pub fn view(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
-        match as_of {
+        let view = match as_of {
             Some(instant) => time_travel::view_at(self, &timeline, instant),
             None => TableView::new(self.storage.clone(), timeline),
-        }
+        };
+        Ok(view?.taking_torn_logs(self.options.flag(torn_logs::SKIP_TORN, false)?))
     }
 
     /// Threads that work at once.

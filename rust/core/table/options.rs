@@ -277,6 +277,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.filesystem.expire", &[]),
     yes("hoodie.write.lock.storage.validity.timeout.secs", &[]),
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
+    yes("hoodoo.log.skip.corrupt.blocks", &[]),
     yes("hoodoo.schema.evolution", &[]),
     yes("hoodoo.memory.budget", &[]),
     yes("hoodoo.parquet.page.checksums", &[]),

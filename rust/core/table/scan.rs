@@ -12,6 +12,7 @@ use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::slice_reader::SliceReader;
 use super::time_travel::view_in_the_past;
+use super::torn_logs::SKIP_TORN;
 use super::{HudiTable, ReadQuery, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
@@ -89,21 +90,28 @@ impl HudiTable {
             ReadQuery::Snapshot { as_of, read_optimized } => (as_of.clone(), *read_optimized),
         };
         let request = ScanRequest { as_of, read_optimized, ..request.clone() };
-        let view = self.view_of(&request)?;
-        let plan = self.plan_files(&view, self.matching_slices(&view, &request)?, &request)?;
-        Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
+        current(|| {
+            let view = self.view_of(&request)?;
+            let plan = self.plan_files(&view, self.matching_slices(&view, &request)?, &request)?;
+            Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
+        })
     }
 
     /// Decides which files a snapshot reads.
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
-        let view = self.view_of(request)?;
-        let slices = self.matching_slices(&view, request)?;
-        self.plan_files(&view, slices, request)
+        current(|| {
+            let view = self.view_of(request)?;
+            let slices = self.matching_slices(&view, request)?;
+            self.plan_files(&view, slices, request)
+        })
     }
 
     fn view_of(&self, request: &ScanRequest) -> Result<TableView> {
         match request.as_of.as_deref().map(parse_as_of).transpose()? {
-            Some(as_of) => view_in_the_past(self, &self.timeline()?, &as_of, None),
+            Some(as_of) => {
+                let skips = self.options().flag(SKIP_TORN, false)?;
+                Ok(view_in_the_past(self, &self.timeline()?, &as_of, None)?.taking_torn_logs(skips))
+            }
             None => self.view(None),
         }
     }
@@ -152,9 +160,10 @@ impl HudiTable {
     }
 
     fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {
+        // First, because the commits that it reads name files, which are then looked for.
+        let schema = TableSchema::resolve(self.config(), view)?;
         let mut slices = view.all_latest_slices()?;
         if let Some(predicate) = &request.predicate {
-            let schema = TableSchema::resolve(self.config(), view)?;
             // A reader need not know how partitions are named: without the settings of the generator, none is left out.
             if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
                 let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
@@ -220,6 +229,20 @@ impl ScanRequest {
             None => in_range,
         })
     }
+}
+
+/// How often a plan is made anew because the table changed while it was listed.
+const LISTINGS: u32 = 10;
+
+/// A plan from a view and a listing that agree: between the two, others may compact and clean.
+fn current<T>(plan: impl Fn() -> Result<T>) -> Result<T> {
+    for _ in 1..LISTINGS {
+        match plan() {
+            Err(e) if e.is_outdated_plan() => {}
+            other => return other,
+        }
+    }
+    plan()
 }
 
 /// Requested time of the newest instant that a view sees completed.

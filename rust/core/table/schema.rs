@@ -9,7 +9,6 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, Tim
 use arrow_cast::cast_with_options;
 
 use super::TableView;
-use super::commit_metadata::read_write_metadata;
 use super::config::TableConfig;
 use super::fit::{Fit, does_not_fit, fit_column};
 use crate::error::{Error, Result};
@@ -34,7 +33,10 @@ impl TableSchema {
     /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
     /// base file. `None` when the table has never had one.
     pub fn resolve(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
-        Ok(Self::stored(config, view)?.map(|schema| schema.with_path_columns(config)))
+        if view.schema.get().is_none() {
+            let _ = view.schema.set(Self::stored(config, view)?);
+        }
+        Ok(view.schema.get().cloned().flatten().map(|schema| schema.with_path_columns(config)))
     }
 
     /// The schema with the partition columns that Hudi leaves out of its files and of their schema: as Hudi's readers
@@ -51,7 +53,7 @@ impl TableSchema {
 
     fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
         for instant in view.timeline().completed_writes().rev() {
-            let metadata = read_write_metadata(view.storage(), view.timeline(), instant)?;
+            let metadata = view.write_metadata(instant)?;
             if metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op)) {
                 continue;
             }

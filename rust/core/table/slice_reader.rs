@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::HudiTable;
 use super::merge_settings::{MergeSettings, OPERATION};
+use super::torn_logs::{SKIP_TORN, check_headers, check_torn};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
@@ -38,6 +39,7 @@ pub struct SliceReader {
     /// All columns of the table.
     table: SchemaRef,
     spill: SpillOptions,
+    skips_torn_logs: bool,
 }
 
 impl HudiTable {
@@ -50,7 +52,8 @@ impl HudiTable {
         let spill = self.spill_options()?;
         // Slices are read at once by so many threads.
         let spill = SpillOptions { budget: spill.budget / self.threads()?.max(1), ..spill };
-        Ok(SliceReader { storage: self.storage().clone(), timeline, settings, table: columns, spill })
+        let skips_torn_logs = self.options().flag(SKIP_TORN, false)?;
+        Ok(SliceReader { storage: self.storage().clone(), timeline, settings, table: columns, spill, skips_torn_logs })
     }
 }
 
@@ -175,6 +178,9 @@ impl SliceReader {
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        let torn = scan.torn_files().filter(|_| !self.skips_torn_logs);
+        torn.map(|path| check_torn(&self.storage, &self.timeline, path)).collect::<Result<()>>()?;
+        check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
         let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
         if let MergeRule::Missing(id) = &self.settings.rule {
             return Err(named(missing(id)));
@@ -437,7 +443,7 @@ mod tests {
         let settings = MergeSettings { rule, ordering: vec!["ts".into()], marker: None, keys: None };
         let all = with_meta_columns(&data());
         let spill = SpillOptions { budget, folder: std::env::temp_dir() };
-        let reader = SliceReader { storage, timeline, settings, table: all.clone(), spill };
+        let reader = SliceReader { storage, timeline, settings, table: all.clone(), spill, skips_torn_logs: false };
         let wanted = Arc::new(all.project(&[2, 6]).unwrap());
         let mut read = reader.read(&slice, &wanted).unwrap();
         let mut out = Vec::new();

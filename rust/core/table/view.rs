@@ -1,11 +1,15 @@
 //! The table's files as one snapshot of the timeline shows them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
-use crate::error::Result;
+use super::schema::TableSchema;
+use super::stated_files::{Fault, StatedFile, stated_files};
+use crate::error::{Error, Result};
 use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
-use crate::format::instant::Action;
+use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::format::instant::{Action, Instant};
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::{META_FOLDER, Timeline};
 
@@ -31,14 +35,38 @@ pub struct TableView {
     replaced: HashMap<(String, String), String>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<String>,
+    /// What the metadata that was read said about files, for whatever reason it was read.
+    stated: Mutex<Stated>,
+    /// Whether log files of another size than their commit says are taken.
+    takes_torn_logs: bool,
+    /// The table's schema, once it was looked for.
+    pub(super) schema: OnceLock<Option<TableSchema>>,
+}
+
+#[derive(Default)]
+struct Stated {
+    commits: BTreeSet<String>,
+    by_partition: HashMap<String, Vec<StatedFile>>,
+}
+
+impl Stated {
+    fn note(&mut self, requested: &str, metadata: &ReplaceCommitMetadata, timeline: &Timeline) {
+        if self.commits.insert(requested.to_owned()) {
+            for file in stated_files(metadata, requested, timeline) {
+                self.by_partition.entry(file.partition.clone()).or_default().push(file);
+            }
+        }
+    }
 }
 
 impl TableView {
     /// A view; reads the replacecommits of the timeline.
     pub fn new(storage: Storage, timeline: Timeline) -> Result<Self> {
         let mut replaced = HashMap::new();
+        let mut stated = Stated::default();
         for instant in timeline.completed(Action::ReplaceCommit) {
             let metadata = read_write_metadata(&storage, &timeline, instant)?;
+            stated.note(&instant.requested, &metadata, &timeline);
             for (partition, ids) in metadata.partition_to_replace_file_ids {
                 for id in ids {
                     // Instants come by requested time, so that the last one is the largest.
@@ -46,7 +74,15 @@ impl TableView {
                 }
             }
         }
-        Ok(Self { storage, timeline, replaced, archived_schema: None })
+        Ok(Self {
+            storage,
+            timeline,
+            replaced,
+            archived_schema: None,
+            stated: Mutex::new(stated),
+            takes_torn_logs: false,
+            schema: OnceLock::new(),
+        })
     }
 
     /// The same view with what archived commits tell: file groups (partition, id) that they replaced, each with the
@@ -63,6 +99,80 @@ impl TableView {
     /// The Avro schema of the newest archived commit, where the history was read.
     pub(super) fn archived_schema(&self) -> Option<&str> {
         self.archived_schema.as_deref()
+    }
+
+    /// The same view, in which log files may have another size than their commit says.
+    #[must_use]
+    pub(super) fn taking_torn_logs(self, takes_torn_logs: bool) -> Self {
+        Self { takes_torn_logs, ..self }
+    }
+
+    /// The metadata of a completed write. The files that it names are looked for in later listings.
+    pub fn write_metadata(&self, instant: &Instant) -> Result<ReplaceCommitMetadata> {
+        let metadata = read_write_metadata(&self.storage, &self.timeline, instant)?;
+        self.stated().note(&instant.requested, &metadata, &self.timeline);
+        Ok(metadata)
+    }
+
+    fn stated(&self) -> MutexGuard<'_, Stated> {
+        self.stated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares the file groups of a partition with what commits say that were read.
+    ///
+    /// # Errors
+    /// `Corrupt` for a file that is gone or has another size; a `Conflict` of an outdated plan when it is only that the
+    /// table changed since this view was made.
+    fn check(&self, partition: &str, groups: &[FileGroup]) -> Result<()> {
+        let stated = self.stated();
+        let Some(files) = stated.by_partition.get(partition) else { return Ok(()) };
+        match self.first_fault(files, groups) {
+            None => Ok(()),
+            Some((file, _)) if self.is_superseded(file)? => {
+                Err(Error::conflict("the table was compacted and cleaned while it was listed")
+                    .with("table", self.storage.uri())
+                    .with("file", &file.path)
+                    .remedy("Try again")
+                    .outdated_plan())
+            }
+            Some((file, fault)) => Err(file.error(fault).with("table", self.storage.uri())),
+        }
+    }
+
+    fn first_fault<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a StatedFile>,
+        groups: &[FileGroup],
+    ) -> Option<(&'a StatedFile, Fault)> {
+        let by_id: HashMap<&str, &FileGroup> = groups.iter().map(|g| (g.file_id.as_str(), g)).collect();
+        let expected = files.into_iter().filter(|file| self.is_expected(file));
+        let mut faults = expected
+            .filter_map(|file| Some((file, file.fault(by_id.get(file.file_id.as_str()).copied(), &self.timeline)?)));
+        faults.find(|(file, fault)| !(self.takes_torn_logs && file.is_log && matches!(fault, Fault::Size(_))))
+    }
+
+    /// Whether a file that is not as it should be is superfluous in the table as it is by now: others compact, cluster
+    /// and clean between a look at the timeline and a listing.
+    fn is_superseded(&self, file: &StatedFile) -> Result<bool> {
+        let mut seen = self.timeline.clone();
+        loop {
+            let now = Timeline::load(&self.storage, self.timeline.config())?;
+            if now.instants() == seen.instants() {
+                return Ok(false);
+            }
+            let view = Self::new(self.storage.clone(), now.clone())?.taking_torn_logs(self.takes_torn_logs);
+            if view.first_fault([file], &view.file_groups(&file.partition)?).is_none() {
+                return Ok(true);
+            }
+            seen = now;
+        }
+    }
+
+    /// Whether nothing but a later slice of its file group can have made the file superfluous.
+    fn is_expected(&self, file: &StatedFile) -> bool {
+        // Files of savepointed commits before the first active one may have been left by archiving without their groups.
+        self.replaced_at(&file.partition, &file.file_id).is_none()
+            && self.timeline.first_active().is_none_or(|first| file.commit.as_str() >= first)
     }
 
     /// The timeline behind the view.
@@ -110,13 +220,25 @@ impl TableView {
 
     /// The newest slice of every file group of a partition that is not replaced, by file id.
     pub fn latest_slices(&self, partition: &str) -> Result<Vec<FileSlice>> {
-        Ok(self.latest_of(self.file_groups(partition)?))
+        let groups = self.file_groups(partition)?;
+        self.check(partition, &groups)?;
+        Ok(self.latest_of(groups))
     }
 
     /// The same for all partitions, by partition and file id.
     pub fn all_latest_slices(&self) -> Result<Vec<FileSlice>> {
         let all = self.partition_files()?;
-        Ok(all.iter().flat_map(|(p, files)| self.latest_of(group_files(p, files, &self.timeline))).collect())
+        let mut slices = Vec::new();
+        for (partition, files) in &all {
+            let groups = group_files(partition, files, &self.timeline);
+            self.check(partition, &groups)?;
+            slices.extend(self.latest_of(groups));
+        }
+        let gone: Vec<String> = self.stated().by_partition.keys().filter(|p| !all.contains_key(*p)).cloned().collect();
+        for partition in gone {
+            self.check(&partition, &[])?;
+        }
+        Ok(slices)
     }
 
     /// The newest slices among listed file groups.

@@ -38,6 +38,8 @@ pub struct LogScan {
     files: Vec<(String, log::LogFile<FileReader>)>,
     /// File and block, in the order in which they are applied.
     blocks: Vec<(usize, Block)>,
+    /// Files with bytes that are no block, or with none at all.
+    torn: Vec<usize>,
 }
 
 impl LogScan {
@@ -50,18 +52,30 @@ impl LogScan {
         let table = storage.uri().to_owned();
         let mut files = Vec::with_capacity(logs.len());
         let mut all: Vec<(usize, Block)> = Vec::new();
+        let mut torn = Vec::new();
         for (number, log) in logs.iter().enumerate() {
             let named = |e: Error| e.with("table", &table).with("file", &log.path);
             let file = log::LogFile::new(storage.reader(&log.path, log.size).map_err(named)?);
+            let before = all.len();
             for block in file.blocks() {
                 all.push((number, block.map_err(named)?));
+            }
+            let found = all.get(before..).unwrap_or_default();
+            if found.is_empty() || found.iter().any(|(_, block)| block.kind == BlockKind::Corrupt) {
+                torn.push(number);
             }
             files.push((log.path.clone(), file));
         }
         let headers: Vec<&Block> = all.iter().map(|(_, block)| block).collect();
         let order = order_blocks(&headers, counts);
         let blocks = order.into_iter().filter_map(|place| all.get(place).cloned()).collect();
-        Ok(Self { table, files, blocks })
+        Ok(Self { table, files, blocks, torn })
+    }
+
+    /// Paths of the files with bytes that are no block, or with none at all: a writer died within them, or they were
+    /// damaged since.
+    pub fn torn_files(&self) -> impl Iterator<Item = &str> {
+        self.torn.iter().filter_map(|number| self.files.get(*number)).map(|(path, _)| path.as_str())
     }
 
     /// How many blocks there are to apply.
@@ -79,6 +93,22 @@ impl LogScan {
             }
         }
         instants
+    }
+
+    /// A file with a block of another instant than `instant_of` tells of the file's path, and the instant of the block.
+    pub fn foreign_block(&self, instant_of: impl Fn(&str) -> Option<String>) -> Option<(&str, &str)> {
+        self.blocks.iter().find_map(|(number, block)| {
+            let (path, _) = self.files.get(*number)?;
+            let found = block.header(HeaderKey::InstantTime)?;
+            (instant_of(path)? != found).then_some((path.as_str(), found))
+        })
+    }
+
+    /// The instant of the base file that some block was written for.
+    pub fn base_instant(&self) -> Option<&str> {
+        self.blocks.iter().find_map(|(_, block)| {
+            block.header(HeaderKey::BaseFileInstantTimeOfRecordPositions).filter(|instant| !instant.is_empty())
+        })
     }
 
     /// Whether each block says where in the base file of an instant its records are.

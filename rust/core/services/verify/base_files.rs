@@ -66,12 +66,12 @@ pub(super) fn check(
         return Ok(());
     }
     if with_meta {
-        return check_keys(table, view, &partitions, None, report);
+        return check_keys(table, view, &partitions, None, schema, report);
     }
     match table.key_config() {
         // Generated keys are in the meta column only; without it the rows have none.
         Ok(keys) if keys.record_key_fields.is_empty() => Ok(()),
-        Ok(keys) => check_keys(table, view, &partitions, Some(&keys), report),
+        Ok(keys) => check_keys(table, view, &partitions, Some(&keys), schema, report),
         Err(e) => {
             report.warning("keys", format!("record keys were not checked: {e}"), "Open the table with these options");
             Ok(())
@@ -189,13 +189,19 @@ fn check_bloom(
 }
 
 /// Reads slices with log files, if all is there that merges them.
-fn slice_reader(table: &HudiTable, view: &TableView, report: &mut Report) -> Result<Option<SliceReader>> {
+fn slice_reader(
+    table: &HudiTable,
+    view: &TableView,
+    schema: Option<&TableSchema>,
+    report: &mut Report,
+) -> Result<Option<SliceReader>> {
     if let Some(id) = table.missing_merger()? {
         let message = format!("keys of file groups with log files were not compared: there is no merger {id}");
         report.warning("keys", message, "Open the table with its record merger");
         return Ok(None);
     }
-    let Some(schema) = TableSchema::resolve(table.config(), view)? else { return Ok(None) };
+    // Where it cannot be told, that was reported.
+    let Some(schema) = schema else { return Ok(None) };
     let (columns, _) = table.file_settings(&schema.data)?;
     table.slice_reader(Arc::new(view.timeline().clone()), columns).map(Some)
 }
@@ -205,11 +211,12 @@ fn check_keys(
     view: &TableView,
     partitions: &BTreeMap<&str, Vec<FileSlice>>,
     virtual_keys: Option<&KeyGenConfig>,
+    schema: Option<&TableSchema>,
     report: &mut Report,
 ) -> Result<()> {
     let slices = match partitions.values().flatten().any(|s| !s.logs.is_empty()) {
         false => None,
-        true => slice_reader(table, view, report)?,
+        true => slice_reader(table, view, schema, report)?,
     };
     let source = KeySource { storage: table.storage(), virtual_keys, slices };
     let work: Vec<(&str, &[FileSlice])> = partitions.iter().map(|(p, slices)| (*p, slices.as_slice())).collect();
@@ -225,6 +232,9 @@ fn check_keys(
             Err(e) => return Err(e),
         };
         report.count("keys", found.keys);
+        for (file, message) in found.strays {
+            report.error(file, message, RESTORE);
+        }
         for (file, message) in found.out_of_range {
             report.error(file, message, REWRITE);
         }

@@ -1,9 +1,11 @@
 //! Files against commit metadata: what commits name is there, and what is there belongs to a commit.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::expected::Expected;
 use super::{Report, is_about_content};
 use crate::error::Result;
+use crate::file_group::markers::marked_files;
 use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join};
 use crate::format::instant::Instant;
 use crate::format::properties::Properties;
@@ -20,6 +22,8 @@ pub(super) type Listing = BTreeMap<String, Vec<FileMeta>>;
 #[derive(Default)]
 pub(super) struct Written {
     files: HashMap<String, WrittenFile>,
+    /// Files of change data, each with the data file that it is of.
+    change_data: Vec<(String, String)>,
     /// Commits whose metadata could be read.
     instants: HashSet<String>,
 }
@@ -28,7 +32,6 @@ pub(super) struct WrittenFile {
     pub(super) rows: Option<i64>,
     size: Option<i64>,
     instant: String,
-    group: (String, String),
 }
 
 impl Written {
@@ -53,14 +56,17 @@ pub(super) fn list(storage: &Storage) -> Result<Listing> {
 }
 
 pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, report: &mut Report) -> Result<Written> {
-    let written = written(table, view.timeline(), report)?;
+    let mut expected = Expected::of_history(table, view.timeline())?;
+    let written = written(table, view.timeline(), &mut expected, report)?;
     partitions(table.storage(), view.timeline(), listing, report)?;
-    named_files(table, view, listing, &written, report);
+    let wrong = sizes(table, listing, &written, report);
+    expected.check(view, listing, &wrong, report);
+    change_data(listing, &written, report);
     strangers(table, view.timeline(), listing, &written, report)?;
     Ok(written)
 }
 
-fn written(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<Written> {
+fn written(table: &HudiTable, timeline: &Timeline, expected: &mut Expected, report: &mut Report) -> Result<Written> {
     let mut out = Written::default();
     for instant in timeline.completed_writes() {
         let metadata = match read_write_metadata(table.storage(), timeline, instant) {
@@ -74,15 +80,21 @@ fn written(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
         if metadata.operation_type.is_none() && metadata.partition_to_write_stats.is_empty() {
             continue;
         }
+        expected.add(&metadata, &instant.requested, timeline);
         out.instants.insert(instant.requested.clone());
         for (partition, stats) in metadata.partition_to_write_stats {
             for stat in stats {
-                let (Some(path), Some(file_id)) = (stat.path, stat.file_id) else { continue };
+                let Some(path) = stat.path.filter(|path| !path.is_empty()) else { continue };
                 let logs = stat.log_files.into_iter().flatten().map(|name| join(&partition, &name));
                 for log in logs.filter(|log| *log != path) {
-                    out.files.entry(log).or_insert_with(|| file(instant, &partition, &file_id, None, None));
+                    out.files.entry(log).or_insert_with(|| file(instant, None, None));
                 }
-                let written = file(instant, &partition, &file_id, stat.num_writes, stat.file_size_in_bytes);
+                for (change_data, size) in stat.cdc_stats.into_iter().flatten() {
+                    let written = file(instant, None, Some(size));
+                    out.files.insert(change_data.clone(), written);
+                    out.change_data.push((change_data, path.clone()));
+                }
+                let written = file(instant, stat.num_writes, stat.file_size_in_bytes);
                 out.files.insert(path, written);
             }
         }
@@ -90,8 +102,8 @@ fn written(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
     Ok(out)
 }
 
-fn file(instant: &Instant, partition: &str, file_id: &str, rows: Option<i64>, size: Option<i64>) -> WrittenFile {
-    WrittenFile { rows, size, instant: instant.requested.clone(), group: (partition.to_owned(), file_id.to_owned()) }
+fn file(instant: &Instant, rows: Option<i64>, size: Option<i64>) -> WrittenFile {
+    WrittenFile { rows, size, instant: instant.requested.clone() }
 }
 
 fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report: &mut Report) -> Result<()> {
@@ -127,46 +139,39 @@ fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report:
     Ok(())
 }
 
-/// The newest base file of every live file group must be there; every file that is there has the size it was
-/// committed with.
-fn named_files(table: &HudiTable, view: &TableView, listing: &Listing, written: &Written, report: &mut Report) {
-    let sizes: HashMap<&str, u64> = listing.values().flatten().map(|f| (f.path.as_str(), f.size)).collect();
-    // Files of savepointed commits before the first active one may have been left by archiving without their groups.
-    let first = view.timeline().first_active().unwrap_or_default();
-    let mut newest: HashMap<&(String, String), (&str, &str)> = HashMap::new();
-    for (path, file) in &written.files {
-        let is_base = BaseFile::EXTENSIONS.iter().any(|e| path.ends_with(&format!(".{e}")));
-        if is_base && file.instant.as_str() >= first {
-            let entry = newest.entry(&file.group).or_insert((&file.instant, path));
-            if entry.0 < file.instant.as_str() {
-                *entry = (&file.instant, path);
-            }
-        }
-        if let (Some(stored), Some(stated)) = (sizes.get(path.as_str()), file.size)
+/// Every file that is there has the size it was committed with. Gives the paths of those that have not.
+fn sizes(table: &HudiTable, listing: &Listing, written: &Written, report: &mut Report) -> BTreeSet<String> {
+    let stored = listing.values().flatten().filter_map(|f| Some((f, written.get(&f.path)?)));
+    let mut wrong = BTreeSet::new();
+    for (file, written) in stored {
+        let is_base = BaseFile::parse(file).is_some();
+        if let Some(stated) = written.size
             // Version 6 appends to log files; their commits state the size at the time.
             && (is_base || table.config().version() >= 8)
-            && i64::try_from(*stored).ok() != Some(stated)
+            && i64::try_from(file.size).ok() != Some(stated)
         {
             report.error(
-                path,
-                format!("the file has {stored} bytes, its commit {} says {stated}", file.instant),
+                &file.path,
+                format!("the file has {} bytes, its commit {} says {stated}", file.size, written.instant),
                 "The file was changed or cut off: restore it from a copy, or roll the table back to before the commit",
             );
+            wrong.insert(file.path.clone());
         }
     }
-    let mut missing: Vec<&str> = newest
-        .into_iter()
-        .filter(|((partition, file_id), _)| view.replaced_at(partition, file_id).is_none())
-        .map(|(_, (_, path))| path)
-        .filter(|path| !sizes.contains_key(path))
-        .collect();
-    missing.sort_unstable();
-    for path in missing {
-        report.error(
-            path,
-            "a commit names this base file as the newest of its file group, but it is not there",
-            "Restore the file from a copy, or roll the table back to a savepoint",
-        );
+    wrong
+}
+
+/// Change data beside a data file is there as long as that file is.
+fn change_data(listing: &Listing, written: &Written, report: &mut Report) {
+    let there: HashSet<&str> = listing.values().flatten().map(|f| f.path.as_str()).collect();
+    for (path, of) in &written.change_data {
+        if there.contains(of.as_str()) && !there.contains(path.as_str()) {
+            report.error(
+                path,
+                "a commit wrote this file of change data, but it is not there",
+                "Restore the file from a copy; readers of the table's rows do without it, readers of its changes do not",
+            );
+        }
     }
 }
 
@@ -180,11 +185,16 @@ fn strangers(
 ) -> Result<()> {
     let first = timeline.first_active().unwrap_or_default().to_owned();
     let mut old: BTreeMap<String, Vec<&FileMeta>> = BTreeMap::new();
+    let mut begun: BTreeSet<String> = BTreeSet::new();
     for file in listing.values().flatten() {
         let Some(instant) = data_file_instant(file) else { continue };
         report.count("data files", 1);
         if timeline.pending().any(|i| i.requested == instant) {
             report.count("data files of pending writes", 1);
+            // Version 6 names log files after their slice.
+            if LogFile::parse(file).is_none() || table.config().version() >= 8 {
+                begun.insert(instant);
+            }
         } else if !timeline.is_committed(&instant) {
             // Version 6 names logs after their slice; whether one is used is not in its name.
             if LogFile::parse(file).is_none() || table.config().version() >= 8 {
@@ -207,12 +217,33 @@ fn strangers(
             old.entry(instant).or_default().push(file);
         }
     }
+    lost_commits(table, begun, report)?;
     for file in never_archived(table, timeline, old)? {
         report.error(
             &file.path,
             "no commit wrote this file, neither on the timeline nor in its history; readers take it for archived",
             "It was left by a failed write: delete it after a look at its rows",
         );
+    }
+    Ok(())
+}
+
+/// Pending writes that had completed: they have data files, and the markers that a writer makes before each of these and
+/// removes when it has committed are gone. What said that they completed was lost.
+fn lost_commits(table: &HudiTable, begun: BTreeSet<String>, report: &mut Report) -> Result<()> {
+    for instant in begun {
+        if marked_files(table.storage(), &instant)?.is_some() {
+            continue;
+        }
+        // It may have completed, or been rolled back, since the timeline was listed.
+        let now = table.timeline()?;
+        if let Some(pending) = now.pending().find(|i| i.requested == instant) {
+            report.error(
+                pending.to_string(),
+                "the write has data files and no markers, so it completed; but its completed instant is not there",
+                "Restore the completed instant's file from a copy before the next write, which would roll the write back",
+            );
+        }
     }
     Ok(())
 }

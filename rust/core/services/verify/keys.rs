@@ -4,13 +4,15 @@
 //! Memory is bounded: a pass keeps the hashes of one share of the keys, and large partitions take several passes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use arrow::array::Array;
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::error::Result;
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, KeyRange};
-use crate::file_group::{BaseFile, FileSlice};
+use crate::file_group::{BaseFile, FileSlice, join};
 use crate::merge::hash_key;
 use crate::storage::Storage;
 use crate::table::key_arrays;
@@ -61,6 +63,8 @@ pub(super) struct Found {
     pub(super) repeated: usize,
     /// One of them, and where it is.
     pub(super) example: Option<String>,
+    /// File groups with rows of another one in their log files.
+    pub(super) strays: Vec<(String, String)>,
     /// Files with a key outside the range of their footer.
     pub(super) out_of_range: Vec<(String, String)>,
 }
@@ -78,6 +82,11 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
     // How many records are in log files is not known before they are read.
     let of_logs_alone = slices.iter().filter(|s| s.base.is_none()).flat_map(|s| &s.logs);
     rows += of_logs_alone.map(|log| log.size / LOG_RECORD_BYTES).sum::<u64>();
+    if let Some(reader) = source.slices.as_ref().filter(|_| source.virtual_keys.is_none()) {
+        for slice in slices.iter().filter(|slice| !slice.logs.is_empty()) {
+            found.strays.extend(stray_row(reader, slice)?);
+        }
+    }
     let passes = rows.div_ceil(KEYS_A_PASS).max(1);
     let mut suspects: HashSet<u64> = HashSet::new();
     for pass in 0..passes {
@@ -97,6 +106,29 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
     }
     confirm(source, slices, &suspects, &mut found)?;
     Ok(found)
+}
+
+/// A row of a merged slice that says that it belongs to another partition or file group: its log file was put in place
+/// of another one.
+fn stray_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
+    let columns = [("_hoodie_partition_path", true), ("_hoodie_file_name", false)];
+    let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
+    let wanted = Arc::new(Schema::new(fields));
+    for batch in reader.read(slice, &wanted)? {
+        let batch = batch?;
+        for ((name, is_partition), column) in columns.iter().zip(batch.columns()) {
+            let Some(values) = column.as_string_opt::<i32>() else { continue };
+            let belongs = |value: &str| match is_partition {
+                true => value == slice.partition,
+                false => value.is_empty() || value.starts_with(&slice.file_id),
+            };
+            if let Some(value) = values.iter().flatten().find(|value| !belongs(value)) {
+                let subject = join(&slice.partition, &slice.file_id);
+                return Ok(Some((subject, format!("{name} of a row of the file group is '{value}'"))));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A file with a key outside of the range in its footer.

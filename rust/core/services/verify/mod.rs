@@ -1,11 +1,13 @@
 //! Verifying: is what the table says about itself true?
 //!
-//! Read only. Instants and their states ([`timeline`]), files against commit metadata ([`files`]), base files and the
-//! keys in them ([`base_files`]). Whatever is found is a [`Problem`] with what to do about it; only a storage that
-//! cannot be read ends the check with an error.
+//! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
+//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]). Whatever is found is a
+//! [`Problem`] with what to do about it; only a storage that cannot be read ends the check with an error.
 
 mod base_files;
+mod expected;
 mod files;
+mod history;
 mod keys;
 mod timeline;
 
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::table::{HudiTable, TableSchema, TableView};
+use crate::timeline::Timeline;
 
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,11 +84,26 @@ impl Report {
     }
 }
 
-/// Checks a table.
+/// How often a table that others change meanwhile is checked.
+const ATTEMPTS: u32 = 3;
+
+/// Checks a table. What looks wrong while others write to it is looked at again.
 ///
 /// # Errors
 /// Only when the storage cannot be listed or read.
 pub fn verify(table: &HudiTable) -> Result<Report> {
+    for _ in 1..ATTEMPTS {
+        let now = table.timeline()?;
+        let report = verify_at(table, now.clone())?;
+        let is_right = report.problems.iter().all(|p| p.severity < Severity::Error);
+        if is_right || table.timeline()?.instants() == now.instants() {
+            return Ok(report);
+        }
+    }
+    verify_at(table, table.timeline()?)
+}
+
+fn verify_at(table: &HudiTable, now: Timeline) -> Result<Report> {
     let mut report = Report::default();
     if table.storage().exists(".hoodie/hoodie.properties.backup")? {
         report.warning(
@@ -94,8 +112,8 @@ pub fn verify(table: &HudiTable) -> Result<Report> {
             "The next change of a property puts it in order",
         );
     }
-    let now = table.timeline()?;
     timeline::check(table, &now, &mut report)?;
+    history::check(table, &now, &mut report)?;
     match TableView::new(table.storage().clone(), now) {
         Ok(view) => check_view(table, &view, &mut report)?,
         Err(e) if is_about_content(&e) => report.error(

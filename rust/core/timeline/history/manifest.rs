@@ -13,9 +13,9 @@ use crate::storage::{Storage, optional};
 use crate::timeline::TimelineConfig;
 
 /// Names the current version.
-const VERSION_FILE: &str = "_version_";
+pub(super) const VERSION_FILE: &str = "_version_";
 /// Before the number in the name of a manifest.
-const MANIFEST_PREFIX: &str = "manifest_";
+pub(super) const MANIFEST_PREFIX: &str = "manifest_";
 
 /// A file of the history: archived instants between two requested times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,7 +209,7 @@ impl HistoryFolder {
     }
 }
 
-fn manifest_version(name: &str) -> Option<u64> {
+pub(super) fn manifest_version(name: &str) -> Option<u64> {
     name.strip_prefix(MANIFEST_PREFIX)?.parse().ok()
 }
 

@@ -11,6 +11,7 @@
 //! `ArchivedTimelineLoaderV2`); files of either are read by both.
 
 mod archive_v1;
+mod check;
 mod compactor;
 mod entry;
 mod file;
@@ -23,6 +24,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use check::{HistoryFault, faults};
 pub use compactor::{Compacted, CompactionLimits, pick};
 pub use entry::{HistoryEntry, LoadMode, TimeRange, entries};
 pub use manifest::{HistoryFile, HistoryFolder, Snapshot, parse_manifest};

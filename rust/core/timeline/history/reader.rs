@@ -98,7 +98,7 @@ impl HistoryReader {
     }
 
     /// The rows of some files, by requested time, each instant once.
-    fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
+    pub(super) fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
         let wanted = files.into_iter().filter(|f| range.overlaps(&f.min, &f.max)).collect();
         let open = |file: HistoryFile| OpenFile::open(&self.folder, file, range);
         let files: Vec<OpenFile> = run_parallel(wanted, self.threads, open)?;

@@ -1,0 +1,76 @@
+//! Log files with bytes that are no block.
+//!
+//! Hudi passes over such bytes, because a writer may have died within the file. In tables of version 6 that is right:
+//! writers append to files that others began. From version 8 on each write has files of its own, and a commit names those
+//! that are whole: there, bytes that are no block are damage in a file that a commit names, and the rest of a task that
+//! failed in any other.
+
+use super::commit_metadata::{decode_write_metadata, read_write_metadata};
+use crate::error::{Error, Result};
+use crate::file_group::log::LogScan;
+use crate::file_group::{FileSlice, LogFile};
+use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::storage::{FileMeta, Storage};
+use crate::timeline::Timeline;
+use crate::timeline::history::{HistoryReader, LoadMode};
+
+/// Option: such bytes are passed over in all files, as Hudi does.
+pub(super) const SKIP_TORN: &str = "hoodoo.log.skip.corrupt.blocks";
+
+/// Refuses a torn log file that a commit names. Nothing is read for files that are whole.
+///
+/// # Errors
+/// `Corrupt`; `Storage`.
+pub(super) fn check_torn(storage: &Storage, timeline: &Timeline, path: &str) -> Result<()> {
+    let file = FileMeta { path: path.to_owned(), size: 0, modified_ms: 0 };
+    let Some(log) = LogFile::parse(&file).filter(|_| !timeline.commits_are_json()) else { return Ok(()) };
+    let names = metadata_of(storage, timeline, &log.instant)?.is_none_or(|metadata| {
+        metadata.partition_to_write_stats.values().flatten().any(|stat| stat.path.as_deref() == Some(path))
+    });
+    if !names {
+        return Ok(());
+    }
+    Err(Error::corrupt("a log file that a commit wrote is cut off or damaged: it has bytes that are no block")
+        .with("table", storage.uri())
+        .with("file", path)
+        .with("commit", log.instant)
+        .remedy(format!("Restore the file from a copy. {SKIP_TORN}=true reads what is left, as Hudi does")))
+}
+
+/// Refuses log files whose blocks say that they belong elsewhere, or to a base file that is gone.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn check_headers(slice: &FileSlice, scan: &LogScan, timeline: &Timeline) -> Result<()> {
+    if timeline.commits_are_json() {
+        return Ok(());
+    }
+    let instant_of = |path: &str| slice.logs.iter().find(|log| log.path == path).map(|log| log.instant.clone());
+    if let Some((path, found)) = scan.foreign_block(instant_of) {
+        return Err(Error::corrupt(format!(
+            "a log file holds a block of the instant {found}, which its name does not say"
+        ))
+        .with("file", path)
+        .remedy("Another file was put in its place: restore it from a copy"));
+    }
+    match scan.base_instant() {
+        Some(instant) if slice.base.is_none() => Err(Error::corrupt(format!(
+            "a file group has log files for a base file of the instant {instant}, but no base file"
+        ))
+        .with("partition", &slice.partition)
+        .with("file group", &slice.file_id)
+        .remedy("Restore the base file from a copy, or restore the table to a savepoint")),
+        _ => Ok(()),
+    }
+}
+
+/// The metadata of a completed write, archived or not; `None` when nothing has it.
+fn metadata_of(storage: &Storage, timeline: &Timeline, requested: &str) -> Result<Option<ReplaceCommitMetadata>> {
+    if let Some(instant) = timeline.completed_writes().find(|i| i.requested == requested) {
+        return read_write_metadata(storage, timeline, instant).map(Some);
+    }
+    let time = Some(requested);
+    let entries = HistoryReader::new(storage, timeline.config()).read(time, time, LoadMode::Metadata)?;
+    let Some(entry) = entries.into_iter().find(|entry| entry.action.is_write()) else { return Ok(None) };
+    entry.metadata.map(|metadata| decode_write_metadata(&metadata, entry.action)).transpose()
+}
