@@ -114,7 +114,7 @@ impl TimelineWriter {
         let state = next_state(None, action, Transition::Request)?;
         let instant = Instant { requested, action, state, completed: None };
         let path = self.path(&instant);
-        // A plan counts from now on; an instant without one tells nothing that has to outlive the machine.
+        // A plan counts from now on; one without waits until it is started.
         let created =
             if body.is_empty() { self.storage.create(&path, body) } else { self.storage.create_durable(&path, body) };
         created.map_err(|e| e.with("instant", &instant))?;
@@ -137,7 +137,13 @@ impl TimelineWriter {
                     .with("table", self.storage.uri())
                     .with("instant", instant))
             }
-            other => other.map(|()| started).map_err(|e| e.with("instant", instant)),
+            Err(e) => Err(e.with("instant", instant)),
+            Ok(()) => {
+                // Before the first data file: one that outlives its instant would belong to nobody, and would be taken for
+                // one of an archived commit some day.
+                self.storage.sync()?;
+                Ok(started)
+            }
         }
     }
 
