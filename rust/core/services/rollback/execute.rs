@@ -144,12 +144,15 @@ pub(super) fn roll_back(
 }
 
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
-    if let Some(marked) = marked_files(storage, &failed.requested)? {
-        return Ok(FoundFiles::Marked(marked));
-    }
-    // Data files are written only after the instant is inflight.
-    if failed.state == State::Requested {
-        return Ok(FoundFiles::Listed(Vec::new()));
+    let marked = marked_files(storage, &failed.requested)?;
+    match marked {
+        // On a local disk a power cut may have taken some of the markers, which are not synced.
+        Some(marked) if !storage.is_local() => return Ok(FoundFiles::Marked(marked)),
+        // Data files are written only after the instant is inflight.
+        _ if failed.state == State::Requested => {
+            return Ok(marked.map_or(FoundFiles::Listed(Vec::new()), FoundFiles::Marked));
+        }
+        _ => {}
     }
     // Without markers Hudi deletes nothing. The files would lie there for ever.
     let files: Vec<FileMeta> = match touched_partitions(storage, timeline, failed)? {
@@ -164,8 +167,10 @@ fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Resul
     };
     let mut mine: Vec<String> =
         files.into_iter().filter(|f| is_written_by(f, &failed.requested)).map(|f| f.path).collect();
+    mine.extend(marked.iter().flatten().cloned());
     mine.sort();
-    Ok(FoundFiles::Listed(mine))
+    mine.dedup();
+    Ok(if marked.is_some() { FoundFiles::Marked(mine) } else { FoundFiles::Listed(mine) })
 }
 
 /// The partitions that the write said it would touch; `None` when it said nothing.
