@@ -12,4 +12,5 @@ mod fuzz;
 mod growth;
 mod log_blocks;
 mod lost_lock;
+mod power_cut;
 mod true_time;
