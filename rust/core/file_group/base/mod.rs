@@ -22,6 +22,7 @@ mod constant_column;
 mod dictionary_codes;
 mod dictionary_column;
 mod evolution;
+mod footer_checksum;
 pub use evolution::evolve;
 mod number_column;
 mod page_codec;

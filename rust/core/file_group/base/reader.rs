@@ -17,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::evolution::{evolve, missing, normal_field, wanted_leaves};
+use super::footer_checksum::read_footer;
 use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
@@ -118,8 +119,8 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             return Err(Error::corrupt("a base file is empty"));
         }
         let metadata = decode("the footer of a base file", || {
-            let plain = ArrowReaderMetadata::load(&chunks, reader_options()).map_err(|e| chunks.explain_parquet(e))?;
-            with_own_types(plain, &chunks)
+            let plain = ArrowReaderMetadata::try_new(read_footer(&chunks)?, reader_options());
+            with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
         })?;
         Ok(Self::with_own_metadata(chunks, metadata))
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::footer_checksum::{TAIL, put, start_of_footer};
 use crate::error::{Error, Result};
 
 /// Thrift's compact form of a column order: a union with an empty struct in it, and its end.
@@ -124,18 +125,28 @@ impl<W: Write> Sink<W> {
         declare_type_defined(&mut held, self.columns)?;
         let mut inner = self.inner.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
         let failed = |e: io::Error| super::row_group::encode_error(e.into());
+        // The page indexes are before it.
+        let start = start_of_footer(&held).unwrap_or(held.len());
+        let mut sum = crc32fast::Hasher::new();
         let Some(LongValue { place, length, write }) = long else {
+            sum.update(held.get(start..held.len().saturating_sub(TAIL)).unwrap_or_default());
+            put(&mut held, sum);
             inner.write_all(&held).map_err(failed)?;
             return Ok((inner, 0));
         };
         let (before, after, more) = around(&mut held, &place, length)?;
-        inner.write_all(before).and_then(|()| inner.write_all(&thrift_length(length))).map_err(failed)?;
-        let mut counted = Counted { to: &mut inner, bytes: 0 };
+        let (in_words, mut after) = (thrift_length(length), after.to_vec());
+        sum.update(before.get(start..).unwrap_or_default());
+        sum.update(&in_words);
+        inner.write_all(before).and_then(|()| inner.write_all(&in_words)).map_err(failed)?;
+        let mut counted = Counted { to: &mut inner, bytes: 0, sum: &mut sum };
         write(&mut counted).map_err(failed)?;
         if counted.bytes != length {
             return Err(Error::schema("a value of a footer has another length than was announced"));
         }
-        inner.write_all(after).map_err(failed)?;
+        sum.update(after.get(..after.len().saturating_sub(TAIL)).unwrap_or_default());
+        put(&mut after, sum);
+        inner.write_all(&after).map_err(failed)?;
         Ok((inner, more))
     }
 }
@@ -193,16 +204,18 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// Counts what is written.
+/// Counts what is written, and adds it to a checksum.
 struct Counted<'a, W> {
     to: &'a mut W,
     bytes: usize,
+    sum: &'a mut crc32fast::Hasher,
 }
 
 impl<W: Write> Write for Counted<'_, W> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let n = self.to.write(buf)?;
         self.bytes += n;
+        self.sum.update(buf.get(..n).unwrap_or_default());
         Ok(n)
     }
 

@@ -16,6 +16,7 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use super::coded_column::{CodedSettings, is_coded};
 use super::constant_column::constant_chunk;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
+use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
 use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
@@ -233,6 +234,9 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         if !self.options.sorted_by.is_empty() {
             self.footer(SORTED_BY_KEY, self.options.sorted_by.join("\n"));
+        }
+        if self.options.page_checksums {
+            self.footer(FOOTER_CHECKSUM_KEY, NOT_KNOWN.to_owned());
         }
         self.file.flush().map_err(|e| encode_error(e.into()))?;
         self.file.inner_mut().hold_footer();

@@ -124,6 +124,31 @@ fn one_bit_that_is_wrong_in_a_page_is_found() {
 }
 
 #[test]
+fn a_wrong_bit_in_a_footer_is_found() {
+    for bloom in [None, Some(Default::default())] {
+        let options = BaseFileOptions { bloom, row_group_rows: 2000, ..Default::default() };
+        let whole = write(&[rows()], options).0;
+        let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap()) as usize;
+        let mut numbers = Numbers(11);
+        let (mut found, expected) = (0, read_all(whole.clone()).unwrap());
+        for _ in 0..500 {
+            let mut damaged = whole.to_vec();
+            let at = whole.len() - 1 - numbers.below(length as u64 + 8) as usize;
+            damaged[at] ^= 1 << numbers.below(8);
+            match read_all(damaged.into()) {
+                Ok(read) => assert_eq!(read, expected, "{at}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    found += 1;
+                }
+            }
+        }
+        // What is not found is in the key of the checksum, or in the name of the writer.
+        assert!(found > 480, "{found}");
+    }
+}
+
+#[test]
 fn chunks_that_are_copied_keep_the_checksums_of_their_pages() {
     let whole = file(Compression::SNAPPY, true);
     let copy = |file: &Bytes| -> Bytes {
