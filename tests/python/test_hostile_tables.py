@@ -171,11 +171,6 @@ def _markers(h: Hostile, *lines: str) -> None:
     (folder / "MARKERS0").write_text("".join(f"{line}.marker.CREATE\n" for line in lines))
 
 
-def _failed_behind_a_link(h: Hostile) -> None:
-    _markers(h)
-    h.link(f".hoodie/.temp/{_PENDING}")
-
-
 def _direct_marker(h: Hostile) -> None:
     _markers(h)
     folder = h.table / ".hoodie" / ".temp" / _PENDING
