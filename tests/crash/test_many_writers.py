@@ -45,7 +45,7 @@ def test_on_a_disk(tmp_path: Path, kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_an_object_store(server: S3Server, kind: str):
     plan = Plan(
-        f"s3://{BUCKET}/t",
+        f"s3://{BUCKET}/{kind}",
         kind,
         server.storage_options,
         writers=2,
@@ -78,7 +78,7 @@ def test_two_hundred_upserts_each_on_a_disk(tmp_path: Path, kind: str, locked: b
 def test_two_hundred_upserts_each_in_an_object_store(
     server: S3Server, kind: str, locked: bool, same_keys: bool, apart: bool
 ):
-    options, uri = ON_S3 if locked else {}, f"s3://{BUCKET}/t"
+    options, uri = ON_S3 if locked else {}, f"s3://{BUCKET}/{kind}-{locked}-{same_keys}-{apart}"
     plan = Plan(
         uri,
         kind,

@@ -9,6 +9,7 @@ mod file_options;
 mod fit;
 mod given_options;
 pub mod keygen;
+mod late_writes;
 mod lookup;
 pub mod merge_config;
 mod merge_settings;

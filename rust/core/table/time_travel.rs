@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::past::Past;
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
-use crate::file_group::{BaseFile, LogFile, group_files};
+use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode};
 use crate::format::instant::{Action, Instant, State};
 use crate::storage::{FileMeta, Storage};
@@ -101,7 +101,7 @@ type Newest = HashMap<(String, String), String>;
 fn newest_slices(then: &TableView) -> Result<Newest> {
     let mut newest = Newest::new();
     for (partition, files) in then.partition_files()? {
-        for group in group_files(&partition, &files, then.timeline()) {
+        for group in then.group(&partition, &files)? {
             if let Some(slice) = group.slices.into_iter().next() {
                 newest.insert((partition.clone(), group.file_id), slice.base_instant);
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
+use super::late_writes::{self, LateWrites};
 use super::schema::TableSchema;
 use super::stated_files::{Fault, StatedFile, stated_files};
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub struct TableView {
     timeline: Timeline,
     /// File groups that were replaced, with the largest replacing instant.
     replaced: HashMap<(String, String), String>,
+    /// When archived writes completed, as far as that was looked up.
+    late: Mutex<LateWrites>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<String>,
     /// What the metadata that was read said about files, for whatever reason it was read.
@@ -78,6 +81,7 @@ impl TableView {
             storage,
             timeline,
             replaced,
+            late: Mutex::default(),
             archived_schema: None,
             stated: Mutex::new(stated),
             takes_torn_logs: false,
@@ -215,7 +219,19 @@ impl TableView {
     /// Every file group of a partition, replaced ones too.
     pub fn file_groups(&self, partition: &str) -> Result<Vec<FileGroup>> {
         let files = self.storage.list(partition)?.files;
-        Ok(group_files(partition, &files, &self.timeline))
+        self.group(partition, &files)
+    }
+
+    /// The file groups among listed files of a partition, replaced ones too. Looks archived completion times up where it
+    /// depends on them.
+    pub fn group(&self, partition: &str, files: &[FileMeta]) -> Result<Vec<FileGroup>> {
+        let unclear = late_writes::unclear(files, &self.timeline);
+        if let Some(first) = unclear {
+            let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+            late.look_up(&self.storage, &self.timeline, first)?;
+            return Ok(group_files(partition, files, &late.with(&self.timeline)));
+        }
+        Ok(group_files(partition, files, &self.timeline))
     }
 
     /// The newest slice of every file group of a partition that is not replaced, by file id.
@@ -230,7 +246,7 @@ impl TableView {
         let all = self.partition_files()?;
         let mut slices = Vec::new();
         for (partition, files) in &all {
-            let groups = group_files(partition, files, &self.timeline);
+            let groups = self.group(partition, files)?;
             self.check(partition, &groups)?;
             slices.extend(self.latest_of(groups));
         }

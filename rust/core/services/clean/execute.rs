@@ -138,7 +138,7 @@ fn make_plan(table: &HudiTable, timeline: Timeline, options: &CleanOptions) -> R
         is_partitioned: !table.config().partition_fields().is_empty(),
         full_path: &|path| storage.absolute(path),
     };
-    Ok(plan_clean(&input, options))
+    plan_clean(&input, options)
 }
 
 fn read<T: crate::format::avro::metadata::TimelineRecord>(

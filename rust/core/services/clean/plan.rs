@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::error::{Error, Result};
-use crate::file_group::{FileGroup, FileSlice, data_file_instant, group_files};
+use crate::file_group::{FileGroup, FileSlice, data_file_instant};
 use crate::format::avro::metadata::{
     ActionInstant, CleanFileInfo, CleanMetadata, CleanerPlan, CompactionPlan, SavepointMetadata,
 };
@@ -114,14 +114,17 @@ pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Insta
 }
 
 /// The plan, or `None` when there is nothing to delete.
-pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Option<CleanerPlan> {
+///
+/// # Errors
+/// `Corrupt` and `Storage` when the history is needed and cannot be read.
+pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
     let timeline = input.view.timeline();
-    let earliest = earliest_to_retain(timeline, options.commits_retained)?;
+    let Some(earliest) = earliest_to_retain(timeline, options.commits_retained) else { return Ok(None) };
     let keep = Keep::new(input, &earliest.requested);
     let mut files: BTreeMap<String, Vec<CleanFileInfo>> = BTreeMap::new();
     let mut partitions_to_be_deleted = Vec::new();
     for (partition, listed) in input.partitions {
-        let paths = keep.files_to_delete(input.view, partition, listed);
+        let paths = keep.files_to_delete(input.view, partition, listed)?;
         if paths.is_empty() {
             continue;
         }
@@ -135,14 +138,14 @@ pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Option<Clea
         files.insert(partition.clone(), paths.iter().map(info).collect());
     }
     if files.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut extra = BTreeMap::new();
     if input.is_partitioned && !input.savepoints.is_empty() {
         let times: Vec<&str> = input.savepoints.keys().map(String::as_str).collect();
         extra.insert(SAVEPOINTS.to_owned(), times.join(","));
     }
-    Some(CleanerPlan {
+    Ok(Some(CleanerPlan {
         earliest_instant_to_retain: Some(ActionInstant {
             timestamp: earliest.requested.clone(),
             action: earliest.action.completed_as().name().to_owned(),
@@ -155,7 +158,7 @@ pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Option<Clea
         partitions_to_be_deleted: Some(partitions_to_be_deleted),
         extra_metadata: Some(extra),
         ..Default::default()
-    })
+    }))
 }
 
 fn last_completed(timeline: &Timeline) -> String {
@@ -195,8 +198,8 @@ impl<'a> Keep<'a> {
     }
 
     /// Paths of the files that go, those of replaced file groups first.
-    fn files_to_delete(&self, view: &TableView, partition: &str, listed: &[FileMeta]) -> Vec<String> {
-        let groups = group_files(partition, listed, view.timeline());
+    fn files_to_delete(&self, view: &TableView, partition: &str, listed: &[FileMeta]) -> Result<Vec<String>> {
+        let groups = view.group(partition, listed)?;
         let (replaced, live): (Vec<&FileGroup>, Vec<&FileGroup>) =
             groups.iter().partition(|g| view.replaced_at(partition, &g.file_id).is_some());
         let gone = replaced
@@ -205,7 +208,7 @@ impl<'a> Keep<'a> {
             .flat_map(|g| g.slices.iter())
             .filter(|s| !self.is_savepointed(s));
         let old = live.into_iter().flat_map(|g| self.old_slices(g));
-        gone.chain(old).flat_map(slice_files).collect()
+        Ok(gone.chain(old).flat_map(slice_files).collect())
     }
 
     fn old_slices<'g>(&self, group: &'g FileGroup) -> Vec<&'g FileSlice> {

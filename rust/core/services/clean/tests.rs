@@ -194,7 +194,7 @@ fn a_clean_that_died_is_finished() {
             full_path: &|path| format!("file:/old/place/{path}"),
         };
         let options = CleanOptions { commits_retained: 2, trigger_max_commits: 1, incremental: true };
-        let plan = plan_clean(&input, &options).unwrap();
+        let plan = plan_clean(&input, &options).unwrap().unwrap();
         let writer = made.table.timeline_writer().unwrap();
         let requested = writer.request(Action::Clean, |_| encode(&plan)).unwrap();
         if died_after > 0 {

@@ -11,7 +11,7 @@ use super::partitions::{Chosen, choose};
 use super::plan::{Clustering, PlanInput, Planned, plan_clustering, range_columns};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
-use crate::file_group::{BaseFile, group_files};
+use crate::file_group::BaseFile;
 use crate::format::avro::metadata::{ClusteringPlan, RequestedReplaceMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::services::planned_files::data_file;
@@ -308,7 +308,7 @@ fn slices_of(view: &TableView, chosen: &Chosen, listed: Option<Listed>) -> Resul
         let groups = match &listed {
             Some(files) => {
                 let files = files.get(partition).map_or(&[][..], Vec::as_slice);
-                group_files(partition, files, view.timeline())
+                view.group(partition, files)?
             }
             None => optional(view.file_groups(partition))?.unwrap_or_default(),
         };

@@ -8,10 +8,10 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use super::files::{Listing, Written};
 use super::keys::{KeySource, duplicates};
-use super::{Report, is_about_content};
+use super::{Report, file_groups, is_about_content};
 use crate::error::Result;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
-use crate::file_group::{BaseFile, FileSlice, group_files, is_partition_metadata};
+use crate::file_group::{BaseFile, FileSlice, is_partition_metadata};
 use crate::parallel::run_parallel;
 use crate::storage::FileReader;
 use crate::table::keygen::KeyGenConfig;
@@ -42,7 +42,7 @@ pub(super) fn check(
     let mut partitions: BTreeMap<&str, Vec<FileSlice>> = BTreeMap::new();
     for (partition, files) in listing {
         if files.iter().any(|f| is_partition_metadata(f.name())) {
-            let slices = view.latest_of(group_files(partition, files, view.timeline()));
+            let slices = view.latest_of(file_groups(view, partition, files)?);
             let readable = |s: &FileSlice| s.base.as_ref().is_none_or(|b| b.path.ends_with(".parquet"));
             partitions.insert(partition, slices.into_iter().filter(readable).collect());
         }

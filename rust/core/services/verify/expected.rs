@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::files::Listing;
-use super::{Report, is_about_content};
+use super::{Report, file_groups, is_about_content};
 use crate::error::Result;
-use crate::file_group::{CommitTimes, FileGroup, group_files};
+use crate::file_group::{CommitTimes, FileGroup};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::table::commit_metadata::decode_write_metadata;
 use crate::table::{Fault, HudiTable, StatedFile, TableView, stated_files};
@@ -92,10 +92,16 @@ impl Expected {
     }
 
     /// Compares with what is there. Files of `told` were reported already.
-    pub(super) fn check(&self, view: &TableView, listing: &Listing, told: &BTreeSet<String>, report: &mut Report) {
+    pub(super) fn check(
+        &self,
+        view: &TableView,
+        listing: &Listing,
+        told: &BTreeSet<String>,
+        report: &mut Report,
+    ) -> Result<()> {
         let mut groups: HashMap<Group, FileGroup> = HashMap::new();
         for (partition, files) in listing {
-            for group in group_files(partition, files, view.timeline()) {
+            for group in file_groups(view, partition, files)? {
                 groups.insert((group.partition.clone(), group.file_id.clone()), group);
             }
         }
@@ -115,5 +121,6 @@ impl Expected {
                 "Restore the file from a copy, or restore the table to a savepoint before the commit",
             );
         }
+        Ok(())
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, repo
     let written = written(table, view.timeline(), &mut expected, report)?;
     partitions(table.storage(), view.timeline(), listing, report)?;
     let wrong = sizes(table, listing, &written, report);
-    expected.check(view, listing, &wrong, report);
+    expected.check(view, listing, &wrong, report)?;
     change_data(listing, &written, report);
     strangers(table, view.timeline(), listing, &written, report)?;
     Ok(written)

@@ -17,6 +17,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::file_group::{FileGroup, group_files};
+use crate::storage::FileMeta;
 use crate::table::{HudiTable, TableSchema, TableView};
 use crate::timeline::Timeline;
 
@@ -143,6 +145,14 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     let listing = files::list(table.storage())?;
     let written = files::check(table, view, &listing, report)?;
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)
+}
+
+/// The file groups of a partition. Of a history that cannot be read, which is reported elsewhere, nothing is asked.
+fn file_groups(view: &TableView, partition: &str, files: &[FileMeta]) -> Result<Vec<FileGroup>> {
+    match view.group(partition, files) {
+        Err(e) if is_about_content(&e) => Ok(group_files(partition, files, view.timeline())),
+        other => other,
+    }
 }
 
 /// Whether an error tells of a bad file, and not of a storage that fails.
