@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hoodoo::format::instant::Action;
 use hoodoo::services::archive::{archive, planned};
-use hoodoo::services::verify::verify;
+use hoodoo::services::verify::{Problem, Severity, verify};
 use hoodoo::storage::Storage;
 use hoodoo::table::HudiTable;
 use hoodoo::timeline::Timeline;
@@ -90,8 +90,10 @@ fn crash_at_every_call() {
             archive(&table).unwrap();
             assert_eq!(everything(&table), expected, "{context}");
             assert!(planned(&table).unwrap().instants.is_empty(), "{context}");
-            let report = verify(&table).unwrap();
-            assert!(report.is_clean(), "{context}: {:?}", report.problems);
+            // A manifest that was not declared stays for the next archiving that has something to do.
+            let problems = verify(&table).unwrap().problems;
+            let is_undeclared = |p: &Problem| p.severity == Severity::Warning && p.subject.ends_with("/_version_");
+            assert!(problems.iter().all(is_undeclared), "{context}: {problems:?}");
         }
     }
 }

@@ -5,8 +5,10 @@
 //! names, or a random choice of both.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use hoodoo::client;
 use hoodoo::services::archive::archive;
@@ -22,7 +24,7 @@ use crate::small_table::{Row, Ticking, create_with, open_with, read, write};
 const FIRST: [Row; 4] = [("a", 1, "p0", "1"), ("b", 1, "p0", "1"), ("c", 1, "p1", "1"), ("d", 1, "p1", "1")];
 const MORE: [Row; 3] = [("a", 2, "p0", "2"), ("c", 2, "p1", "2"), ("e", 2, "new", "2")];
 const AGAIN: [Row; 2] = [("a", 3, "p0", "3"), ("d", 3, "p1", "3")];
-const NEXT: [Row; 2] = [("next", 9, "p1", "9"), ("d", 9, "p1", "9")];
+const NEXT: [Row; 3] = [("next", 9, "p1", "9"), ("d", 9, "p1", "9"), ("f", 9, "new", "9")];
 
 type Rows = Vec<(String, String)>;
 
@@ -75,16 +77,21 @@ enum Loss {
     Some(u64),
 }
 
+/// The names in a folder: files by number, `None` for a folder.
+type Names = BTreeMap<PathBuf, Option<usize>>;
+/// A change of a name: with a value it is there, without it is gone.
+type NameChange = (PathBuf, Option<Option<usize>>);
+
 /// A disk as the machine sees it, and as it would be after a cut.
 #[derive(Default)]
 struct Disk {
     /// Content of each file, and how much of it is durable.
     contents: Vec<(Vec<u8>, bool)>,
-    /// Names of each folder: files by number, `None` for a folder.
-    names: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<usize>>>,
-    durable: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<usize>>>,
-    /// Names that are not durable yet, in their order: with a value they are there, without they are gone.
-    pending: BTreeMap<PathBuf, Vec<(PathBuf, Option<Option<usize>>)>>,
+    /// By folder.
+    names: BTreeMap<PathBuf, Names>,
+    durable: BTreeMap<PathBuf, Names>,
+    /// Names that are not durable yet, in their order.
+    pending: BTreeMap<PathBuf, Vec<NameChange>>,
 }
 
 impl Disk {
@@ -196,7 +203,12 @@ fn restore(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
     for (path, content) in files {
         let path = folder.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(content).unwrap();
+        if path.parent().is_some_and(|folder| folder.ends_with(".heartbeat")) {
+            // To start a machine takes longer than heartbeats count.
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
     }
 }
 

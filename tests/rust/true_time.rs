@@ -71,8 +71,8 @@ fn one_process() {
                         held.verify().unwrap();
                         order.write_all(format!("{instant} {off}\n").as_bytes()).unwrap();
                     }
-                    // Lets the other processes in.
-                    std::thread::sleep(Duration::from_millis((thread * 7 + n * 3) as u64 % 11));
+                    // Lets the other processes in, which ask for the lock every 20 ms at first.
+                    std::thread::sleep(Duration::from_millis(20 + (thread * 7 + n * 3) as u64 % 11));
                 }
             });
         }

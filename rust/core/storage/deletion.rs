@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path as LocalPath, PathBuf};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -72,40 +71,18 @@ impl Storage {
             other => other.map_err(|e| self.error(folder, "deleting", local::as_object_store(e, folder)))?,
         };
         let delete = |path: &&str| self.delete_with(disk, path, &open, beside);
-        // Two at a time: half of the work goes on beside the lock of the folder. This thread has all the last ones to
-        // delete, and the first ones of so many pairs that both are done at about the same time.
-        let total: usize = pairs.iter().map(|(first, last)| first.len() + last.len()).sum();
-        let last: usize = pairs.iter().map(|(_, last)| last.len()).sum();
-        let mut mine = 0;
-        let mut share = last;
-        while let Some((first, _)) = pairs.get(mine).filter(|_| share + 1 < total / 2) {
-            share += first.len();
-            mine += 1;
-        }
-        let (sender, receiver) = channel::<()>();
+        // Two at a time: half of the work goes on beside the lock of the folder.
+        let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
+        let (mine, others) = first.split_at(first.len() / 2);
         std::thread::scope(|scope| {
-            let other = scope.spawn(interrupt::carried(move || {
-                for (first, _) in pairs.get(mine..).unwrap_or_default() {
-                    first.iter().try_for_each(delete)?;
-                    // Nobody waits any more after an error.
-                    let _ = sender.send(());
-                }
-                Ok(())
-            }));
-            let done = pairs.iter().take(mine).flat_map(|(first, _)| first).try_for_each(delete).and_then(|()| {
-                for (number, (_, last)) in pairs.iter().enumerate() {
-                    if number >= mine && receiver.recv().is_err() {
-                        // The other thread gave up, and says why.
-                        return Ok(());
-                    }
-                    last.iter().try_for_each(delete)?;
-                }
-                Ok(())
-            });
-            drop(receiver);
+            let other = scope.spawn(interrupt::carried(|| others.iter().try_for_each(delete)));
+            let done = mine.iter().try_for_each(delete);
             let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deleted files died")));
             done.and(other)
-        })
+        })?;
+        // A power cut must not bring the first ones back without the last ones.
+        self.sync()?;
+        pairs.iter().flat_map(|(_, last)| last).try_for_each(delete)
     }
 
     fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {

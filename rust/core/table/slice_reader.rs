@@ -178,8 +178,8 @@ impl SliceReader {
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        let torn = scan.torn_files().filter(|_| !self.skips_torn_logs);
-        torn.map(|path| check_torn(&self.storage, &self.timeline, path)).collect::<Result<()>>()?;
+        let mut torn = scan.torn_files().filter(|_| !self.skips_torn_logs);
+        torn.try_for_each(|path| check_torn(&self.storage, &self.timeline, path))?;
         check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
         let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
         if let MergeRule::Missing(id) = &self.settings.rule {

@@ -172,7 +172,8 @@ impl WriteContext {
             ".hoodie_partition_metadata"
         };
         let path = join(partition, name);
-        if self.storage.exists(&path)? {
+        let found = self.storage.head(&path)?;
+        if found.as_ref().is_some_and(|file| file.size > 0) {
             return Ok(());
         }
         let content = if self.parquet_partition_metadata {
@@ -180,6 +181,10 @@ impl WriteContext {
         } else {
             format!("#partition metadata\ncommitTime={}\npartitionDepth={depth}\n", self.instant).into_bytes()
         };
+        if found.is_some() {
+            // The power failed while the partition was made.
+            return self.storage.replace(&path, content);
+        }
         match self.storage.create(&path, content) {
             // Another unit of this write was first.
             Err(e) if e.kind() == crate::error::ErrorKind::AlreadyExists => Ok(()),

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::error::{ErrorKind, Result};
-use crate::file_group::markers::{MarkerType, create_marker, marked_files};
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marked_files};
 use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::services::made_by_hand::Handmade;
@@ -24,10 +24,10 @@ fn with_failed_write(marked: bool) -> (Handmade, String, Vec<String>) {
     let mut failed = made.begin(Action::Commit);
     let instant = failed.instant.requested.clone();
     for (partition, id) in [("p1", "a"), ("p2", "b")] {
-        let path = failed.file(partition, id, &["3"]);
-        if marked {
-            create_marker(made.storage(), &instant, &path, MarkerType::Create).unwrap();
-        }
+        failed.file(partition, id, &["3"]);
+    }
+    if !marked {
+        delete_markers(made.storage(), &instant).unwrap();
     }
     (made, instant, kept)
 }

@@ -229,7 +229,8 @@ fn strangers(
 }
 
 /// Pending writes that had completed: they have data files, and the markers that a writer makes before each of these and
-/// removes when it has committed are gone. What said that they completed was lost.
+/// removes when it has committed are gone. What said that they completed was lost. (Or a power cut took the markers, which
+/// are not synced.) Services are left out: they are carried out again, and nothing of their input is lost meanwhile.
 fn lost_commits(table: &HudiTable, begun: BTreeSet<String>, report: &mut Report) -> Result<()> {
     for instant in begun {
         if marked_files(table.storage(), &instant)?.is_some() {
@@ -237,7 +238,8 @@ fn lost_commits(table: &HudiTable, begun: BTreeSet<String>, report: &mut Report)
         }
         // It may have completed, or been rolled back, since the timeline was listed.
         let now = table.timeline()?;
-        if let Some(pending) = now.pending().find(|i| i.requested == instant) {
+        let is_service = |i: &Instant| i.action.completed_as() != i.action;
+        if let Some(pending) = now.pending().find(|i| i.requested == instant && !is_service(i)) {
             report.error(
                 pending.to_string(),
                 "the write has data files and no markers, so it completed; but its completed instant is not there",

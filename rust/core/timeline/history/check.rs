@@ -70,9 +70,8 @@ fn look(
         }
         Ok(Some(bytes)) => {
             let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse::<u64>().ok());
-            match number {
-                None => tell(VERSION_FILE, "the file holds no number".to_owned(), false),
-                Some(_) => {}
+            if number.is_none() {
+                tell(VERSION_FILE, "the file holds no number".to_owned(), false);
             }
             number.or(newest)
         }
