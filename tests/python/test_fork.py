@@ -147,7 +147,7 @@ except BlockingIOError:
     print("held")
 begun.abort()
 del clustering
-table.bulk_insert(rows(3, 5))
+table.bulk_insert(rows(1003, 5).slice(1000))
 print(table.verify().ok)
 """
     assert run(tmp_path / "t", code) == "held\nTrue\n"

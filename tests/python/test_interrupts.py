@@ -294,10 +294,11 @@ def test_a_handler_that_does_not_raise_changes_nothing(tmp_path: Path) -> None:
 
 
 CALL = """
-import json, os, sys, time
+import json, os, signal, sys, time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import hoodoo
 
@@ -313,8 +314,8 @@ def rows(count, seed=0):
 
 
 def state(table):
-    read = table.to_arrow(columns=["id"])
-    return read.num_rows, [str(i) for i in table.timeline.instants()]
+    read = table.to_arrow(columns=["ts"])
+    return read.num_rows, pc.sum(read["ts"]).as_py()
 
 
 def make(kind, given):
@@ -331,6 +332,9 @@ if case in ("compact", "read"):
 if case == "compact":
     table.schedule_compaction()
 data = rows(count, 2)
+if case == "bulk_insert":
+    # It looks for no keys: others than those that are there.
+    data = data.set_column(0, "id", pa.array(range(count, 2 * count)).cast(pa.string()))
 half, other = data.slice(0, count // 2), rows(count, 3)
 batches = (batch for n in range(10**9) for batch in rows(1000, n).to_batches())
 calls = {
@@ -351,6 +355,7 @@ said = {"end": "returned"}
 try:
     calls[case]()
 except KeyboardInterrupt as e:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     said = {"end": "KeyboardInterrupt", "commit": getattr(e, "commit", None) is not None}
 except Exception as e:
     # A reader can only say that it was interrupted; the Ctrl-C comes again.
@@ -359,11 +364,13 @@ except Exception as e:
         said = {"end": repr(e)}
     except KeyboardInterrupt:
         said = {"end": "KeyboardInterrupt", "commit": False}
+# From here on it comes too late.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 print(json.dumps(said), flush=True)
 table = hoodoo.Table(root)
 found = state(table)
 table.upsert(rows(10, 5))
-print(json.dumps({"same": found == before, "rows": found[0] == before[0], "ok": table.verify().ok}), flush=True)
+print(json.dumps({"same": found == before, "ok": table.verify().ok}), flush=True)
 """
 
 
@@ -386,7 +393,7 @@ def interrupted(root: Path, case: str, count: int, after: float) -> dict[str, An
 def test_ctrl_c(tmp_path: Path) -> None:
     got = interrupted(tmp_path / "t", "input", 1000, 0.5)
     assert got.pop("took") < SOON
-    assert got == {"end": "KeyboardInterrupt", "commit": False, "same": True, "rows": True, "ok": True}
+    assert got == {"end": "KeyboardInterrupt", "commit": False, "same": True, "ok": True}
 
 
 CASES = ["bulk_insert", "upsert", "append", "delete", "cluster", "compact", "input", "read", "verify", "merge"]
@@ -402,5 +409,6 @@ def test_ctrl_c_at_any_moment(tmp_path: Path, case: str) -> None:
         # A call may end before the signal comes, or its commit may stand by then.
         if got["end"] == "KeyboardInterrupt":
             assert got["took"] < SOON, told
-            assert got["commit"] or got["same"] or (got["rows"] and case == "compact"), told
+            assert got["commit"] != got["same"] or case in ("cluster", "compact"), told
+            assert got["same"] or got["commit"], told
         assert got["ok"], told

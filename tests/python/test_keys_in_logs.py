@@ -75,7 +75,8 @@ def _key_of_a_late_log(uri: str, ordering: list[str] | None = None) -> None:
 
 def _logs_alone(uri: str) -> None:
     """A file group without base file, as writers make it whose index looks into logs."""
-    options = _options("SIMPLE")
+    # Log files that name no base file.
+    options = _options("SIMPLE") | {"hoodie.write.record.positions": "false"}
     table = Table.create(
         uri,
         SCHEMA,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{ArrayData, RecordBatch, RecordBatchReader, make_array};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow_pyarrow::{FromPyArrow, IntoPyArrow};
 use hoodoo::interrupt::{self, Interrupt};
@@ -158,7 +158,8 @@ impl Iterator for Rows {
     fn next(&mut self) -> Option<Self::Item> {
         Python::attach(|py| {
             let batch = self.reader.bind(py).call_method0(intern!(py, "read_next_batch"));
-            match batch.and_then(|batch| RecordBatch::from_pyarrow_bound(&batch)) {
+            match batch.and_then(|batch| RecordBatch::from_pyarrow_bound(&batch).or_else(|e| nullable(&batch).ok_or(e)))
+            {
                 Ok(batch) => Some(Ok(batch)),
                 Err(e) if e.is_instance_of::<PyStopIteration>(py) => None,
                 Err(e) => {
@@ -171,6 +172,16 @@ impl Iterator for Rows {
             }
         })
     }
+}
+
+/// The batch with columns that may be null: pyarrow keeps nulls in columns that say that they have none, and which column
+/// that is, and whether it matters, is for the write to say.
+fn nullable(batch: &Bound<'_, PyAny>) -> Option<RecordBatch> {
+    let schema = Schema::from_pyarrow_bound(&batch.getattr("schema").ok()?).ok()?;
+    let fields: Vec<Field> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
+    let columns = batch.getattr("columns").ok()?.try_iter().ok()?;
+    let columns = columns.map(|column| ArrayData::from_pyarrow_bound(&column.ok()?).ok().map(make_array));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect::<Option<Vec<_>>>()?).ok()
 }
 
 impl RecordBatchReader for Rows {

@@ -57,7 +57,7 @@ pub fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> 
     loop {
         // The runtime is left in between: looking for signals may run calls of its own.
         match block_on(async { Ok(tokio::time::timeout(interrupt::INTERVAL, work.as_mut()).await) })? {
-            Ok(done) => return done,
+            Ok(done) => return done.map_err(masked),
             Err(_) => interrupt::check().map_err(as_object_store)?,
         }
     }

@@ -75,9 +75,6 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
 
     fn corrupt(&self, start: u64) -> Result<Block> {
         let end = self.next_magic(start + MAGIC_LENGTH)?;
-        if self.has_checksums(start..end)? {
-            return Err(checksum::damaged("the frame of a log block").with("offset", start));
-        }
         Ok(Block {
             kind: BlockKind::Corrupt,
             range: start..end,
@@ -86,21 +83,6 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
             content: start + MAGIC_LENGTH..end,
             checksum: None,
         })
-    }
-
-    /// Whether checksums of this project are among bytes that are no whole block: then they were one. Files of this project
-    /// get their names when they are whole, so no crash cuts off what is behind the checksums alone.
-    fn has_checksums(&self, bytes: Range<u64>) -> Result<bool> {
-        let overlap = checksum::MAGIC.len() as u64 - 1;
-        let mut from = bytes.start;
-        while bytes.end.saturating_sub(from) > overlap {
-            let stride = self.file.read(from, LAST_STRIDE.min(bytes.end - from))?;
-            if memchr::memmem::find(&stride, checksum::MAGIC).is_some() {
-                return Ok(true);
-            }
-            from += (stride.len() as u64).saturating_sub(overlap).max(1);
-        }
-        Ok(false)
     }
 
     /// The next place with a magic, else the end of the file.
