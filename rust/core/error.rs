@@ -45,6 +45,7 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     transient: bool,
     outdated_plan: bool,
+    waits_for_clustering: bool,
 }
 
 /// Result with this crate's [`Error`].
@@ -68,6 +69,7 @@ impl Error {
                 source: None,
                 transient: false,
                 outdated_plan: false,
+                waits_for_clustering: false,
             }),
         }
     }
@@ -137,6 +139,18 @@ impl Error {
     /// Whether the write may succeed when it is planned anew.
     pub fn is_outdated_plan(&self) -> bool {
         self.inner.outdated_plan
+    }
+
+    /// Marks a conflict with a clustering that is planned, and that may be carried out just now.
+    #[must_use]
+    pub fn waits_for_clustering(mut self) -> Self {
+        self.inner.waits_for_clustering = true;
+        self
+    }
+
+    /// Whether the write may succeed when a clustering has been completed.
+    pub fn is_waiting_for_clustering(&self) -> bool {
+        self.inner.waits_for_clustering
     }
 
     /// The kind, for matching.

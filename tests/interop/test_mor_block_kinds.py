@@ -146,13 +146,15 @@ def test_deletes_of_java_objects(hudi: Hudi, tmp_path: Path, version: int, name:
         objects = java.deletes([*(java.delete(k, partition, v) for k, v in zip(keys, given, strict=True)), nothing])
     log.write_bytes(with_content(log.read_bytes(), java.content(version, objects)))
     log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+    # The file has another size than its commit says.
+    other_size = {"hoodoo.log.skip.corrupt.blocks": "true"}
     read = hudi.read(uri, meta=True)
-    assert arrow_rows(hoodoo.Table(uri).to_arrow(), meta=True) == read
+    assert arrow_rows(hoodoo.Table(uri, other_size).to_arrow(), meta=True) == read
     left = {r["id"] for r in read}
     assert "k0" in left if version == 2 else "k0" not in left
     assert {"k1", "k2"}.isdisjoint(left)
     assert "k5" in left
     hudi.write(rows(values[1], "after").slice(1, 1), uri, "upsert", **options)
     read = hudi.read(uri, meta=True)
-    assert arrow_rows(hoodoo.Table(uri).to_arrow(), meta=True) == read
+    assert arrow_rows(hoodoo.Table(uri, other_size).to_arrow(), meta=True) == read
     assert "k1" in {r["id"] for r in read}

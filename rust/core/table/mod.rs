@@ -145,7 +145,7 @@ impl HudiTable {
     /// # Errors
     /// `InvalidOption` when the options name another provider than the table: locks of different kinds do not exclude
     /// each other.
-    fn lock_config(&self) -> Result<LockConfig> {
+    pub(crate) fn lock_config(&self) -> Result<LockConfig> {
         let (given, kept) = (self.options.get(LOCK_PROVIDER), self.config.get(LOCK_PROVIDER));
         if let (Some(given), Some(kept)) = (given, kept)
             && given.trim() != kept.trim()

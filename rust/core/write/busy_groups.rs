@@ -76,6 +76,7 @@ impl BusyGroups {
             .with("table", table.storage().uri())
             .with("partition", &slice.partition)
             .with("file group", &slice.file_id)
+            .waits_for_clustering()
             .remedy(
                 "Finish the clustering or roll it back (`hoodoo cluster rollback`), or let writers win: \
                  hoodie.clustering.updates.strategy=SparkAllowUpdateStrategy",

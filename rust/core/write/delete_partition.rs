@@ -80,6 +80,7 @@ pub(super) fn refuse_busy(table: &HudiTable, view: &TableView, replaced: &BTreeM
         Some((partition, id)) => Err(Error::conflict("a partition to delete is part of a pending clustering")
             .with("partition", partition)
             .with("file group", id)
+            .waits_for_clustering()
             .remedy("Finish or roll back the pending clustering first")),
     }
 }

@@ -4,16 +4,24 @@
 //! once holds the table lock through its next try, if the first one was short: so with any number of others it is not kept
 //! out for ever.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Stopwatch};
 
 use crate::error::Result;
+use crate::format::instant::Action;
+use crate::interrupt;
 use crate::table::{HudiTable, Options, TableView};
-use crate::timeline::LockGuard;
+use crate::timeline::heartbeat::is_alive;
+use crate::timeline::{LockGuard, Timeline, parse_instant_ms};
 
 /// How often a write is planned anew, unless `hoodie.write.num.retries.on.conflict.failures` says otherwise; Hudi does not.
 const RETRIES: u32 = 5;
 /// The longest try that the lock is held for the next time: others wait that long.
 const SHORT: Duration = Duration::from_secs(5);
+/// How often a write that waits for a clustering looks.
+const POLL: Duration = Duration::from_millis(50);
+/// Milliseconds for which a planned clustering counts as one that is about to be carried out.
+const NEW_MS: i64 = 500;
 
 /// How often a write is planned anew.
 ///
@@ -24,7 +32,7 @@ pub fn retries(options: &Options) -> Result<u32> {
 }
 
 /// Tries a write, first as it was planned, then with a view of the table as it is now; with the lock, where it is held for
-/// the try.
+/// the try. For a clustering in the way that somebody carries out just now, it is waited.
 ///
 /// # Errors
 /// That of the last try.
@@ -33,19 +41,64 @@ pub(super) fn planned_anew<T>(
     mut attempt: impl FnMut(Option<TableView>, Option<&LockGuard>) -> Result<T>,
 ) -> Result<T> {
     let mut left = retries(table.options())?;
+    let mut patience = table.lock_config()?.wait.time;
     let (mut view, mut held) = (None, None);
     loop {
         let begun = Stopwatch::now();
-        match attempt(view, held.as_ref()) {
+        let outcome = attempt(view.take(), held.as_ref());
+        let took = begun.elapsed();
+        let error = match outcome {
             Err(e) if e.is_outdated_plan() && left > 0 => {
                 left -= 1;
-                tracing::info!(table = table.storage().uri(), "the write is planned anew: {e}");
-                if held.is_none() && begun.elapsed() < SHORT {
-                    held = Some(table.timeline_writer()?.lock().acquire()?);
+                e
+            }
+            Err(e) if e.is_waiting_for_clustering() => {
+                // It needs the lock to be completed.
+                held = None;
+                let waited = Stopwatch::now();
+                if !clustering_ended(table, patience)? {
+                    return Err(e);
                 }
-                view = Some(table.view(None)?);
+                patience = patience.saturating_sub(waited.elapsed());
+                e
             }
             other => return other,
+        };
+        tracing::info!(table = table.storage().uri(), "the write is planned anew: {error}");
+        if held.is_none() && took < SHORT {
+            held = Some(table.timeline_writer()?.lock().acquire()?);
         }
+        view = Some(table.view(None)?);
     }
+}
+
+/// Waits as long as the clusterings that are planned are carried out by somebody who is alive; whether one of them has
+/// ended since.
+fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
+    let begun = Stopwatch::now();
+    let planned = |timeline: &Timeline| -> BTreeSet<String> {
+        timeline.pending().filter(|i| i.action == Action::Clustering).map(|i| i.requested.clone()).collect()
+    };
+    let at_first = planned(&table.timeline()?);
+    loop {
+        let now = planned(&table.timeline()?);
+        if at_first.is_empty() || !at_first.is_subset(&now) {
+            return Ok(true);
+        }
+        let mut is_under_way = false;
+        for instant in &now {
+            is_under_way = is_under_way || is_new(table, instant) || is_alive(table.storage(), table.clock(), instant)?;
+        }
+        if !is_under_way || begun.elapsed() >= patience {
+            return Ok(false);
+        }
+        interrupt::check()?;
+        interrupt::sleep(POLL);
+    }
+}
+
+/// Whether a plan was made so recently that whoever made it may be about to carry it out.
+fn is_new(table: &HudiTable, instant: &str) -> bool {
+    let planned = parse_instant_ms(instant, table.config().timeline().zone);
+    planned.is_some_and(|ms| (0..NEW_MS).contains(&table.clock().now_ms().saturating_sub(ms)))
 }
