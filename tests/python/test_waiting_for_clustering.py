@@ -1,4 +1,4 @@
-"""An update of a file group that is being clustered waits for that, and is then written; of a mere plan it is refused."""
+"""An update of a file group that is being clustered waits for that; of a mere plan it is refused."""
 
 from __future__ import annotations
 
