@@ -15,6 +15,7 @@ mod durability;
 mod file_reader;
 mod file_writer;
 pub mod guard;
+mod kept_content;
 mod local;
 mod local_disk;
 mod local_folder;
@@ -41,6 +42,7 @@ pub use changes::Staged;
 pub use deletion::Beside;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
+use kept_content::KeptContent;
 use local_disk::LocalDisk;
 pub use local_disk::LocalSettings;
 #[doc(hidden)]
@@ -114,6 +116,7 @@ pub struct Storage {
     /// Whether other machines write to it too.
     remote: bool,
     uri: Arc<str>,
+    kept: Arc<KeptContent>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -128,13 +131,13 @@ impl Storage {
         let location = Location::parse(uri, options)?;
         let Location { store, prefix, local, remote, uri } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
-        Ok(Self { store, prefix, local, remote, uri: uri.into() })
+        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept: Arc::default() })
     }
 
     /// The storage in a given store, for tests that inject failures.
     pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str, uri: &str) -> Result<Self> {
         let prefix = Path::parse(prefix).map_err(|e| Error::invalid_option(format!("bad path '{prefix}': {e}")))?;
-        Ok(Self { store, prefix, local: None, remote: false, uri: uri.into() })
+        Ok(Self { store, prefix, local: None, remote: false, uri: uri.into(), kept: Arc::default() })
     }
 
     /// The table's location, as Hudi would print it (no trailing slash).

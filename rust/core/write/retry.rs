@@ -18,8 +18,10 @@ use crate::timeline::{LockGuard, Timeline, parse_instant_ms};
 const RETRIES: u32 = 5;
 /// The longest try that the lock is held for the next time: others wait that long.
 const SHORT: Duration = Duration::from_secs(5);
-/// How often a write that waits for a clustering looks.
-const POLL: Duration = Duration::from_millis(50);
+/// How often a write that waits for a clustering looks at the timeline.
+const POLL: Duration = Duration::from_millis(100);
+/// After how many such looks it asks again whether anybody is at work on it.
+const LOOKS: u32 = 20;
 /// Milliseconds for which a planned clustering counts as one that is about to be carried out.
 const NEW_MS: i64 = 500;
 
@@ -80,21 +82,27 @@ fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
         timeline.pending().filter(|i| i.action == Action::Clustering).map(|i| i.requested.clone()).collect()
     };
     let at_first = planned(&table.timeline()?);
-    loop {
-        let now = planned(&table.timeline()?);
+    for look in 0u32.. {
+        let now = if look == 0 { at_first.clone() } else { planned(&table.timeline()?) };
         if at_first.is_empty() || !at_first.is_subset(&now) {
             return Ok(true);
         }
-        let mut is_under_way = false;
-        for instant in &now {
-            is_under_way = is_under_way || is_new(table, instant) || is_alive(table.storage(), table.clock(), instant)?;
-        }
-        if !is_under_way || begun.elapsed() >= patience {
+        if begun.elapsed() >= patience || (look % LOOKS == 0 && !any_under_way(table, &now)?) {
             return Ok(false);
         }
         interrupt::check()?;
         interrupt::sleep(POLL);
     }
+    Ok(false)
+}
+
+fn any_under_way(table: &HudiTable, planned: &BTreeSet<String>) -> Result<bool> {
+    for instant in planned {
+        if is_new(table, instant) || is_alive(table.storage(), table.clock(), instant)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a plan was made so recently that whoever made it may be about to carry it out.

@@ -94,6 +94,7 @@ const ATTEMPTS: u32 = 3;
 /// # Errors
 /// Only when the storage cannot be listed or read.
 pub fn verify(table: &HudiTable) -> Result<Report> {
+    table.storage().forget_unchanging();
     for _ in 1..ATTEMPTS {
         let now = table.timeline()?;
         let report = verify_at(table, now.clone())?;
