@@ -21,7 +21,7 @@ const SHORT: Duration = Duration::from_secs(5);
 /// How often a write that waits for a clustering looks at the timeline.
 const POLL: Duration = Duration::from_millis(100);
 /// After how many such looks it asks again whether anybody is at work on it.
-const LOOKS: u32 = 20;
+const LOOKS: u32 = 5;
 /// Milliseconds for which a planned clustering counts as one that is about to be carried out.
 const NEW_MS: i64 = 500;
 

@@ -1,0 +1,42 @@
+"""Completed instants in an object store are fetched once by each handle of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+from tests.s3_server import BUCKET, S3Server
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.mark.s3
+def test_each_is_fetched_once(server: S3Server) -> None:
+    uri = f"s3://{BUCKET}/kept/t"
+    table = hoodoo.Table.create(uri, SCHEMA, name="t", record_key="id", storage_options=server.storage_options)
+    for v in range(3):
+        table.insert_overwrite(pa.table({"id": [1, 2], "v": [v, v]}, SCHEMA))
+    reader = hoodoo.Table(uri, storage_options=server.storage_options)
+    with server.recorded() as log:
+        for _ in range(4):
+            assert reader.to_arrow(columns=["v"])["v"].to_pylist() == [2, 2]
+    fetched = [request.key for request in log if request.key.endswith(".replacecommit")]
+    assert len(fetched) == 3
+    assert len(set(fetched)) == 3
+    # What others commit is seen all the same.
+    table.insert_overwrite(pa.table({"id": [1, 2], "v": [9, 9]}, SCHEMA))
+    assert reader.to_arrow(columns=["v"])["v"].to_pylist() == [9, 9]
+    # Damage is looked for in what is there now.
+    (name,) = [key for key in server.keys("kept/t/.hoodie/timeline/") if fetched[0].endswith(key.rsplit("/", 1)[-1])]
+    server.client.put_object(Bucket=BUCKET, Key=name, Body=b"no instant")
+    assert not reader.verify().ok
