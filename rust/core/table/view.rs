@@ -159,10 +159,15 @@ impl TableView {
     /// and clean between a look at the timeline and a listing.
     fn is_superseded(&self, file: &StatedFile) -> Result<bool> {
         let mut seen = self.timeline.clone();
-        loop {
+        // A file that is missed in so many states of the table is not between two of them.
+        for _ in 0..5 {
             let now = Timeline::load(&self.storage, self.timeline.config())?;
             if now.instants() == seen.instants() {
                 return Ok(false);
+            }
+            // Rolled back, by a restore maybe.
+            if !now.is_committed(&file.commit) {
+                return Ok(true);
             }
             let view = Self::new(self.storage.clone(), now.clone())?.taking_torn_logs(self.takes_torn_logs);
             if view.first_fault([file], &view.file_groups(&file.partition)?).is_none() {
@@ -170,6 +175,7 @@ impl TableView {
             }
             seen = now;
         }
+        Ok(false)
     }
 
     /// Whether nothing but a later slice of its file group can have made the file superfluous.
