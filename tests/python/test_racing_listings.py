@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -49,7 +50,10 @@ def test_between_the_timeline_and_the_listing(
     server: S3Server, act: str, change: Callable[[hoodoo.Table], int]
 ) -> None:
     uri = f"s3://{BUCKET}/racing/{act}{change.__name__}"
-    given = {"options": OPTIONS | {"hoodoo.write.turns": "false"}, "storage_options": server.storage_options}
+    given: dict[str, Any] = {
+        "options": OPTIONS | {"hoodoo.write.turns": "false"},
+        "storage_options": server.storage_options,
+    }
     table = hoodoo.Table.create(
         uri, SCHEMA, name="t", record_key="id", partition_by="part", table_type="MERGE_ON_READ", **given
     )
@@ -57,7 +61,7 @@ def test_between_the_timeline_and_the_listing(
     table.upsert(_rows(1))
     cleans = given["options"] | {"hoodie.clean.automatic": "true"}
     other, mine = hoodoo.Table(uri, **(given | {"options": cleans})), hoodoo.Table(uri, **given)
-    expected = []
+    expected: list[int] = []
 
     def before(method: str, _key: str, query: str) -> None:
         # The first listing of a folder of data.
