@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
 use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
@@ -55,6 +55,8 @@ pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_me
 pub use stated_files::{Fault, StatedFile, stated_files};
 pub use view::TableView;
 
+/// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.
+const LOOKS: u32 = 4;
 /// Which lock excludes the writers of other processes.
 const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
 /// How far the clocks of the writers may be apart.
@@ -177,6 +179,19 @@ impl HudiTable {
 
     /// The files as they are now, or as they were at an instant.
     pub fn view(&self, as_of: Option<&str>) -> Result<TableView> {
+        for _ in 1..LOOKS {
+            let view = self.view_once(as_of);
+            // The schema is nearly always wanted next, and is read from the same timeline.
+            let schema = view.as_ref().map_or(Ok(None), |view| TableSchema::resolve(&self.config, view));
+            let is_archived = |e: Option<&Error>| e.is_some_and(|e| e.kind() == ErrorKind::NotFound);
+            if !is_archived(view.as_ref().err()) && !is_archived(schema.err().as_ref()) {
+                return view;
+            }
+        }
+        self.view_once(as_of)
+    }
+
+    fn view_once(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
         let view = match as_of {
             Some(instant) => time_travel::view_at(self, &timeline, instant),
