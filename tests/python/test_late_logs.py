@@ -24,8 +24,8 @@ def _read(folder: Path) -> dict[int, int]:
     return {row["id"]: row["v"] for row in rows}
 
 
-@pytest.mark.parametrize("cleans", [False, True], ids=["kept", "cleaned"])
-def test_a_late_log_stays_behind_its_compaction_when_both_are_archived(tmp_path: Path, cleans: bool) -> None:
+def make(folder: Path, *, cleans: bool) -> hoodoo.Table:
+    """Makes a table with a late log in partition `a`, whose write and compaction are both archived."""
     options = {
         "hoodie.compact.inline": "false",
         "hoodie.keep.min.commits": "2",
@@ -35,11 +35,11 @@ def test_a_late_log_stays_behind_its_compaction_when_both_are_archived(tmp_path:
         "hoodoo.write.turns": "false",
     }
     table = hoodoo.Table.create(
-        tmp_path, SCHEMA, name="t", record_key="id", partition_by="part", table_type="MERGE_ON_READ", options=options
+        folder, SCHEMA, name="t", record_key="id", partition_by="part", table_type="MERGE_ON_READ", options=options
     )
     table.insert(_rows((1, "a", 0), (2, "a", 0), (3, "b", 0)))
     table.upsert(_rows((1, "a", 1)))
-    begun = prepare_write(SCHEMA, str(tmp_path), "upsert", options, {}).begin(SCHEMA, 1)
+    begun = prepare_write(SCHEMA, str(folder), "upsert", options, {}).begin(SCHEMA, 1)
     routed = pa.Table.from_batches(list(begun.task.route(_rows((2, "a", 2)).to_batches(), 0)))
     reports = begun.task.apply(routed.sort_by(ORDER).combine_chunks().to_batches(), 0, "0-0-0")
     planned = table.schedule_compaction()
@@ -47,13 +47,19 @@ def test_a_late_log_stays_behind_its_compaction_when_both_are_archived(tmp_path:
     assert planned is not None
     assert late.instant < planned < late.completed
     table.compact()
-    assert _read(tmp_path) == {1: 1, 2: 2, 3: 0}
+    assert _read(folder) == {1: 1, 2: 2, 3: 0}
 
     for v in range(8):
         table.upsert(_rows((3, "b", v)))
-    active = {instant.requested for instant in hoodoo.Table(tmp_path).timeline.instants()}
+    active = {instant.requested for instant in hoodoo.Table(folder).timeline.instants()}
     assert planned not in active
     assert late.instant not in active
+    return table
+
+
+@pytest.mark.parametrize("cleans", [False, True], ids=["kept", "cleaned"])
+def test_a_late_log_stays_behind_its_compaction_when_both_are_archived(tmp_path: Path, cleans: bool) -> None:
+    table = make(tmp_path, cleans=cleans)
     assert _read(tmp_path) == {1: 1, 2: 2, 3: 7}
     assert hoodoo.Table(tmp_path).verify().ok
     # A compaction takes it in, and nothing else does away with it.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Stopwatch};
 
 use crate::error::Result;
-use crate::format::instant::Action;
+use crate::format::instant::{Action, Instant};
 use crate::interrupt;
 use crate::table::{HudiTable, Options, TableView};
 use crate::timeline::heartbeat::is_alive;
@@ -78,8 +78,10 @@ pub(super) fn planned_anew<T>(
 /// ended since.
 fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
     let begun = Stopwatch::now();
+    // The actions that `BusyGroups` looks at: a plan that is not seen here would be tried again without end.
+    let may_be_one = |i: &&Instant| matches!(i.action, Action::Clustering | Action::ReplaceCommit);
     let planned = |timeline: &Timeline| -> BTreeSet<String> {
-        timeline.pending().filter(|i| i.action == Action::Clustering).map(|i| i.requested.clone()).collect()
+        timeline.pending().filter(may_be_one).map(|i| i.requested.clone()).collect()
     };
     let at_first = planned(&table.timeline()?);
     for look in 0u32.. {
