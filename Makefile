@@ -52,6 +52,7 @@ bench: ## the core's hot loops (criterion), then the same work by other systems 
 
 docs: ## the documentation site, into site/
 	@scripts/setup docs
+	@VENV=.venv-docs scripts/run python scripts/benchmark_chart.py --check
 	@VENV=.venv-docs NO_MKDOCS_2_WARNING=1 scripts/run mkdocs build --strict
 
 wheel: ## an optimised wheel for this machine, into target/wheels
