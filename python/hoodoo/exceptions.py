@@ -7,6 +7,7 @@ __all__ = [
     "CorruptFileError",
     "HudiError",
     "HudiWarning",
+    "InternalError",
     "InvalidOptionError",
     "LockError",
     "SchemaError",
@@ -70,6 +71,10 @@ class StorageError(HudiError, OSError):
 
 class LockError(HudiError, TimeoutError):
     """The table lock could not be had or was lost, or clocks are too far apart. Trying again may succeed."""
+
+
+class InternalError(HudiError, RuntimeError):
+    """A bug in hoodoo: something that must hold does not. Nothing was committed; please report it."""
 
 
 class HudiWarning(UserWarning):

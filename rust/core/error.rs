@@ -7,6 +7,7 @@ use std::fmt;
 
 /// What kind of failure this is. Each kind is one Python exception class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// There is no Hudi table at the location.
     TableNotFound,
@@ -30,6 +31,8 @@ pub enum ErrorKind {
     Lock,
     /// The call was interrupted; nothing was committed.
     Interrupted,
+    /// A bug in hoodoo: something that must hold does not.
+    Internal,
 }
 
 /// An error with its kind, what it is about, and what to do next.
@@ -97,6 +100,12 @@ impl Error {
         lock => Lock,
         /// The call was interrupted.
         interrupted => Interrupted,
+    }
+
+    /// Something that must hold does not: a bug here, and nothing that the caller did.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+            .remedy("This is a bug in hoodoo; nothing was committed. Please report it with this message")
     }
 
     /// Adds a named piece of context (`table`, `instant`, `file`, `offset`, `column`, …).

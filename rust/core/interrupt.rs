@@ -193,7 +193,7 @@ pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Re
     };
     let thread = std::thread::Builder::new().name("hoodoo-aside".into()).spawn(run);
     thread.map_err(|e| Error::storage("no thread could be started").caused_by(e))?;
-    receive(&receiver)?.ok_or_else(|| Error::storage("a worker thread panicked").remedy("Report this"))
+    receive(&receiver)?.ok_or_else(|| Error::internal("a thread panicked"))
 }
 
 /// Waits, no longer than until the call is interrupted.

@@ -27,7 +27,7 @@ RUST_EDGES: dict[str, set[str]] = {
     "interrupt": set(),
     "process": set(),
     "format": set(),
-    "storage": set(),
+    "storage": {"parallel"},
     "parallel": set(),
     "timeline": BASE,
     "file_group": BASE,
@@ -35,10 +35,12 @@ RUST_EDGES: dict[str, set[str]] = {
     "merge": {"format"},
     "metadata_table": FILES | {"merge"},
     "table": TABLE,
-    "write": TABLE | {"table"},
-    "services": TABLE | {"table", "sort"},
+    # One action from its instant to its end: writes and services go through it.
+    "transaction": TABLE | {"table"},
+    "write": TABLE | {"table", "transaction"},
+    "services": TABLE | {"table", "sort", "transaction"},
     # Writes and services do not know each other; the client runs both.
-    "client": TABLE | {"table", "write", "services"},
+    "client": TABLE | {"table", "transaction", "write", "services"},
     # Takes the locks of each.
     "fork": {"storage", "timeline", "file_group", "services"},
 }

@@ -140,9 +140,18 @@ fn its_lease_runs_out() {
     });
 }
 
-/// Whether this is the request by which a commit makes sure, just before it is published, that it has the lock.
+/// Whether this is the request by which a commit makes sure, just before it is published, that it has the lock: its data
+/// files are there by then.
 fn makes_sure(store: &InMemory, request: Request, path: &str) -> bool {
-    request == Request::Put && path == LOCK && is_held(store) && is_inflight(store)
+    request == Request::Put && path == LOCK && is_held(store) && is_inflight(store) && {
+        let folder = Path::from(TIMELINE);
+        let names = block_on(store.list_with_delimiter(Some(&folder))).unwrap().objects;
+        let names = names.iter().map(|o| o.location.filename().unwrap().to_owned());
+        let pending = names.filter(|name| name.ends_with(".inflight") && !has_completed(store, name));
+        let instants: Vec<String> = pending.map(|name| name.split('.').next().unwrap().to_owned()).collect();
+        let files = block_on(store.list_with_delimiter(Some(&Path::from("small/p")))).unwrap().objects;
+        instants.iter().any(|instant| files.iter().any(|file| file.location.as_ref().contains(instant)))
+    }
 }
 
 #[test]
@@ -192,7 +201,7 @@ fn a_commit_stands_though_the_lock_for_cleaning_is_not_to_be_had() {
         let listed = || block_on(behind.list_with_delimiter(Some(&folder))).unwrap().objects;
         let completed = |name: &str| name.contains('_') && name.ends_with(".commit");
         match (request, path) {
-            (Request::List, TIMELINE) if !is_held(&behind) => {
+            (Request::List, _) if !is_held(&behind) => {
                 let now = listed().iter().filter(|o| completed(o.location.filename().unwrap())).count();
                 if now == commits + 1 {
                     put(&behind, r#"{"expired":false,"validUntil":99999999999999,"owner":"other"}"#);

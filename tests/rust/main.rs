@@ -3,6 +3,7 @@
 
 mod failing_store;
 mod hooked_store;
+mod measured_store;
 mod small_table;
 
 mod archiving;
@@ -13,4 +14,5 @@ mod growth;
 mod log_blocks;
 mod lost_lock;
 mod power_cut;
+mod requests;
 mod true_time;

@@ -51,7 +51,7 @@ fn one_process() {
     };
     let config = LockConfig { provider: LockProviderKind::FileSystem, wait, ..LockConfig::default() };
     let clock = Arc::new(Off(off));
-    let lock = TableLock::new(&storage, &config, clock.clone()).unwrap();
+    let lock = TableLock::new(&storage, &config, clock.clone(), Arc::default()).unwrap();
     let time = TimeGenerator::new(clock, TimeZone::Utc, SKEW_MS.unsigned_abs()).for_several_machines();
     // All begin together: otherwise a busy machine runs one process after the other, and none waits for another.
     let ready = |folder: &str| std::fs::read_dir(Path::new(folder).join("ready")).unwrap().count();

@@ -18,6 +18,8 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Lock => "LockError",
         // Python sees what its signal handler raised in place of it; of a reader that was interrupted, this.
         ErrorKind::Interrupted => "HudiError",
+        ErrorKind::Internal => "InternalError",
+        _ => "HudiError",
     }
 }
 

@@ -10,6 +10,7 @@ use crate::services::compaction::CompactionOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
 use crate::table::{HudiTable, TableType};
+use crate::timeline::Timeline;
 use crate::write::UpdateStrategy;
 
 /// Options whose value has to be the table's, with the property that has it.
@@ -26,7 +27,7 @@ const FIXED: [(&str, &str, &str); 9] = [
 ];
 
 /// Refuses a write that the table or this library cannot take.
-pub fn check_writable(table: &HudiTable) -> Result<()> {
+pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     let config = table.config();
     let uri = table.storage().uri();
     if config.version() < 8 {
@@ -44,14 +45,14 @@ pub fn check_writable(table: &HudiTable) -> Result<()> {
     }
     table.merge_settings().map_err(|e| e.with("table", uri))?;
     // Before the first change: a write that cannot end should not begin.
-    let timeline = config.timeline();
-    for folder in [&timeline.folder, &timeline.history_folder, ".hoodie/.temp", ".hoodie/.heartbeat"] {
+    let folders = config.timeline();
+    for folder in [&folders.folder, &folders.history_folder, ".hoodie/.temp", ".hoodie/.heartbeat"] {
         table.storage().refuse_links(folder)?;
     }
     check_metadata_table(table)?;
     check_conflicts(table)?;
     check_services(table)?;
-    if let Some(restore) = table.timeline()?.pending().find(|i| i.action == Action::Restore) {
+    if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
         return Err(Error::conflict("a restore of the table is not finished")
             .with("table", uri)
             .with("instant", restore)

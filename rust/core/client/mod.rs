@@ -16,16 +16,17 @@ use arrow::datatypes::Schema;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::interrupt;
-use crate::services::archive::archive;
-use crate::services::clean::clean;
+use crate::parallel::both;
+use crate::services::archive::archive_if_due;
+use crate::services::clean::clean_from;
 use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
-use crate::services::rollback::rollback_failed_writes;
+use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
-use crate::timeline::{META_FOLDER, SystemClock, Turn};
+use crate::timeline::{META_FOLDER, SystemClock, Timeline, Turn};
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
-use crate::write::{CommitOutcome, Operation, WriteRequest, drop_metadata_table, run_write};
+use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
 pub use checks::check_writable;
 pub use merge_rows::{MergeRequest, RowStream, merge_rows};
@@ -64,29 +65,39 @@ pub fn open_or_create(
 
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
-    let (table, _turn) = ready_to_write(table)?;
-    let mut outcome = run_write(&table, request).or_else(|e| given_up(&table, e))?;
-    after_write(&table, &mut outcome);
+    let Ready { table, timeline, _turn } = ready_to_write(table)?;
+    let Committed { mut outcome, timeline, ending } =
+        run_write(&table, timeline, request).map_err(|e| given_up(&table, e))?;
+    after_write(&table, &mut outcome, timeline);
+    drop(ending);
     Ok(outcome)
 }
 
 /// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
-fn given_up(table: &HudiTable, error: Error) -> Result<CommitOutcome> {
+fn given_up(table: &HudiTable, error: Error) -> Error {
     // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
     if error.kind() == ErrorKind::Lock {
         tracing::warn!("without the table lock, what the write left stays for the next writer to roll back");
-    } else if let Err(again) = interrupt::clean_up(|| rollback_failed_writes(table, &drop_metadata_table)) {
+    } else if let Err(again) = interrupt::clean_up(|| rollback_failed_writes(table)) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
-    Err(error.with("table", table.storage().uri()))
+    error.with("table", table.storage().uri())
+}
+
+/// A table that may be written to now.
+struct Ready {
+    table: HudiTable,
+    /// Its timeline as it is now.
+    timeline: Timeline,
+    _turn: Option<Turn>,
 }
 
 /// The table as it is when it is our turn to write, free of what crashed writers left.
-fn ready_to_write(table: &HudiTable) -> Result<(HudiTable, Option<Turn>)> {
+fn ready_to_write(table: &HudiTable) -> Result<Ready> {
     let turn = take_turn(table)?;
-    let table = ready_to_serve(table)?;
-    rollback_failed_writes(&table, &drop_metadata_table)?;
-    Ok((table, turn))
+    let (table, left) = ready_to_serve(table)?;
+    let (_, timeline) = roll_back_leftovers(&table, left)?;
+    Ok(Ready { table, timeline, _turn: turn })
 }
 
 /// Waits for other writers of this machine, unless `hoodoo.write.turns` is false: then whoever commits second plans its
@@ -98,21 +109,26 @@ fn take_turn(table: &HudiTable) -> Result<Option<Turn>> {
     }
 }
 
-/// The table as it is now. Another process may be writing to it: its pending write is left alone.
-fn ready_to_serve(table: &HudiTable) -> Result<HudiTable> {
-    let table = table.reload()?;
-    check_writable(&table)?;
+/// The table as it is now, with what other writers have there: their pending writes are left alone.
+fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
+    let storage = table.storage();
+    let look = || Leftovers::look(storage, table.config().timeline());
+    let (fresh, mut left) = both(storage.is_remote(), || table.reload(), look)?;
+    if fresh.config().timeline() != table.config().timeline() {
+        left = Leftovers::look(storage, fresh.config().timeline())?;
+    }
+    check_writable(&fresh, left.timeline())?;
     // In an object store there is nothing that is half written, and a lock costs requests.
-    if table.storage().is_remote() && !TableConfig::is_updated(table.storage())? {
-        return Ok(table);
+    if storage.is_remote() && !fresh.config().is_of_backup() {
+        return Ok((fresh, left));
     }
-    let writer = table.timeline_writer()?;
+    let writer = fresh.timeline_writer()?;
     let _held = writer.lock().acquire()?;
-    TableConfig::finish_update(table.storage())?;
-    for folder in [META_FOLDER, table.config().timeline().folder.as_str()] {
-        table.storage().remove_unfinished(folder, UNFINISHED)?;
+    TableConfig::finish_update(storage)?;
+    for folder in [META_FOLDER, fresh.config().timeline().folder.as_str()] {
+        storage.remove_unfinished(folder, UNFINISHED)?;
     }
-    Ok(table)
+    Ok((fresh, left))
 }
 
 /// A write whose rows are merged in tasks of other processes, while it is its turn.
@@ -139,15 +155,16 @@ pub fn begin_distributed(
     partial: bool,
     widened: &[String],
 ) -> Result<BegunWrite> {
-    let (table, turn) = ready_to_write(table)?;
+    let Ready { table, _turn: turn, .. } = ready_to_write(table)?;
     Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets, partial, widened)?, turn })
 }
 
 /// Commits what the tasks did, and runs the inline services.
 pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
     let BegunWrite { write, turn: _turn } = begun;
-    let mut outcome = write.commit(reports).or_else(|e| given_up(table, e))?;
-    after_write(table, &mut outcome);
+    let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| given_up(table, e))?;
+    after_write(table, &mut outcome, timeline);
+    drop(ending);
     Ok(outcome)
 }
 
@@ -161,19 +178,19 @@ pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result
         }
         None => take_turn(table)?,
     };
-    rollback_failed_writes(table, &drop_metadata_table).map(|_| ())
+    rollback_failed_writes(table).map(|_| ())
 }
 
 /// What runs behind a commit. It stands whatever becomes of that: who took an error for a failed write and tried again would
 /// write twice.
-fn after_write(table: &HudiTable, outcome: &mut CommitOutcome) {
+fn after_write(table: &HudiTable, outcome: &mut CommitOutcome, timeline: Timeline) {
     let option = "hoodie.clustering.rollback.pending.replacecommit.on.conflict";
     let rolled_back = match table.options().flag(option, false) {
         Ok(true) => clustering::roll_back_outdated(table, &outcome.stats).map(|_| ()),
         other => other.map(|_| ()),
     };
     settle(table, "rolling back plans of clusterings", rolled_back, &mut outcome.warnings);
-    after_commit(table, &mut outcome.warnings);
+    after_commit(table, &mut outcome.warnings, timeline);
 }
 
 /// Takes a planned clustering off the timeline, with what was written for it.
@@ -186,7 +203,7 @@ pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
 
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
-    let (table, _turn) = ready_to_write(table)?;
+    let Ready { table, _turn, .. } = ready_to_write(table)?;
     compaction::schedule(&table, Kind::Base)
 }
 
@@ -204,7 +221,7 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
-    clustering::schedule(&ready_to_serve(table)?)
+    clustering::schedule(&ready_to_serve(table)?.0)
 }
 
 /// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
@@ -213,7 +230,7 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
-    let table = ready_to_serve(table)?;
+    let (table, _) = ready_to_serve(table)?;
     let mut last: Option<Clustered> = None;
     for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
         last =
@@ -260,7 +277,7 @@ fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> 
 
 /// Carries a plan out. One that was made for that and turns out to be impossible does not stay, to keep writers away.
 fn run_clustering(table: &HudiTable, instant: &str, is_new: bool) -> Result<Option<Clustered>> {
-    clustering::run(table, instant, &drop_metadata_table).map_err(|e| given_up_clustering(table, instant, is_new, e))
+    clustering::run(table, instant).map_err(|e| given_up_clustering(table, instant, is_new, e))
 }
 
 fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
@@ -285,7 +302,7 @@ pub fn begin_clustering(
     instant: Option<&str>,
     anew: bool,
 ) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
-    let table = ready_to_serve(table)?;
+    let (table, _) = ready_to_serve(table)?;
     let planned = planned_clusterings(&table, instant, anew)?;
     let Some((instant, is_new)) = planned.first() else { return Ok(None) };
     let begin = || {
@@ -301,7 +318,7 @@ pub fn begin_clustering(
 /// # Errors
 /// Those of [`ClusteringJob::complete`].
 pub fn commit_clustering(job: ClusteringJob, files: Vec<ClusteredFile>) -> Result<CommitOutcome> {
-    job.complete(files, &drop_metadata_table).map(clustered)
+    job.complete(files).map(clustered)
 }
 
 fn clustered(done: Clustered) -> CommitOutcome {
@@ -322,7 +339,7 @@ pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
 }
 
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
-    let (table, turn) = ready_to_write(table)?;
+    let Ready { table, _turn: turn, .. } = ready_to_write(table)?;
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
         None => compaction::pending(&table, kind)?,
@@ -334,7 +351,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
     drop(turn);
     let mut last: Option<Compacted> = None;
     for instant in &planned {
-        let done = compaction::run(&table, instant, &drop_metadata_table);
+        let done = compaction::run(&table, instant);
         last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
     if let Some(done) = &mut last {
@@ -346,7 +363,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
 /// Begins a compaction whose operations are carried out by other processes: the oldest that is planned, or that with the
 /// given requested time, or one that is planned now. `None` when there is nothing to compact.
 pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Option<CompactionJob>> {
-    let (table, _turn) = ready_to_write(table)?;
+    let Ready { table, _turn, .. } = ready_to_write(table)?;
     let planned = match instant {
         Some(instant) => Some(instant.to_owned()),
         None => compaction::pending(&table, Kind::Base)?.into_iter().next(),
@@ -360,7 +377,7 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
 
 /// Publishes what other processes compacted, and runs the services that go with it.
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
-    let mut done = job.complete(stats, &drop_metadata_table)?;
+    let mut done = job.complete(stats)?;
     match table.reload() {
         Ok(table) => clean_and_archive_in_turn(&table, &mut done.warnings),
         Err(e) => settle(table, "cleaning", Err(e), &mut done.warnings),
@@ -380,10 +397,10 @@ fn outcome(done: Compacted) -> CommitOutcome {
     }
 }
 
-/// After a write to a merge-on-read table: plans that wait, and one that is due.
-fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
+/// After a write to a merge-on-read table: plans that wait, and one that is due. Returns whether something was looked for.
+fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool> {
     let mut run = |instant: &str| -> Result<()> {
-        let done = compaction::run(table, instant, &drop_metadata_table)?;
+        let done = compaction::run(table, instant)?;
         warnings.extend(done.into_iter().flat_map(|done| done.warnings));
         Ok(())
     };
@@ -406,11 +423,11 @@ fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
             run(&instant)?;
         }
     }
-    Ok(())
+    Ok(options.inline || options.schedule_inline || options.log_inline)
 }
 
-/// After a write: plans that wait, and one that is due.
-fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
+/// After a write: plans that wait, and one that is due. Returns whether something was looked for.
+fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool> {
     let options = ClusteringOptions::from_options(table.options())?;
     let mut pending = if options.inline || options.schedule_inline { clustering::pending(table)? } else { Vec::new() };
     if options.inline {
@@ -423,13 +440,15 @@ fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<()> {
             }
         }
     }
-    if !(options.inline || options.schedule_inline) || !pending.is_empty() {
-        return Ok(());
+    if !(options.inline || options.schedule_inline) {
+        return Ok(false);
     }
-    if let (true, Some(instant)) = (options.inline, clustering::schedule(table)?) {
+    if pending.is_empty()
+        && let (true, Some(instant)) = (options.inline, clustering::schedule(table)?)
+    {
         run_unless_outdated(table, &instant, true, warnings)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A plan whose file groups others have written to is taken back, and the other plans are carried out all the same.
@@ -443,39 +462,46 @@ fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool, warnings:
 }
 
 /// Inline services after a commit, which stands; what they could not do is added to its warnings.
-pub fn after_commit(table: &HudiTable, warnings: &mut Vec<String>) {
+fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timeline) {
     match table.options().flag("hoodie.table.services.enabled", true) {
         Ok(true) => {}
         other => return settle(table, "table services", other.map(|_| ()), warnings),
     }
+    let mut changed = false;
     if table.config().table_type() == TableType::MergeOnRead {
-        let compacted = compact_inline(table, warnings);
+        let compacted = compact_inline(table, warnings).map(|did| changed |= did);
         settle(table, "compaction", compacted, warnings);
     }
-    let clustered = cluster_inline(table, warnings);
+    let clustered = cluster_inline(table, warnings).map(|did| changed |= did);
     settle(table, "clustering", clustered, warnings);
-    clean_and_archive(table, warnings);
+    clean_and_archive(table, warnings, (!changed).then_some(timeline));
 }
 
 /// The same after a service that has completed: who does not get a turn leaves it to the next write.
 fn clean_and_archive_in_turn(table: &HudiTable, warnings: &mut Vec<String>) {
     match take_turn(table) {
-        Ok(_turn) => clean_and_archive(table, warnings),
+        Ok(_turn) => clean_and_archive(table, warnings, None),
         Err(e) => settle(table, "cleaning", Err(e), warnings),
     }
 }
 
-fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>) {
+/// `timeline`: as it is now, where that is known.
+fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Option<Timeline>) {
     let is_on = |option: &str| {
         Ok(table.options().flag("hoodie.table.services.enabled", true)? && table.options().flag(option, true)?)
     };
+    let now = |known: Option<Timeline>| known.map_or_else(|| table.timeline(), Ok);
+    let mut known = timeline;
     let cleaned = is_on("hoodie.clean.automatic").and_then(|on| match on {
-        true => clean(table, &drop_metadata_table).map(|_| ()),
-        false => Ok(()),
+        true => clean_from(table, now(known.clone())?),
+        false => Ok(None),
     });
-    settle(table, "cleaning", cleaned, warnings);
+    if !matches!(cleaned, Ok(None)) {
+        known = None;
+    }
+    settle(table, "cleaning", cleaned.map(|_| ()), warnings);
     let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
-        true => archive(table).map(|_| ()),
+        true => archive_if_due(table, &now(known)?).map(|_| ()),
         false => Ok(()),
     });
     settle(table, "archiving", archived, warnings);

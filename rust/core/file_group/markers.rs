@@ -42,7 +42,8 @@ pub fn marker_folder(instant: &str) -> String {
     format!("{MARKERS}/{instant}")
 }
 
-fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
+/// Where the marker of a data file is.
+pub fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
     format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name())
 }
 
@@ -113,11 +114,11 @@ pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete_folder(&marker_folder(instant))
 }
 
-/// Cleans up behind an instant that was published: files that nobody reported, and the markers. A doubled task attempt may
-/// have published a file while the commit was made. The commit stands: what cannot be removed is named in a warning, and is removed by
-/// whoever cleans up next.
-pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Vec<String> {
-    let cleaned = remove_unreported_files(storage, instant, reported).and_then(|()| delete_markers(storage, instant));
+/// Cleans up behind an instant that was published: its markers, and, where tasks may have made others, files that nobody
+/// reported. The commit stands: what cannot be removed is named in a warning, and is removed by whoever cleans up next.
+pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>, has_tasks: bool) -> Vec<String> {
+    let unreported = if has_tasks { remove_unreported_files(storage, instant, reported) } else { Ok(()) };
+    let cleaned = unreported.and_then(|()| delete_markers(storage, instant));
     let told = |e| format!("the commit stands, but markers of {instant} are left behind for the next write: {e}");
     cleaned.err().map(told).into_iter().collect()
 }

@@ -24,16 +24,6 @@ use crate::storage::Storage;
 use crate::table::{HudiTable, TableSchema, TableView};
 use crate::timeline::{Timeline, TimelineWriter};
 
-/// Called under the table lock just before a service's instant becomes visible, and only for tables with a metadata
-/// table: what the service deleted must not be listed there any longer. The table that is passed was opened anew.
-pub type BeforeComplete<'a> = &'a dyn Fn(&HudiTable) -> Result<()>;
-
-/// Takes the locks of the process, for a fork.
-fn settle_metadata_table(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<()> {
-    let fresh = table.reload()?;
-    if fresh.config().metadata_partitions().is_empty() { Ok(()) } else { before_complete(&fresh) }
-}
-
 /// The table's columns now.
 fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
     TableSchema::resolve(table.config(), view)?.ok_or_else(|| {

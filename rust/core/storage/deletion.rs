@@ -46,6 +46,14 @@ impl Storage {
         }
     }
 
+    /// Deletes files; many by one request where the storage can. One that is not there is no error.
+    pub fn delete_all(&self, paths: &[impl AsRef<str>]) -> Result<()> {
+        if self.is_local() {
+            return paths.iter().try_for_each(|path| self.delete(path.as_ref()).map(|_| ()));
+        }
+        self.delete_stream("", &paths.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+    }
+
     fn delete_alone(&self, path: &str) -> Result<bool> {
         let deleted = block_on(self.store.delete(&self.key(path)?));
         // Object stores answer "deleted" for an object that never was; a caller that has to know asks first.

@@ -18,6 +18,7 @@ use super::local_disk::LocalDisk;
 use super::runtime::{block_on, block_on_read, runtime};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::parallel::Later;
 
 /// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
 const PART_SIZE: usize = 8 << 20;
@@ -50,6 +51,8 @@ pub struct FileWriter {
     path: String,
     uri: Arc<str>,
     written: u64,
+    /// What has to be done before the file appears.
+    after: Option<Later<Result<()>>>,
 }
 
 enum State {
@@ -70,13 +73,20 @@ impl FileWriter {
     /// the work.
     pub(super) fn local(disk: Arc<LocalDisk>, file: PathBuf, path: &str, uri: Arc<str>) -> std::io::Result<Self> {
         let state = State::Local(LocalFile::begin(disk, file)?);
-        Ok(Self { state, path: path.to_owned(), uri, written: 0 })
+        Ok(Self { state, path: path.to_owned(), uri, written: 0, after: None })
     }
 
     /// A writer that begins with an upload when the file grows beyond one part.
     pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, path: &str, uri: Arc<str>) -> Self {
         let state = State::Small(Vec::new(), Target { store, key });
-        Self { state, path: path.to_owned(), uri, written: 0 }
+        Self { state, path: path.to_owned(), uri, written: 0, after: None }
+    }
+
+    /// The same file, which does not appear before something else is done.
+    #[must_use]
+    pub fn after(mut self, work: Later<Result<()>>) -> Self {
+        self.after = Some(work);
+        self
     }
 
     /// Bytes written so far.
@@ -87,6 +97,9 @@ impl FileWriter {
     /// Publishes the file; returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
         interrupt::check()?;
+        if let Some(work) = self.after.take() {
+            work.wait()??;
+        }
         let finished = match std::mem::replace(&mut self.state, State::Finished) {
             State::Local(file) => file.publish().map_err(|e| local::as_object_store(e, &self.path)),
             State::Small(content, to) => block_on(to.store.put(&to.key, content.into())).map(|_| ()),

@@ -64,6 +64,13 @@ impl Storage {
         Ok(content)
     }
 
+    /// Spares fetching what was just written into a file that nobody changes once it is there.
+    pub fn keep_unchanging(&self, path: &str, content: &Bytes) {
+        if self.is_remote() {
+            self.kept.put(path, content);
+        }
+    }
+
     /// Has files that never change fetched once more: whether they did change is what somebody wants to know.
     pub fn forget_unchanging(&self) {
         if let Ok(mut kept) = self.kept.0.try_lock() {

@@ -39,6 +39,8 @@ pub struct TableConfig {
     version: u32,
     table_type: TableType,
     timeline: TimelineConfig,
+    /// Whether it was read from the backup, for the file itself was not whole.
+    is_of_backup: bool,
 }
 
 impl TableConfig {
@@ -59,7 +61,7 @@ impl TableConfig {
                 match content {
                     None => {}
                     Some(bytes) => match Self::parse(&bytes) {
-                        Ok(config) => return Ok(config),
+                        Ok(config) => return Ok(Self { is_of_backup: path == BACKUP, ..config }),
                         // What a newer version wrote will not get better by reading it again.
                         Err(e) if e.kind() == crate::error::ErrorKind::Unsupported => {
                             return Err(e.with("table", storage.uri()));
@@ -133,7 +135,7 @@ impl TableConfig {
             return Err(Error::unsupported("bootstrapped tables are not supported"));
         }
         let timeline = timeline_config(&properties, version)?;
-        Ok(Self { properties, version, table_type, timeline })
+        Ok(Self { properties, version, table_type, timeline, is_of_backup: false })
     }
 
     /// A property that is not empty.
@@ -242,14 +244,14 @@ impl TableConfig {
         Ok(config)
     }
 
-    /// Whether somebody changes properties now, or was killed while doing so.
-    pub fn is_updated(storage: &Storage) -> Result<bool> {
-        storage.exists(BACKUP)
+    /// Whether an update that changes the file now, or was killed within, left only the backup whole.
+    pub fn is_of_backup(&self) -> bool {
+        self.is_of_backup
     }
 
     /// Ends an update of `hoodie.properties` that a crash interrupted. The caller holds the table lock.
     pub fn finish_update(storage: &Storage) -> Result<()> {
-        if Self::is_updated(storage)? { recover(storage) } else { Ok(()) }
+        if storage.exists(BACKUP)? { recover(storage) } else { Ok(()) }
     }
 
     /// Changes properties under the protocol that every Hudi reader understands: a copy in the backup first. The

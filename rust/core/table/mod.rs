@@ -37,7 +37,7 @@ use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
 use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
-    Clock, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
+    Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
 
 pub use config::{TableConfig, TableType};
@@ -73,6 +73,8 @@ pub struct HudiTable {
     clock: Arc<dyn Clock>,
     /// Record mergers that the job brings.
     mergers: Arc<[Arc<dyn RecordMerger>]>,
+    /// How this handle left the lock of a table in an object store.
+    last_lease: Arc<LastLease>,
 }
 
 impl HudiTable {
@@ -86,7 +88,7 @@ impl HudiTable {
     pub fn open_in(storage: Storage, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let storage = storage.with_local_settings(local_settings(&options)?);
         let config = TableConfig::load(&storage)?;
-        Ok(Self { storage, config, options, clock, mergers: Arc::new([]) })
+        Ok(Self { storage, config, options, clock, mergers: Arc::new([]), last_lease: Arc::default() })
     }
 
     /// The table's files.
@@ -173,7 +175,7 @@ impl HudiTable {
         let time = TimeGenerator::new(self.clock.clone(), self.config.timeline().zone, skew);
         let time = if self.options.get(CLOCK_SKEW).is_none() { time.without_sleep() } else { time };
         let time = if several_machines { time.for_several_machines() } else { time };
-        let lock = TableLock::new(&self.storage, &lock, self.clock.clone())?;
+        let lock = TableLock::new(&self.storage, &lock, self.clock.clone(), self.last_lease.clone())?;
         Ok(TimelineWriter::new(self.storage.clone(), self.config.timeline().clone(), time)?.with_lock(lock))
     }
 
@@ -191,13 +193,31 @@ impl HudiTable {
         self.view_once(as_of)
     }
 
+    /// The files as a timeline shows them that was loaded just now.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::view`].
+    pub fn view_of(&self, timeline: Timeline) -> Result<TableView> {
+        let view = TableView::new(self.storage.clone(), timeline).and_then(|view| self.taking_torn_logs(view));
+        let schema = view.as_ref().map_or(Ok(None), |view| TableSchema::resolve(&self.config, view));
+        let is_archived = |e: Option<&Error>| e.is_some_and(|e| e.kind() == ErrorKind::NotFound);
+        if is_archived(view.as_ref().err()) || is_archived(schema.err().as_ref()) {
+            return self.view(None);
+        }
+        view
+    }
+
+    fn taking_torn_logs(&self, view: TableView) -> Result<TableView> {
+        Ok(view.taking_torn_logs(self.options.flag(torn_logs::SKIP_TORN, false)?))
+    }
+
     fn view_once(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
         let view = match as_of {
             Some(instant) => time_travel::view_at(self, &timeline, instant),
             None => TableView::new(self.storage.clone(), timeline),
         };
-        Ok(view?.taking_torn_logs(self.options.flag(torn_logs::SKIP_TORN, false)?))
+        self.taking_torn_logs(view?)
     }
 
     /// Threads that work at once.

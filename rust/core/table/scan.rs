@@ -91,7 +91,7 @@ impl HudiTable {
         };
         let request = ScanRequest { as_of, read_optimized, ..request.clone() };
         current(|| {
-            let view = self.view_of(&request)?;
+            let view = self.view_for(&request)?;
             let plan = self.plan_files(&view, self.matching_slices(&view, &request)?, &request)?;
             Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
         })
@@ -100,13 +100,13 @@ impl HudiTable {
     /// Decides which files a snapshot reads.
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
         current(|| {
-            let view = self.view_of(request)?;
+            let view = self.view_for(request)?;
             let slices = self.matching_slices(&view, request)?;
             self.plan_files(&view, slices, request)
         })
     }
 
-    fn view_of(&self, request: &ScanRequest) -> Result<TableView> {
+    fn view_for(&self, request: &ScanRequest) -> Result<TableView> {
         match request.as_of.as_deref().map(parse_as_of).transpose()? {
             Some(as_of) => {
                 let skips = self.options().flag(SKIP_TORN, false)?;

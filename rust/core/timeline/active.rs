@@ -164,6 +164,14 @@ impl Timeline {
         cut
     }
 
+    /// The same timeline after an action of it was completed, with the path of the file that says so.
+    #[must_use]
+    pub(super) fn with_completed(self, instant: &Instant, path: String) -> Self {
+        let Self { config, mut raw, beside, .. } = self;
+        raw.push((instant.clone(), ListedFile { path, size: None }));
+        Self { beside, ..Self::from_raw(config, raw) }
+    }
+
     /// The same timeline that knows when archived writes completed: requested and completion times.
     #[must_use]
     pub fn with_archived(mut self, writes: impl IntoIterator<Item = (String, String)>) -> Self {

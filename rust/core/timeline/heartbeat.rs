@@ -16,11 +16,13 @@ use crate::interrupt;
 use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 
-/// Where writers that share a table show that they live.
-const HEARTBEATS: &str = ".hoodie/.heartbeat";
+/// Where writers that share a table show that they are at work.
+pub const HEARTBEATS: &str = ".hoodie/.heartbeat";
 /// Hudi's writers renew a heartbeat every minute and are given up after two.
 const INTERVAL: Duration = Duration::from_secs(60);
 const LIVES_MS: i64 = 120_000;
+/// A heartbeat without an instant that is older is looked at.
+const NEW_MS: i64 = 10_000;
 
 /// Shows that an instant is worked on, until it is dropped.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Heartbeat {
     storage: Storage,
     path: String,
     content: String,
+    /// Whether nobody ever takes the work over: it is rolled back instead.
+    is_write: bool,
     _holder: Holder,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -43,6 +47,16 @@ impl Heartbeat {
         refuse_alive(storage, clock, instant)?;
         storage.delete(&path_of(instant))?;
         Self::start(storage, instant)
+    }
+
+    /// Begins a write, whose instant is not on the timeline yet.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody else works on the instant; `Storage`.
+    pub fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
+        let mut heartbeat = Self::start(storage, instant)?;
+        heartbeat.is_write = true;
+        Ok(heartbeat)
     }
 
     /// Begins to work on an instant that is not on the timeline yet.
@@ -72,6 +86,7 @@ impl Heartbeat {
             storage,
             path,
             content,
+            is_write: false,
             _holder: holder,
             stop: Some(stop),
             thread: Some(thread),
@@ -79,16 +94,36 @@ impl Heartbeat {
         })
     }
 
-    /// Fails when somebody else has taken over, because this process was thought to be dead.
+    /// Fails when somebody else has taken over, because this process was thought to be dead. That of a write nobody does:
+    /// the timeline tells what became of it.
     ///
     /// # Errors
     /// `Conflict`; `Storage`.
     pub fn check(&self) -> Result<()> {
+        if self.is_write {
+            return Ok(());
+        }
         match self.storage.read_if_exists(&self.path)? {
             Some(found) if found.as_ref() == self.content.as_bytes() => Ok(()),
             _ => Err(Error::conflict("another process has taken over the work on this instant")
                 .with("table", self.storage.uri())
                 .with("file", &self.path)),
+        }
+    }
+
+    /// Ends, but leaves the file for the caller to delete. `None` when it is another process's by now, or its state is not
+    /// known.
+    pub fn into_path(mut self) -> Option<String> {
+        let is_own = interrupt::hold(|| self.check()).is_ok();
+        self.end();
+        is_own.then(|| std::mem::take(&mut self.path))
+    }
+
+    /// Ends the thread that shows it.
+    fn end(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
@@ -100,10 +135,10 @@ impl Drop for Heartbeat {
             std::mem::forget((self.stop.take(), self.thread.take()));
             return;
         }
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if self.stop.is_none() {
+            return;
         }
+        self.end();
         // What another process took over is not ours to remove.
         let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
         if let Err(e) = interrupt::hold(remove) {
@@ -131,18 +166,50 @@ pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Res
     Ok(age_if_alive(storage, clock, instant)?.is_some())
 }
 
-/// Removes what the dead left of heartbeats of instants that are over.
-///
-/// # Errors
-/// `Storage`.
-pub fn remove_stale(storage: &Storage, clock: &Arc<dyn Clock>, is_pending: &dyn Fn(&str) -> bool) -> Result<()> {
-    for file in storage.list(HEARTBEATS)?.files {
-        let instant = file.name();
-        if !is_pending(instant) && !is_alive(storage, clock, instant)? {
-            remove(storage, instant)?;
-        }
+/// All heartbeats of a table, as one listing shows them.
+#[derive(Debug, Default)]
+pub struct Heartbeats(Vec<FileMeta>);
+
+impl Heartbeats {
+    /// Lists them. Of an instant that was on the timeline before, and of which there is none, nobody is at work.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn list(storage: &Storage) -> Result<Self> {
+        Ok(Self(storage.list(HEARTBEATS)?.files))
     }
-    Ok(())
+
+    /// Whether somebody works on an instant.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn is_alive(&self, storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
+        let file = self.0.iter().find(|file| file.name() == instant);
+        file.map_or(Ok(false), |file| Ok(age_of(storage, clock, file)?.is_some()))
+    }
+
+    /// Removes what killed processes left of heartbeats of instants that are over.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn remove_stale(
+        &self,
+        storage: &Storage,
+        clock: &Arc<dyn Clock>,
+        is_pending: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
+        // In an object store each look takes a request, and one that is new is mostly that of a write that begins.
+        let looks_at = |file: &&FileMeta| {
+            !is_pending(file.name())
+                && (!storage.is_remote() || clock.now_ms().saturating_sub(file.modified_ms) > NEW_MS)
+        };
+        for file in self.0.iter().filter(looks_at) {
+            if age_of(storage, clock, file)?.is_none() {
+                remove(storage, file.name())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Removes what is left of a heartbeat.
@@ -166,12 +233,17 @@ fn busy(storage: &Storage, instant: &str, age_ms: i64) -> Error {
 
 fn age_if_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Option<i64>> {
     let path = path_of(instant);
-    let Some(FileMeta { modified_ms, .. }) = storage.head(&path)? else { return Ok(None) };
-    let age = clock.now_ms().saturating_sub(modified_ms);
+    let Some(file) = storage.head(&path)? else { return Ok(None) };
+    age_of(storage, clock, &file)
+}
+
+/// Milliseconds since a heartbeat was shown; `None` when nobody is at work any more.
+fn age_of(storage: &Storage, clock: &Arc<dyn Clock>, file: &FileMeta) -> Result<Option<i64>> {
+    let age = clock.now_ms().saturating_sub(file.modified_ms);
     if age > LIVES_MS {
         return Ok(None);
     }
-    let Some(content) = storage.read_if_exists(&path)? else { return Ok(None) };
+    let Some(content) = storage.read_if_exists(&file.path)? else { return Ok(None) };
     Ok(if is_known_dead(&String::from_utf8_lossy(&content)) { None } else { Some(age) })
 }
 

@@ -1,10 +1,13 @@
 //! State transitions of instants: which are valid (pure), and how each is made on storage (atomic).
 
+use bytes::Bytes;
+
 use super::active::instant_path;
 use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, Turn, table_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, Layout, State};
 use crate::interrupt;
+use crate::parallel::{Later, both};
 use crate::storage::Storage;
 
 /// What is asked of an instant.
@@ -41,6 +44,26 @@ pub fn next_state(from: Option<State>, action: Action, transition: Transition) -
             }
         ))),
     }
+}
+
+/// An action that was put on the timeline just now.
+pub struct Begun<H> {
+    /// The action, inflight.
+    pub instant: Instant,
+    /// What shows that it is worked on.
+    pub alive: H,
+    /// Its inflight file, which may still be on its way; the lock is held until it is there.
+    pub inflight: Later<Result<()>>,
+}
+
+/// An action that was completed just now.
+pub struct Published {
+    /// The action.
+    pub instant: Instant,
+    /// The timeline with it.
+    pub timeline: Timeline,
+    /// The lock on its way back.
+    pub released: Later<()>,
 }
 
 /// Makes transitions on the timeline of one table.
@@ -97,12 +120,7 @@ impl TimelineWriter {
     pub fn request_on(&self, action: Action, plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>) -> Result<Instant> {
         let held = self.lock.acquire()?;
         let timeline = self.load()?;
-        if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
-            return Err(Error::conflict("a restore of the table is not finished")
-                .with("table", self.storage.uri())
-                .with("instant", restore)
-                .remedy("Finish the restore first"));
-        }
+        self.refuse_restore(&timeline)?;
         let requested = self.time.generate(timeline.newest_time())?;
         let body = plan(&timeline, &requested)?;
         held.check()?;
@@ -121,6 +139,56 @@ impl TimelineWriter {
         Ok(instant)
     }
 
+    /// Puts an action on the timeline, requested and inflight at once. `alive` shows others, before there is an instant of
+    /// that time, that somebody works on it.
+    ///
+    /// # Errors
+    /// `Conflict` while a restore is unfinished; `Lock`; `Storage`; those of `alive` and `plan`.
+    pub fn begin<H: Send>(
+        &self,
+        action: Action,
+        alive: impl Fn(&str) -> Result<H> + Sync,
+        plan: impl FnOnce(&str) -> Result<Vec<u8>>,
+        profile: Vec<u8>,
+    ) -> Result<Begun<H>> {
+        let held = self.lock.acquire()?;
+        let early = if self.storage.is_remote() { self.time.early()? } else { None };
+        let show = || early.map(|time| Ok((alive(&time)?, time))).transpose();
+        let (timeline, early) = both(self.storage.is_remote(), || self.load(), show)?;
+        self.refuse_restore(&timeline)?;
+        let is_newest = |time: &str| timeline.newest_time().is_some_and(|newest| time > newest);
+        let (alive, requested) = match early.filter(|(_, time)| is_newest(time)) {
+            Some(early) => early,
+            None => {
+                let time = self.time.generate(timeline.newest_time())?;
+                (alive(&time)?, time)
+            }
+        };
+        let body = plan(&requested)?;
+        held.check()?;
+        let requested = self.request_at(action, requested, body)?;
+        let started = Instant { state: State::Inflight, ..requested.clone() };
+        let (writer, instant) = (self.clone(), started.clone());
+        held.leave_thread();
+        // Whoever needs it on the timeline waits for it: until then its first file can be prepared.
+        let inflight = Later::run(self.storage.is_remote(), move || {
+            let created = writer.create_inflight(&instant, profile);
+            drop(held);
+            created
+        });
+        Ok(Begun { instant: started, alive, inflight })
+    }
+
+    fn refuse_restore(&self, timeline: &Timeline) -> Result<()> {
+        match timeline.pending().find(|i| i.action == Action::Restore) {
+            None => Ok(()),
+            Some(restore) => Err(Error::conflict("a restore of the table is not finished")
+                .with("table", self.storage.uri())
+                .with("instant", restore)
+                .remedy("Finish the restore first")),
+        }
+    }
+
     /// Creates `T.<action>.inflight`.
     pub fn start(&self, instant: &Instant, body: Vec<u8>) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Start)?;
@@ -129,7 +197,7 @@ impl TimelineWriter {
             return Err(self.vanished(&requested));
         }
         let started = Instant { state, ..instant.clone() };
-        match self.storage.create(&self.path(&started), body) {
+        match self.create_inflight(&started, body) {
             // A retry of the same work finds what the first try left.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && instant.state == State::Inflight => Ok(started),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -137,29 +205,36 @@ impl TimelineWriter {
                     .with("table", self.storage.uri())
                     .with("instant", instant))
             }
-            Err(e) => Err(e.with("instant", instant)),
-            Ok(()) => {
-                // Before the first data file: one that outlives its instant would belong to nobody, and would be taken for
-                // one of an archived commit some day.
-                self.storage.sync()?;
-                Ok(started)
-            }
+            other => other.map(|()| started),
         }
     }
 
-    /// Publishes: creates `T_C.<final action>`. `before` runs under the lock, just before the instant becomes visible.
-    pub fn complete(
+    fn create_inflight(&self, started: &Instant, body: Vec<u8>) -> Result<()> {
+        self.storage.create(&self.path(started), body).map_err(|e| e.with("instant", started))?;
+        // Before the first data file: one that outlives its instant would belong to nobody, and would be taken for
+        // one of an archived commit some day.
+        self.storage.sync()
+    }
+
+    /// Publishes: creates `T_C.<final action>`. Under the lock, `look` runs beside the look at the timeline, and `before`
+    /// gets both, just before the instant becomes visible.
+    ///
+    /// # Errors
+    /// `Conflict` when the instant is no longer inflight; `Lock`; `Storage`; those of `look` and `before`.
+    pub fn complete<B: Send>(
         &self,
         instant: &Instant,
         body: Vec<u8>,
-        before: impl FnOnce(&Timeline) -> Result<()>,
-    ) -> Result<Instant> {
+        look: impl FnOnce() -> Result<B> + Send,
+        before: impl FnOnce(&Timeline, B) -> Result<()>,
+    ) -> Result<Published> {
         let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
+        let body = Bytes::from(body);
         // Before the lock, which others wait for: the files of the write become durable, and this one with them.
-        let staged = self.storage.stage(&self.path(instant), body)?;
+        let staged = self.storage.stage(&self.path(instant), body.clone())?;
         self.storage.sync()?;
         let held = self.lock.acquire()?;
-        let timeline = self.load()?;
+        let (timeline, beside) = both(self.storage.is_remote(), || self.load(), look)?;
         let known = timeline
             .instants()
             .iter()
@@ -174,7 +249,7 @@ impl TimelineWriter {
             _ => return Err(self.vanished(instant)),
         }
         held.check()?;
-        before(&timeline)?;
+        before(&timeline, beside)?;
         let completed = self.time.generate(timeline.newest_time())?;
         let done = Instant { state, completed: Some(completed), ..instant.clone() };
         let path = self.path(&done);
@@ -183,7 +258,10 @@ impl TimelineWriter {
         // The last moment at which the call can be interrupted: from here on the instant may be visible.
         interrupt::check()?;
         interrupt::hold(|| self.storage.publish(staged, &path)).map_err(|e| e.with("instant", instant))?;
-        Ok(Instant { action: instant.action.completed_as(), ..done })
+        self.storage.keep_unchanging(&path, &body);
+        let instant = Instant { action: instant.action.completed_as(), ..done };
+        let timeline = timeline.with_completed(&instant, path);
+        Ok(Published { instant, timeline, released: held.release_later() })
     }
 
     /// Takes a begun table service back to its plan, so that it can be tried again. The caller has removed what the try
@@ -243,6 +321,10 @@ mod tests {
         TimelineWriter::new(storage, config, time).unwrap()
     }
 
+    fn complete(w: &TimelineWriter, instant: &Instant) -> Result<Instant> {
+        Ok(w.complete(instant, b"x".to_vec(), || Ok(()), |_, ()| Ok(()))?.instant)
+    }
+
     #[test]
     fn every_other_transition_is_refused() {
         use State::*;
@@ -267,11 +349,11 @@ mod tests {
     fn a_write_goes_through_its_states_once() {
         let w = writer("transitions-1");
         let requested = w.request(Action::Commit, |_| Ok(vec![])).unwrap();
-        assert!(w.complete(&requested, vec![], |_| Ok(())).is_err());
+        assert!(complete(&w, &requested).is_err());
         let started = w.start(&requested, vec![]).unwrap();
-        let done = w.complete(&started, b"x".to_vec(), |_| Ok(())).unwrap();
+        let done = complete(&w, &started).unwrap();
         assert!(done.completed.as_deref().unwrap() > done.requested.as_str());
-        assert_eq!(w.complete(&started, vec![], |_| Ok(())).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(complete(&w, &started).unwrap_err().kind(), ErrorKind::Conflict);
         assert_eq!(w.load().unwrap().instants(), [done]);
     }
 
@@ -282,7 +364,7 @@ mod tests {
         let planned = w.revert(&started).unwrap();
         assert_eq!(w.load().unwrap().instants(), std::slice::from_ref(&planned));
         assert_eq!(w.revert(&planned).unwrap_err().kind(), ErrorKind::Conflict);
-        let done = w.complete(&w.start(&planned, vec![]).unwrap(), b"x".to_vec(), |_| Ok(())).unwrap();
+        let done = complete(&w, &w.start(&planned, vec![]).unwrap()).unwrap();
         assert_eq!((done.action, w.revert(&done).unwrap_err().kind()), (Action::Commit, ErrorKind::Conflict));
     }
 
@@ -291,7 +373,7 @@ mod tests {
         let w = writer("transitions-2");
         let started = w.start(&w.request(Action::Commit, |_| Ok(vec![])).unwrap(), vec![]).unwrap();
         w.remove_pending(&started).unwrap();
-        assert_eq!(w.complete(&started, vec![], |_| Ok(())).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(complete(&w, &started).unwrap_err().kind(), ErrorKind::Conflict);
         assert!(w.load().unwrap().instants().is_empty());
     }
 }

@@ -136,6 +136,19 @@ impl TimeGenerator {
         Ok(format_instant(now, self.zone))
     }
 
+    /// A new time, later than any this process gave out. It is good for a table whose newest time is earlier; `None` where
+    /// only the table's newest time tells which is. The caller holds the table lock.
+    ///
+    /// # Errors
+    /// `Lock` when the clock was put back.
+    pub fn early(&self) -> Result<Option<String>> {
+        if self.sleeps {
+            return Ok(None);
+        }
+        let back = i64::try_from(self.max_skew.as_millis()).unwrap_or(i64::MAX);
+        Ok(Some(format_instant(self.reserve(None, back)?, self.zone)))
+    }
+
     /// The first millisecond after those that were given out, `back` milliseconds ago.
     fn reserve(&self, after: Option<&str>, back: i64) -> Result<i64> {
         let pause = Duration::from_millis(1);

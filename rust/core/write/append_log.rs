@@ -15,7 +15,7 @@ use super::incoming::Incoming;
 use super::tagging::{LoggedRow, MatchedRow};
 use crate::error::{Error, Result};
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
-use crate::file_group::markers::{MarkerType, create_marker};
+use crate::file_group::markers::MarkerType;
 use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
@@ -95,8 +95,8 @@ pub fn append_log(
         let version = stats.len() as u32 + 1;
         let name = LogFile::file_name(&slice.file_id, &context.instant, version, token);
         let path = join(&slice.partition, &name);
-        create_marker(&context.storage, &context.instant, &path, MarkerType::Create)?;
-        let mut file = LogWriter::new(context.storage.writer(&path)?, &context.instant, &settings);
+        let sink = context.files()?.create(&path, MarkerType::Create)?;
+        let mut file = LogWriter::new(sink, &context.instant, &settings);
         let mut blocks = file.records(schema, partial.is_some());
         for chunk in chunks.by_ref() {
             let refs: Vec<RowRef> = chunk.iter().map(|update| update.row).collect();
@@ -114,7 +114,7 @@ pub fn append_log(
             file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
         }
         let written = file.written();
-        let bytes = context.publish(&path, MarkerType::Create, file.into_inner())?;
+        let bytes = context.files()?.publish(&path, MarkerType::Create, file.into_inner())?;
         let deleted = if last { split.deletes.len() } else { 0 };
         let stat = WriteStat {
             path: Some(path),

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 
 use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
-use crate::file_group::join;
-use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker};
+use crate::file_group::markers::MarkerType;
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, with_meta_columns};
+use crate::transaction::DataFiles;
 
 /// One write, as its units see it.
 #[derive(Clone)]
@@ -41,16 +41,14 @@ pub struct WriteContext {
     pub log_schema: Option<(SchemaRef, String)>,
     /// Whether meta columns are filled.
     pub populate_meta: bool,
-    /// Whether the partition metadata file is a Parquet file.
-    pub parquet_partition_metadata: bool,
     /// Options.
     pub config: WriteConfig,
     /// How many bytes of rows are kept in memory, and where the others go.
     pub spill: SpillOptions,
     /// Threads for the columns of one file.
     pub file_threads: usize,
-    /// Set in a task that may outlive the write: the table whose timeline tells whether the write is still under way.
-    pub watched: Option<HudiTable>,
+    /// Makes its data files; `None` before it has an instant.
+    pub files: Option<Arc<DataFiles>>,
 }
 
 impl WriteContext {
@@ -70,12 +68,11 @@ impl WriteContext {
             key_columns: table.key_config()?.exact_key_columns(&data_schema),
             log_schema: None,
             populate_meta,
-            parquet_partition_metadata: settings.partition_metadata_as_parquet(),
             data_schema,
             config,
             spill: table.spill_options()?,
             file_threads: 1,
-            watched: None,
+            files: None,
         })
     }
 
@@ -119,77 +116,25 @@ impl WriteContext {
         self.settings.ordering(batch)
     }
 
-    /// Marks and starts a base file.
-    pub fn start_file(&self, path: &str, kind: MarkerType) -> Result<BaseFileWriter<FileWriter>> {
-        create_marker(&self.storage, &self.instant, path, kind)?;
-        let sink = self.storage.writer(path)?;
+    /// Marks and starts a base file; `new_in`: the partition, when the file is one of a new file group.
+    pub fn start_file(&self, path: &str, new_in: Option<&str>) -> Result<BaseFileWriter<FileWriter>> {
+        let sink = match new_in {
+            Some(partition) => self.files()?.create_in_partition(partition, path, MarkerType::Create)?,
+            None => self.files()?.create(path, MarkerType::Merge)?,
+        };
         let options = BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() };
         BaseFileWriter::try_new(sink, self.file_schema.clone(), options).map_err(|e| e.with("file", path))
     }
 
-    /// Publishes a base file, unless the write was given up meanwhile. Returns its size.
+    /// Publishes a base file, unless the write ended meanwhile. Returns its rows and its size in bytes.
     pub fn finish_file(&self, path: &str, kind: MarkerType, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
         let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
-        Ok((stats.rows, self.publish(path, kind, sink)?))
+        Ok((stats.rows, self.files()?.publish(path, kind, sink)?))
     }
 
-    /// Publishes a file that is written, unless the write was given up meanwhile. Returns its size.
-    pub fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
-        // A task that outlived its write must not leave a file behind: the markers go when the write is over. Its own is
-        // looked for, and not any: there is one for each file of the write.
-        if !has_marker(&self.storage, &self.instant, path, kind)? {
-            return Err(self.is_over(path));
-        }
-        let bytes = sink.finish()?;
-        // The write may have ended just now. The driver removes files of which it hears nothing before and after it
-        // commits; one that was published later still is removed here.
-        if !self.is_under_way()? {
-            self.storage.delete(path)?;
-            delete_markers(&self.storage, &self.instant)?;
-            return Err(self.is_over(path));
-        }
-        Ok(bytes)
-    }
-
-    /// Whether the write is still on the timeline; true where nobody watches.
-    pub fn is_under_way(&self) -> Result<bool> {
-        let Some(table) = &self.watched else { return Ok(true) };
-        Ok(table.timeline()?.pending().any(|i| i.requested == self.instant))
-    }
-
-    fn is_over(&self, path: &str) -> Error {
-        Error::conflict("the write was committed or rolled back while a task was still at work")
-            .with("instant", &self.instant)
-            .with("file", path)
-    }
-
-    /// Makes the partition metadata file when the partition is new.
-    pub fn ensure_partition(&self, partition: &str) -> Result<()> {
-        let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
-        let name = if self.parquet_partition_metadata {
-            ".hoodie_partition_metadata.parquet"
-        } else {
-            ".hoodie_partition_metadata"
-        };
-        let path = join(partition, name);
-        let found = self.storage.head(&path)?;
-        if found.as_ref().is_some_and(|file| file.size > 0) {
-            return Ok(());
-        }
-        let content = if self.parquet_partition_metadata {
-            parquet_partition_metadata(&self.instant, depth)?
-        } else {
-            format!("#partition metadata\ncommitTime={}\npartitionDepth={depth}\n", self.instant).into_bytes()
-        };
-        if found.is_some() {
-            // The power failed while the partition was made.
-            return self.storage.replace(&path, content);
-        }
-        match self.storage.create(&path, content) {
-            // Another unit of this write was first.
-            Err(e) if e.kind() == crate::error::ErrorKind::AlreadyExists => Ok(()),
-            other => other,
-        }
+    /// Makes the data files of the write.
+    pub fn files(&self) -> Result<&DataFiles> {
+        self.files.as_deref().ok_or_else(|| Error::internal("a file of a write that has no instant yet"))
     }
 }
 
@@ -219,16 +164,4 @@ pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
         runtime_stats: Some(RuntimeStats { total_scan_time: zero, total_create_time: zero, total_upsert_time: zero }),
         ..Default::default()
     }
-}
-
-fn parquet_partition_metadata(instant: &str, depth: usize) -> Result<Vec<u8>> {
-    use parquet::arrow::ArrowWriter;
-    use parquet::file::metadata::KeyValue;
-    let schema = Arc::new(Schema::new(vec![Field::new("dummy", DataType::Utf8, true)]));
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, schema, None)?;
-    writer.append_key_value_metadata(KeyValue::new("commitTime".into(), instant.to_owned()));
-    writer.append_key_value_metadata(KeyValue::new("partitionDepth".into(), depth.to_string()));
-    writer.close()?;
-    Ok(bytes)
 }

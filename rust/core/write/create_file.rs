@@ -49,10 +49,7 @@ impl<'a> FileCreator<'a> {
         for chunk in rows.chunks(CHUNK_ROWS) {
             let mut file = match self.open.take() {
                 Some(file) => file,
-                None => {
-                    context.ensure_partition(&self.partition)?;
-                    start(context, &self.partition, &self.token)?
-                }
+                None => start(context, &self.partition, &self.token)?,
             };
             let new = gather(incoming, chunk, context)?;
             let positions: Vec<usize> = (file.rows..file.rows + chunk.len()).collect();
@@ -96,7 +93,7 @@ fn start(context: &WriteContext, partition: &str, token: &str) -> Result<OpenFil
     let file_id = new_file_id(0);
     let name = BaseFile::file_name(&file_id, token, &context.instant);
     let path = join(partition, &name);
-    let writer = context.start_file(&path, MarkerType::Create)?;
+    let writer = context.start_file(&path, Some(partition))?;
     Ok(OpenFile {
         file_id,
         made: MadeColumns::new(context, partition, &name),

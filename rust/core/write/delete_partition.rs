@@ -7,7 +7,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::busy_groups::BusyGroups;
-use super::commit::{CommitOutcome, PendingCommit, PlannedFrom};
+use super::commit::{Committed, PendingCommit, PlannedFrom};
 use super::config::Operation;
 use super::operation::replaced_groups;
 use crate::error::{Error, Result};
@@ -22,12 +22,12 @@ pub(super) fn delete_partitions(
     schema: Option<SchemaRef>,
     chosen: BTreeSet<String>,
     held: Option<&LockGuard>,
-) -> Result<CommitOutcome> {
+) -> Result<Committed> {
     let replaced = replaced_groups(view, chosen)?;
     refuse_busy(table, view, &replaced)?;
     let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: schema.clone() };
-    let mut pending = PendingCommit::request(table, Operation::DeletePartition, planned_from, held)?;
-    pending.start(BTreeMap::new())?;
+    let pending =
+        PendingCommit::begin(table, Operation::DeletePartition, planned_from, BTreeMap::new(), held, false)?;
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
     pending.commit(Vec::new(), replaced, &schema)
 }

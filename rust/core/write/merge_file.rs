@@ -76,7 +76,7 @@ pub fn merge_file(
         true => Splice::new(&reader, &context.file_schema, &context.config.base_file).map_err(named)?,
         false => None,
     };
-    let mut writer = context.start_file(&path, MarkerType::Merge)?;
+    let mut writer = context.start_file(&path, None)?;
     let made = MadeColumns::new(context, &slice.partition, &name);
     let counts = match &splice {
         Some(splice) => splice_merge(context, &reader, splice, &mut writer, made, rows, task),

@@ -42,7 +42,7 @@ pub mod task;
 pub use append_log::{AppendRows, append_log};
 pub use assignment::{Assignment, SmallFile, assign_inserts, room_in_small_files};
 pub use busy_groups::UpdateStrategy;
-pub use commit::{CommitOutcome, PendingCommit, PlannedFrom, drop_metadata_table};
+pub use commit::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use context::WriteContext;
 pub use create_file::{FileCreator, create_files};

@@ -11,7 +11,7 @@ use super::append_log::{AppendRows, append_log};
 use super::assignment::{SmallFile, assign_inserts};
 use super::busy_groups::BusyGroups;
 use super::column_merge::combine_rows;
-use super::commit::{CommitOutcome, PendingCommit, PlannedFrom};
+use super::commit::{Committed, PendingCommit, PlannedFrom};
 use super::config::{Operation, WriteConfig};
 use super::context::{WriteContext, empty_stat};
 use super::create_file::create_files;
@@ -31,7 +31,7 @@ use crate::merge::{MergeRule, RowRef, missing, precombine};
 use crate::parallel::run_parallel;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{Evolution, HudiTable, SchemaChange, TableSchema, TableType, TableView, schema_changes};
-use crate::timeline::LockGuard;
+use crate::timeline::{LockGuard, Timeline};
 
 /// Rows that take longer to come are planned from the table as it is then.
 const LONG_INPUT: Duration = Duration::from_secs(1);
@@ -48,10 +48,10 @@ pub struct WriteRequest {
     pub partial: bool,
 }
 
-/// Writes and commits. The caller has rolled failed writes back.
-pub fn run_write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
+/// Writes and commits, from a timeline that was loaded just now. The caller has rolled failed writes back.
+pub fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -> Result<Committed> {
     let config = WriteConfig::new(table.options())?;
-    let view = table.view(None)?;
+    let view = table.view_of(timeline)?;
     let resolved = TableSchema::resolve(table.config(), &view)?;
     let old_schema = resolved.map(|s| s.data);
     let WriteRequest { operation, data, partitions, partial } = request;
@@ -94,7 +94,7 @@ struct Units {
 }
 
 impl Write<'_> {
-    fn run(mut self, data: Box<dyn RecordBatchReader + Send>) -> Result<CommitOutcome> {
+    fn run(mut self, data: Box<dyn RecordBatchReader + Send>) -> Result<Committed> {
         let given = data.schema();
         let evolution = self.evolution(&given)?;
         let begun = Stopwatch::now();
@@ -116,16 +116,16 @@ impl Write<'_> {
         if self.combines() {
             combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
         }
-        let mut outcome = planned_anew(self.table, |anew, held| {
+        let mut done = planned_anew(self.table, |anew, held| {
             if let Some(view) = anew {
                 self.view = view;
                 self.check_same_columns()?;
             }
             self.attempt(&mut incoming, &mut context, anywhere, held)
         })?;
-        outcome.schema_changes = schema_changes(self.old_schema.as_ref(), &schema);
-        outcome.warnings.extend(evolution.notes);
-        Ok(outcome)
+        done.outcome.schema_changes = schema_changes(self.old_schema.as_ref(), &schema);
+        done.outcome.warnings.extend(evolution.notes);
+        Ok(done)
     }
 
     /// The rows were read as rows of these columns.
@@ -145,7 +145,7 @@ impl Write<'_> {
         context: &mut WriteContext,
         anywhere: bool,
         held: Option<&LockGuard>,
-    ) -> Result<CommitOutcome> {
+    ) -> Result<Committed> {
         let busy = BusyGroups::of(self.table, &self.view)?;
         let units = self.plan(incoming, context, anywhere, &busy).map_err(gone)?;
         if let MergeRule::Missing(id) = &context.settings.rule
@@ -161,9 +161,10 @@ impl Write<'_> {
             check_new_rows(context, &units, alone)?;
         }
         let planned_from = PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() };
-        let mut pending = PendingCommit::request(self.table, self.operation, planned_from, held)?;
+        let profile = self.profile(incoming, &units);
+        let pending = PendingCommit::begin(self.table, self.operation, planned_from, profile, held, false)?;
         context.instant = pending.instant().to_owned();
-        pending.start(self.profile(incoming, &units))?;
+        context.files = Some(pending.files().clone());
         if self.keys.generates_keys() {
             incoming.generate_keys(&mut AutoKeys::new(pending.instant(), 0))?;
         }

@@ -54,6 +54,25 @@ pub fn planned(table: &HudiTable) -> Result<ArchivePlan> {
 /// As [`planned`]. Nothing is taken off the timeline before the history has it.
 pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
+    archive_locked(table, &options)
+}
+
+/// The same where a timeline that was loaded just now says that something is due; the lock is not taken else.
+///
+/// # Errors
+/// As [`planned`].
+pub fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
+    let options = ArchiveOptions::from_options(table.options())?;
+    if halves(timeline).is_empty() {
+        let plan = make_plan(table, timeline, &options)?;
+        if plan.instants.is_empty() {
+            return Ok(ArchiveOutcome { plan, ..ArchiveOutcome::default() });
+        }
+    }
+    archive_locked(table, &options)
+}
+
+fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<ArchiveOutcome> {
     let writer = table.timeline_writer()?;
     let held = writer.lock().acquire()?;
     let mut timeline = writer.load()?;
@@ -61,7 +80,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     if finish_interrupted(table.storage(), &timeline)? {
         timeline = writer.load()?;
     }
-    let plan = make_plan(table, &timeline, &options)?;
+    let plan = make_plan(table, &timeline, options)?;
     let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
     if outcome.plan.instants.is_empty() {
         return Ok(outcome);
@@ -92,13 +111,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 /// Takes instants off the timeline that an archiving had in the history already when it died among their files. Until
 /// the next one is due they would stand there half. Returns whether there were any.
 fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
-    let files: HashSet<(&str, Action, State)> =
-        timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
-    let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
-    let half = |i: &&Instant| {
-        i.is_completed() && i.action != Action::Savepoint && !(has(i, State::Requested) && has(i, State::Inflight))
-    };
-    let halves: Vec<Instant> = timeline.instants().iter().filter(half).cloned().collect();
+    let halves = halves(timeline);
     let (Some(first), Some(last)) = (halves.first(), halves.last()) else { return Ok(false) };
     let history = HistoryReader::new(storage, timeline.config());
     let there = history.read(Some(&first.requested), Some(&last.requested), LoadMode::Action)?;
@@ -110,6 +123,17 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
     let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
     delete_instants(storage, timeline, &gather(timeline, &done))?;
     Ok(!done.is_empty())
+}
+
+/// Completed instants that lack one of their pending files.
+fn halves(timeline: &Timeline) -> Vec<Instant> {
+    let files: HashSet<(&str, Action, State)> =
+        timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
+    let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
+    let half = |i: &&Instant| {
+        i.is_completed() && i.action != Action::Savepoint && !(has(i, State::Requested) && has(i, State::Inflight))
+    };
+    timeline.instants().iter().filter(half).cloned().collect()
 }
 
 /// Compacts the history, whether something was archived or not.

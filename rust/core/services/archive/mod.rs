@@ -9,5 +9,5 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use execute::{ArchiveOutcome, archive, compact_history, planned};
+pub use execute::{ArchiveOutcome, archive, archive_if_due, compact_history, planned};
 pub use plan::{ArchiveOptions, ArchivePlan, HeldBack, Reason, Retention};

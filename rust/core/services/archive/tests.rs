@@ -132,7 +132,7 @@ fn a_replacement_stays_until_its_files_are_cleaned() {
     assert_eq!(times(&plan.instants), times(&first));
     assert_eq!(plan.held_back[0].reason, Reason::ReplacedNotCleaned);
     assert_eq!(plan.held_back[0].from, replacing.requested);
-    clean(&made.table, &|_| Ok(())).unwrap().unwrap();
+    clean(&made.table).unwrap().unwrap();
     let plan = archive(&made.table).unwrap().plan;
     assert_eq!(plan.held_back, []);
     assert!(archived(&made).contains(&replacing.requested));
@@ -150,7 +150,7 @@ fn a_file_that_should_be_gone_is_looked_for() {
     commits(&made, 5);
     let old = made.data_files().into_iter().find(|f| f.contains(&first[0].requested)).unwrap();
     let bytes = made.storage().read(&old).unwrap();
-    clean(&made.table, &|_| Ok(())).unwrap().unwrap();
+    clean(&made.table).unwrap().unwrap();
     // As if the clean had failed to delete it.
     made.storage().replace(&old, bytes).unwrap();
     let plan = archive(&made.table).unwrap().plan;
@@ -167,7 +167,7 @@ fn cleans_go_with_the_commits_around_them() {
     let made = made(&[]);
     for round in 0..12 {
         made.commit("p", "same", &["a"]);
-        clean(&made.table, &|_| Ok(())).unwrap();
+        clean(&made.table).unwrap();
         let before = [archived(&made), active(&made)].concat();
         archive(&made.table).unwrap();
         let mut after = [archived(&made), active(&made)].concat();
@@ -205,7 +205,7 @@ fn a_clean_without_its_plan_says_nothing() {
     write.replace("p", "f0");
     write.complete();
     commits(&made, 5);
-    clean(&made.table, &|_| Ok(())).unwrap().unwrap();
+    clean(&made.table).unwrap().unwrap();
     let plan = made.instants().into_iter().find(|n| n.ends_with("clean.requested")).unwrap();
     made.storage().delete(&format!(".hoodie/timeline/{plan}")).unwrap();
     assert_eq!(times(&planned(&made.table).unwrap().instants), times(&first));

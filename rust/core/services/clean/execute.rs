@@ -1,9 +1,9 @@
 //! Gathering what a plan is made from, and carrying out plans.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::planned_files::{data_file, partition_folder};
-use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::super::read_plan;
 use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, earliest_to_retain, plan_clean};
 use crate::error::{Error, Result};
 use crate::file_group::{data_file_instant, is_partition_metadata};
@@ -16,6 +16,7 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
+use crate::transaction::Transaction;
 
 /// Finishes cleans that others began and did not finish, then plans and runs one if it is due. Answers what the last of
 /// them did. `None` also while another process cleans the table.
@@ -23,16 +24,23 @@ use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
 /// # Errors
 /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` when a savepoint or a plan of another service
 /// came in between; `Corrupt`; `Storage`.
-pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Option<CleanMetadata>> {
+pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
+    clean_from(table, table.timeline()?)
+}
+
+/// The same, planned from a timeline that was loaded just now.
+///
+/// # Errors
+/// Those of [`clean`].
+pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanMetadata>> {
     let options = CleanOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    let timeline = writer.load()?;
     for pending in timeline.pending().filter(|i| i.action == Action::Clean) {
         if heartbeat::is_alive(table.storage(), table.clock(), &pending.requested)? {
             return Ok(None);
         }
     }
-    let (mut last, timeline) = finish_pending(table, &writer, timeline, before_complete)?;
+    let (mut last, timeline) = finish_pending(table, &writer, timeline)?;
     let planned_from = Holding::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
         // A plan that cannot be carried out would stand in the way of every clean after it.
@@ -49,7 +57,8 @@ pub fn clean(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<O
             heartbeat = Some(Heartbeat::start(table.storage(), time)?);
             encode(&plan)
         })?;
-        last = Some(carry_out(table, &writer, &requested, &plan, before_complete)?);
+        let heartbeat = heartbeat.ok_or_else(|| Error::internal("a clean without a heartbeat"))?;
+        last = Some(carry_out(table, &writer, &requested, &plan, heartbeat)?);
     }
     Ok(last)
 }
@@ -78,7 +87,6 @@ fn finish_pending(
     table: &HudiTable,
     writer: &TimelineWriter,
     mut timeline: Timeline,
-    before_complete: BeforeComplete<'_>,
 ) -> Result<(Option<CleanMetadata>, Timeline)> {
     if delete_empty_results(table.storage(), &timeline)? {
         timeline = writer.load()?;
@@ -87,8 +95,8 @@ fn finish_pending(
     let mut last = None;
     for instant in &pending {
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
-            let _heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
-            last = Some(carry_out(table, writer, instant, &plan, before_complete)?);
+            let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
+            last = Some(carry_out(table, writer, instant, &plan, heartbeat)?);
         }
     }
     let timeline = if pending.is_empty() { timeline } else { writer.load()? };
@@ -211,7 +219,7 @@ fn carry_out(
     writer: &TimelineWriter,
     instant: &Instant,
     plan: &CleanerPlan,
-    before_complete: BeforeComplete<'_>,
+    heartbeat: Heartbeat,
 ) -> Result<CleanMetadata> {
     let storage = table.storage();
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
@@ -235,7 +243,8 @@ fn carry_out(
         extra_metadata: Some(plan.extra_metadata.clone().unwrap_or_default()),
         ..Default::default()
     };
-    writer.complete(&started, encode(&metadata)?, |_| settle_metadata_table(table, before_complete))?;
+    let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
+    transaction.complete(encode(&metadata)?, &HashSet::new(), |_| Ok(()))?;
     Ok(metadata)
 }
 

@@ -10,6 +10,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use execute::clean;
+pub use execute::{clean, clean_from};
 pub use plan::{CleanInput, CleanOptions, commits_since, earliest_to_retain, plan_clean};
 pub(in crate::services) use plan::{SAVEPOINTS, policy};

@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::*;
@@ -10,10 +9,6 @@ use crate::format::instant::Action;
 use crate::services::made_by_hand::Handmade;
 use crate::table::HudiTable;
 use crate::table::scan::ScanRequest;
-
-fn no_hook(_: &HudiTable) -> Result<()> {
-    panic!("there is no metadata table here")
-}
 
 fn retaining(made: &Handmade, commits: usize) -> HudiTable {
     let more = BTreeMap::from([("hoodie.clean.commits.retained".to_owned(), commits.to_string())]);
@@ -38,10 +33,10 @@ fn names(metadata: &CleanMetadata, partition: &str) -> Vec<String> {
 fn the_first_clean_comes_after_two_more_commits_than_retained() {
     let made = Handmade::new(&[]);
     let times = history(&made, 3);
-    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None);
+    assert_eq!(clean(&retaining(&made, 2)).unwrap(), None);
     assert!(made.instants().iter().all(|n| !n.contains("clean")));
     let fourth = made.commit("p1", "a", &["1"]).requested;
-    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 2)).unwrap().unwrap();
     assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[0])]);
     assert_eq!(done.earliest_commit_to_retain, times[2]);
     assert_eq!(done.last_completed_commit_timestamp, fourth);
@@ -57,7 +52,7 @@ fn the_first_clean_comes_after_two_more_commits_than_retained() {
     assert_eq!(made.data_files().len(), 3);
     // Nothing since: no second clean.
     let before = made.instants();
-    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None);
+    assert_eq!(clean(&retaining(&made, 2)).unwrap(), None);
     assert_eq!(made.instants(), before);
 }
 
@@ -66,7 +61,7 @@ fn the_newest_slice_stays_however_old_it_is() {
     let made = Handmade::new(&[]);
     made.commit("p2", "b", &["x"]);
     let times = history(&made, 5);
-    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 1)).unwrap().unwrap();
     assert_eq!(names(&done, "p1").len(), 3);
     assert!(!done.partition_metadata.contains_key("p2"));
     let left = made.data_files();
@@ -84,7 +79,7 @@ fn a_pending_write_holds_the_boundary() {
     assert_eq!(earliest_to_retain(&timeline, 1).unwrap().requested, times[2]);
     assert_eq!(earliest_to_retain(&timeline, 6).unwrap().requested, times[1]);
     assert_eq!(earliest_to_retain(&timeline, 7), None);
-    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 1)).unwrap().unwrap();
     assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[0])]);
     assert!(later.iter().all(|t| made.data_files().iter().any(|f| f.contains(t))));
     drop(pending);
@@ -99,9 +94,9 @@ fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
     replace.replace("p2", "b");
     replace.complete();
     history(&made, 1);
-    assert_eq!(clean(&retaining(&made, 2), &no_hook).unwrap(), None, "E is the replacecommit itself");
+    assert_eq!(clean(&retaining(&made, 2)).unwrap(), None, "E is the replacecommit itself");
     history(&made, 1);
-    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 2)).unwrap().unwrap();
     let p2 = &done.partition_metadata["p2"];
     assert_eq!((p2.success_delete_files.len(), p2.is_partition_deleted), (2, Some(true)));
     let newest_first: Vec<&String> = p2.success_delete_files.iter().rev().collect();
@@ -119,7 +114,7 @@ fn a_partition_with_something_else_in_it_is_not_deleted() {
     replace.file("p2", "c", &["y"]);
     replace.complete();
     history(&made, 3);
-    clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    clean(&retaining(&made, 2)).unwrap().unwrap();
     assert_eq!(plan_of(&made).partitions_to_be_deleted.unwrap(), [""; 0]);
     assert_eq!(made.storage().list("p2").unwrap().files.len(), 2);
 }
@@ -130,7 +125,7 @@ fn savepoints_hold_files_and_are_remembered() {
     let first = made.commit("p1", "a", &["1"]);
     made.savepoint(&first, "p1", &made.data_files());
     history(&made, 5);
-    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 1)).unwrap().unwrap();
     assert_eq!(names(&done, "p1").len(), 3);
     assert!(made.data_files()[0].contains(&first.requested));
     assert_eq!(done.extra_metadata.unwrap()["savepointed_timestamps"], first.requested);
@@ -139,7 +134,7 @@ fn savepoints_hold_files_and_are_remembered() {
         made.storage().delete(&format!(".hoodie/timeline/{name}")).unwrap();
     }
     history(&made, 1);
-    let done = clean(&retaining(&made, 1), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 1)).unwrap().unwrap();
     assert_eq!(names(&done, "p1").len(), 2);
 }
 
@@ -151,16 +146,16 @@ fn an_incremental_clean_lists_only_what_changed() {
     }
     history(&made, 4);
     let table = retaining(&made, 1);
-    assert_eq!(names(&clean(&table, &no_hook).unwrap().unwrap(), "p2").len(), 1);
+    assert_eq!(names(&clean(&table).unwrap().unwrap(), "p2").len(), 1);
     // Something old appears in p2 that no commit since the last clean touched: only a full clean finds it.
     let first = made.table.timeline().unwrap().completed_writes().next().unwrap().requested.clone();
     made.storage().create(&format!("p2/b_0-1-1_{first}.parquet"), "x").unwrap();
     history(&made, 1);
-    assert_eq!(names(&clean(&table, &no_hook).unwrap().unwrap(), "p2").len(), 0);
+    assert_eq!(names(&clean(&table).unwrap().unwrap(), "p2").len(), 0);
     history(&made, 1);
     let full =
         table.with_options(&[("hoodie.clean.incremental.enabled".to_owned(), "false".to_owned())].into()).unwrap();
-    assert_eq!(names(&clean(&full, &no_hook).unwrap().unwrap(), "p2").len(), 1);
+    assert_eq!(names(&clean(&full).unwrap().unwrap(), "p2").len(), 1);
 }
 
 #[test]
@@ -169,10 +164,10 @@ fn the_trigger_counts_from_the_last_clean() {
     let table = retaining(&made, 1);
     let table = table.with_options(&[("hoodie.clean.trigger.max.commits".to_owned(), "3".to_owned())].into()).unwrap();
     history(&made, 3);
-    assert!(clean(&table, &no_hook).unwrap().is_some());
+    assert!(clean(&table).unwrap().is_some());
     for due in [false, false, true] {
         history(&made, 1);
-        assert_eq!(clean(&table, &no_hook).unwrap().is_some(), due);
+        assert_eq!(clean(&table).unwrap().is_some(), due);
     }
 }
 
@@ -203,7 +198,7 @@ fn a_clean_that_died_is_finished() {
         if died_after > 1 {
             made.storage().delete(&format!("p1/a_0-1-1_{}.parquet", times[0])).unwrap();
         }
-        let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+        let done = clean(&retaining(&made, 2)).unwrap().unwrap();
         assert_eq!(done.start_clean_time, requested.requested);
         let p1 = &done.partition_metadata["p1"];
         assert_eq!(p1.delete_path_patterns.len(), 1);
@@ -225,7 +220,7 @@ fn a_late_clean_spares_a_partition_that_was_filled_again() {
         ..Default::default()
     };
     writer.request(Action::Clean, |_| encode(&plan)).unwrap();
-    let done = clean(&made.table, &no_hook).unwrap().unwrap();
+    let done = clean(&made.table).unwrap().unwrap();
     assert_eq!(done.partition_metadata["p2"].is_partition_deleted, Some(false));
     assert_eq!(made.data_files().len(), 1);
 }
@@ -242,7 +237,7 @@ fn hostile_plans_delete_nothing() {
         };
         let writer = made.table.timeline_writer().unwrap();
         writer.request(Action::Clean, |_| encode(&plan)).unwrap();
-        assert_eq!(clean(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(clean(&made.table).unwrap_err().kind(), ErrorKind::Corrupt);
         assert_eq!(made.storage().list_recursive("").unwrap().len(), 1 + 2 + 3 + 1);
     }
 }
@@ -253,29 +248,23 @@ fn leftovers_without_content_are_cleared() {
     history(&made, 4);
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Clean, |_| Ok(Vec::new())).unwrap();
-    assert!(clean(&retaining(&made, 2), &no_hook).unwrap().is_some());
+    assert!(clean(&retaining(&made, 2)).unwrap().is_some());
     // A result that is an empty file did not complete: the plan is run again.
     let name = made.instants().into_iter().find(|n| n.ends_with(".clean")).unwrap();
     made.storage().replace(&format!(".hoodie/timeline/{name}"), "").unwrap();
-    let again = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let again = clean(&retaining(&made, 2)).unwrap().unwrap();
     assert_eq!(again.partition_metadata["p1"].delete_path_patterns.len(), 1);
     assert_eq!(made.instants().iter().filter(|n| n.ends_with(".clean")).count(), 1);
 }
 
 #[test]
-fn the_metadata_table_is_settled_before_the_end() {
+fn a_metadata_table_that_is_not_kept_is_dropped() {
     let made = Handmade::new(&[]);
     history(&made, 4);
     let on = [("hoodie.table.metadata.partitions", "files,column_stats")];
     crate::table::TableConfig::update(made.storage(), &on, "x").unwrap();
-    let asked = Cell::new(0);
-    clean(&retaining(&made, 2), &|table| {
-        asked.set(asked.get() + 1);
-        assert!(table.timeline()?.completed(Action::Clean).next().is_none());
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(asked.get(), 1);
+    clean(&retaining(&made, 2)).unwrap().unwrap();
+    assert!(made.table.reload().unwrap().config().metadata_partitions().is_empty());
 }
 
 #[test]
@@ -288,12 +277,12 @@ fn other_policies_are_refused_by_name() {
         ("hoodie.cleaner.hours.retained", "3", "KEEP_LATEST_BY_HOURS"),
     ] {
         let table = made.table.with_options(&[(key.to_owned(), value.to_owned())].into()).unwrap();
-        let e = clean(&table, &no_hook).unwrap_err();
+        let e = clean(&table).unwrap_err();
         assert!(e.kind() == ErrorKind::Unsupported && e.message().contains(named), "{e}");
     }
     let table =
         made.table.with_options(&[("hoodie.clean.commits.retained".to_owned(), "0".to_owned())].into()).unwrap();
-    assert_eq!(clean(&table, &no_hook).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(clean(&table).unwrap_err().kind(), ErrorKind::InvalidOption);
 }
 
 fn scan_at(table: &HudiTable, instant: &str) -> Result<usize> {
@@ -308,7 +297,7 @@ fn a_savepoint_can_be_read_whatever_was_cleaned() {
     let file = made.data_files();
     made.savepoint(&first, "p1", &file);
     let times = history(&made, 4);
-    let done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let done = clean(&retaining(&made, 2)).unwrap().unwrap();
     assert!(times[0] < done.earliest_commit_to_retain);
     assert_eq!(scan_at(&made.table, &first.requested).unwrap(), 2);
     let refused = scan_at(&made.table, &times[0]).unwrap_err();
@@ -321,7 +310,7 @@ fn a_savepoint_can_be_read_whatever_was_cleaned() {
 fn a_clean_without_an_earliest_commit_is_judged_by_its_files() {
     let made = Handmade::new(&[]);
     let times = history(&made, 4);
-    let mut done = clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    let mut done = clean(&retaining(&made, 2)).unwrap().unwrap();
     // As KEEP_LATEST_FILE_VERSIONS leaves it.
     done.earliest_commit_to_retain = String::new();
     let timeline = made.table.timeline().unwrap();
@@ -336,7 +325,7 @@ fn a_clean_without_an_earliest_commit_is_judged_by_its_files() {
 fn a_clean_that_died_half_way_counts() {
     let made = Handmade::new(&[]);
     let times = history(&made, 4);
-    clean(&retaining(&made, 2), &no_hook).unwrap().unwrap();
+    clean(&retaining(&made, 2)).unwrap().unwrap();
     let timeline = made.table.timeline().unwrap();
     let instant = timeline.completed(Action::Clean).next().unwrap().clone();
     made.storage().delete(&timeline.path(&instant)).unwrap();

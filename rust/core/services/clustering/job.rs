@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::planned_files::data_file;
 use super::super::task_files::remove_files_of;
-use super::super::{BeforeComplete, schema_of, settle_metadata_table};
+use super::super::schema_of;
 use super::options::ClusteringOptions;
 use super::portion::Portion;
 use super::recipe::Recipe;
@@ -12,13 +12,13 @@ use super::schedule::plan_of;
 use super::unit::{ClusteredFile, Unit};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::file_group::markers::{clean_up, remove_unreported_files};
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
+use crate::timeline::{Heartbeat, Timeline, heartbeat};
+use crate::transaction::{DataFiles, Transaction};
 
 /// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
 pub const FILES: &str = "hoodoo.clustering.files";
@@ -49,21 +49,18 @@ pub struct Clustered {
 /// `InvalidOption` when there is no such plan; `Corrupt` when files of it are gone; `Unsupported` for execution strategies
 /// of other kinds; `Conflict` when somebody else carries it out, or wrote to its file groups (the plan is then rolled
 /// back); `Storage`.
-pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'_>) -> Result<Option<Clustered>> {
+pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Clustered>> {
     let Some(job) = ClusteringJob::begin(table, requested)? else { return Ok(None) };
     let at_once = job.groups.len().min(table.threads()?);
-    let unit = Unit::new(table, requested, job.recipe.clone(), at_once, false)?;
+    let unit = Unit::new(table, job.transaction.files().clone(), requested, job.recipe.clone(), at_once)?;
     let numbered: Vec<(usize, Portion)> = job.groups.iter().cloned().map(Portion::whole).enumerate().collect();
     let files = run_parallel(numbered, at_once, |(task, group)| unit.run(&group, &format!("{task}-0-0")))?;
-    job.complete(files.into_iter().flatten().collect(), before_complete).map(Some)
+    job.complete(files.into_iter().flatten().collect()).map(Some)
 }
 
 /// A clustering under way, whose groups may be rewritten by several processes.
 pub struct ClusteringJob {
-    table: HudiTable,
-    writer: TimelineWriter,
-    instant: Instant,
-    heartbeat: Heartbeat,
+    transaction: Transaction,
     recipe: Recipe,
     groups: Vec<ClusteringGroup>,
 }
@@ -99,12 +96,13 @@ impl ClusteringJob {
             return Err(changed);
         }
         let instant = writer.start(&instant, Vec::new())?;
-        Ok(Some(Self { table: table.clone(), writer, instant, heartbeat, recipe, groups }))
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, true);
+        Ok(Some(Self { transaction, recipe, groups }))
     }
 
     /// Requested time.
     pub fn instant(&self) -> &str {
-        &self.instant.requested
+        self.transaction.requested()
     }
 
     /// What tasks rewrite, each by itself: the groups, in parts where they have more than `hoodoo.clustering.task.bytes`.
@@ -112,8 +110,9 @@ impl ClusteringJob {
     /// # Errors
     /// `InvalidOption`; `Corrupt` when a file of the plan is gone; `Storage`.
     pub fn portions(&self) -> Result<Vec<Portion>> {
-        let most_bytes = self.table.options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
-        let unit = Unit::new(&self.table, self.instant(), self.recipe.clone(), 1, false)?;
+        let most_bytes = self.transaction.table().options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
+        let (table, files) = (self.transaction.table(), self.transaction.files().clone());
+        let unit = Unit::new(table, files, self.instant(), self.recipe.clone(), 1)?;
         let mut portions = Vec::new();
         for group in &self.groups {
             portions.extend(unit.divide(group.clone(), most_bytes)?);
@@ -126,38 +125,34 @@ impl ClusteringJob {
     /// # Errors
     /// `Conflict` when another process completed it, or wrote to a file group of the plan: then what was written is
     /// removed, and the plan with it; `Storage`.
-    pub fn complete(self, files: Vec<ClusteredFile>, before_complete: BeforeComplete<'_>) -> Result<Clustered> {
-        let (storage, requested) = (self.table.storage(), &self.instant.requested);
+    pub fn complete(mut self, files: Vec<ClusteredFile>) -> Result<Clustered> {
+        let table = self.transaction.table().clone();
         let replaced = self.replaced();
         let body = encode(&self.metadata(&files, &replaced)?)?;
         let stats: Vec<WriteStat> = files.into_iter().map(|f| f.stat).collect();
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
-        let done = self.writer.complete(&self.instant, body, |timeline| {
-            self.heartbeat.check()?;
-            if let Err(changed) = check_unchanged(&self.table, timeline, &self.groups) {
-                outdated = true;
-                return Err(changed);
-            }
-            remove_unreported_files(storage, requested, &reported)?;
-            settle_metadata_table(&self.table, before_complete)
+        let groups = &self.groups;
+        let done = self.transaction.complete(body, &reported, |timeline| {
+            let unchanged = check_unchanged(&table, timeline, groups);
+            outdated = unchanged.is_err();
+            unchanged
         });
         let done = match done {
             Err(e) if outdated => {
                 // It can never be completed, and as long as it is planned it keeps writers away.
-                take_back(&self.table, &self.instant, &self.groups)?;
-                self.writer.remove_pending(&self.instant)?;
+                take_back(&table, self.transaction.instant(), &self.groups)?;
+                self.transaction.timeline().remove_pending(self.transaction.instant())?;
                 return Err(e);
             }
             other => other?,
         };
-        let warnings = clean_up(storage, requested, &reported);
         Ok(Clustered {
-            instant: done.requested,
-            completed: done.completed.unwrap_or_default(),
+            instant: done.instant.requested,
+            completed: done.instant.completed.unwrap_or_default(),
             stats,
             replaced,
-            warnings,
+            warnings: done.warnings,
         })
     }
 
@@ -179,8 +174,9 @@ impl ClusteringJob {
         for stat in files.iter().map(|f| &f.stat) {
             by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
         }
-        let schema = schema_of(&self.table, &TableView::new(self.table.storage().clone(), self.writer.load()?)?)?;
-        let avro = table_schema_to_avro(&schema.data, self.table.config().name(), false)?;
+        let table = self.transaction.table();
+        let view = TableView::new(table.storage().clone(), self.transaction.timeline().load()?)?;
+        let avro = table_schema_to_avro(&schema_of(table, &view)?.data, table.config().name(), false)?;
         let extra = [("schema".to_owned(), avro), (FILES.to_owned(), told(files))];
         Ok(ReplaceCommitMetadata {
             partition_to_write_stats: by_partition,
@@ -203,7 +199,8 @@ pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token:
     let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
     // Other cores have tasks of their own.
-    let files = Unit::new(table, requested, recipe, table.threads()?, true)?.run(portion, token)?;
+    let files = DataFiles::of_task(table, requested)?.arc();
+    let files = Unit::new(table, files, requested, recipe, table.threads()?)?.run(portion, token)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(files)

@@ -10,7 +10,7 @@ use std::time::Instant as Stopwatch;
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::super::task_files::{FILE_NAME, TaskFiles};
+use super::super::task_files::{FILE_NAME, set_file_name};
 use super::overlap::FileRanges;
 use super::ranges::of_footer;
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::interrupt;
 use crate::parallel::run_parallel;
 use crate::storage::FileWriter;
+use crate::table::HudiTable;
+use crate::transaction::DataFiles;
 
 /// Rows that are encoded for trial, unless they are much more than a file is to have.
 const TRIAL_ROWS: usize = 32_768;
@@ -40,7 +42,8 @@ const OVERFULL: f64 = 1.03;
 
 /// What the files of a group have in common.
 pub(super) struct OutputSettings<'a> {
-    pub(super) files: &'a TaskFiles<'a>,
+    pub(super) table: &'a HudiTable,
+    pub(super) files: &'a DataFiles,
     pub(super) instant: &'a str,
     pub(super) partition: &'a str,
     /// Tells this task and attempt from others.
@@ -262,7 +265,7 @@ impl<'a> Outputs<'a> {
         let path = join(settings.partition, &name);
         let sink = settings.files.create(&path, MarkerType::Create)?;
         let mut writer = BaseFileWriter::try_new(sink, settings.schema.clone(), settings.options.clone())?;
-        settings.files.set_file_name(&mut writer, &name);
+        set_file_name(settings.table, &mut writer, &name);
         Ok(OpenFile { file_id, name, path, writer, started: Stopwatch::now() })
     }
 
@@ -325,7 +328,7 @@ impl<'a> Outputs<'a> {
         let size = |rows: usize| -> Result<f64> {
             let options = BaseFileOptions { threads: 1, ..self.settings.options.clone() };
             let mut writer = BaseFileWriter::try_new(std::io::sink(), self.settings.schema.clone(), options)?;
-            self.settings.files.set_file_name(&mut writer, "trial");
+            set_file_name(self.settings.table, &mut writer, "trial");
             writer.write(&batch.slice(0, rows))?;
             Ok(writer.finish()?.1.bytes as f64)
         };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::planned_files::data_file;
 use super::super::schema_of;
-use super::super::task_files::{FILE_NAME, TaskFiles};
+use super::super::task_files::FILE_NAME;
 use super::codes::CodedColumns;
 use super::combine::{Combine, Prepared};
 use super::files::{BaseFiles, OpenFile, open};
@@ -27,6 +27,7 @@ use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
 use crate::table::HudiTable;
 use crate::table::slice_reader::SliceReader;
+use crate::transaction::DataFiles;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 32_768;
@@ -61,21 +62,20 @@ pub(super) struct Unit<'a> {
     read: SchemaRef,
     data: SchemaRef,
     options: BaseFileOptions,
-    files: TaskFiles<'a>,
+    files: Arc<DataFiles>,
     threads: usize,
     spill: SpillOptions,
 }
 
 impl<'a> Unit<'a> {
-    /// `at_once`: groups that are worked on at the same time; `watched`: whether another process began the clustering.
+    /// `files` makes the files of the clustering; `at_once`: groups that are worked on at the same time.
     pub(super) fn new(
         table: &'a HudiTable,
+        files: Arc<DataFiles>,
         instant: &'a str,
         recipe: Recipe,
         at_once: usize,
-        watched: bool,
     ) -> Result<Self> {
-        let files = TaskFiles::new(table, instant, watched)?;
         let view = table.view(None)?;
         let data = schema_of(table, &view)?.data;
         let (schema, mut options) = table.file_settings(&data)?;
@@ -103,6 +103,7 @@ impl<'a> Unit<'a> {
                 .with("instant", self.instant));
         }
         let settings = OutputSettings {
+            table: self.table,
             files: &self.files,
             instant: self.instant,
             partition,

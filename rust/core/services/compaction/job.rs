@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::super::task_files::remove_files_of;
-use super::super::{BeforeComplete, read_plan, schema_of, settle_metadata_table};
+use super::super::{read_plan, schema_of};
 use super::plan::Kind;
 use super::unit::Unit;
 use crate::error::{Error, Result};
-use crate::file_group::markers::{clean_up, remove_unreported_files};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
+use crate::transaction::{DataFiles, Transaction};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,23 +35,20 @@ pub struct Compacted {
 ///
 /// # Errors
 /// `InvalidOption` when there is no such plan; `Corrupt`; `Conflict` when another process completed it; `Storage`.
-pub fn run(table: &HudiTable, requested: &str, before_complete: BeforeComplete<'_>) -> Result<Option<Compacted>> {
+pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
     let Some(job) = CompactionJob::begin(table, requested)? else { return Ok(None) };
-    let unit = Unit::new(table, requested, job.operations.len(), false)?;
+    let unit = Unit::new(table, job.transaction.files().clone(), requested, job.operations.len())?;
     let numbered: Vec<(usize, &CompactionOperation)> = job.operations.iter().enumerate().collect();
     let stats = run_parallel(numbered, table.threads()?, |(task, operation)| {
         unit.run(job.kind, operation, &format!("{task}-0-0"))
     })?;
-    job.complete(stats, before_complete).map(Some)
+    job.complete(stats).map(Some)
 }
 
 /// A compaction under way, whose operations may be carried out by several processes.
 pub struct CompactionJob {
-    table: HudiTable,
-    writer: TimelineWriter,
-    instant: Instant,
+    transaction: Transaction,
     kind: Kind,
-    heartbeat: Heartbeat,
     /// What is to be done, each by itself.
     pub operations: Vec<CompactionOperation>,
 }
@@ -85,12 +82,14 @@ impl CompactionJob {
             instant = Instant { state: State::Requested, ..instant };
         }
         let instant = writer.start(&instant, Vec::new())?;
-        Ok(Some(Self { table: table.clone(), writer, instant, kind, heartbeat, operations }))
+        // Its operations may be carried out by tasks, and the plan by a try that died.
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, true);
+        Ok(Some(Self { transaction, kind, operations }))
     }
 
     /// Requested time.
     pub fn instant(&self) -> &str {
-        &self.instant.requested
+        self.transaction.requested()
     }
 
     /// What is compacted.
@@ -102,34 +101,30 @@ impl CompactionJob {
     ///
     /// # Errors
     /// `Conflict` when another process completed it; `Storage`.
-    pub fn complete(self, stats: Vec<WriteStat>, before_complete: BeforeComplete<'_>) -> Result<Compacted> {
-        let (storage, requested) = (self.table.storage(), &self.instant.requested);
+    pub fn complete(self, stats: Vec<WriteStat>) -> Result<Compacted> {
+        let Self { mut transaction, kind, .. } = self;
+        let table = transaction.table();
         let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
         for stat in &stats {
             by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
         }
-        let schema = schema_of(&self.table, &TableView::new(storage.clone(), self.writer.load()?)?)?;
-        let avro = table_schema_to_avro(&schema.data, self.table.config().name(), false)?;
+        let view = TableView::new(table.storage().clone(), transaction.timeline().load()?)?;
+        let avro = table_schema_to_avro(&schema_of(table, &view)?.data, table.config().name(), false)?;
         let body = encode(&CommitMetadata {
             partition_to_write_stats: by_partition,
             compacted: Some(true),
             extra_metadata: [("schema".to_owned(), avro)].into(),
             version: None,
-            operation_type: Some(self.kind.operation().to_owned()),
+            operation_type: Some(kind.operation().to_owned()),
         })?;
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-        let done = self.writer.complete(&self.instant, body, |_| {
-            self.heartbeat.check()?;
-            remove_unreported_files(storage, requested, &reported)?;
-            settle_metadata_table(&self.table, before_complete)
-        })?;
-        let warnings = clean_up(storage, requested, &reported);
+        let done = transaction.complete(body, &reported, |_| Ok(()))?;
         Ok(Compacted {
-            kind: self.kind,
-            instant: done.requested,
-            completed: done.completed.unwrap_or_default(),
+            kind,
+            instant: done.instant.requested,
+            completed: done.instant.completed.unwrap_or_default(),
             stats,
-            warnings,
+            warnings: done.warnings,
         })
     }
 }
@@ -145,7 +140,8 @@ pub fn run_operation(
     operation: &CompactionOperation,
     token: &str,
 ) -> Result<WriteStat> {
-    let stat = Unit::new(table, requested, usize::MAX, true)?.run(kind, operation, token)?;
+    let files = DataFiles::of_task(table, requested)?.arc();
+    let stat = Unit::new(table, files, requested, usize::MAX)?.run(kind, operation, token)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(stat)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::datatypes::SchemaRef;
 
 use super::super::schema_of;
-use super::super::task_files::TaskFiles;
+use super::super::task_files::set_file_name;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
 use super::splice::{Target, can_splice, splice};
@@ -20,6 +20,7 @@ use crate::format::log::HeaderKey;
 use crate::storage::{FileMeta, FileReader};
 use crate::table::HudiTable;
 use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
+use crate::transaction::DataFiles;
 
 /// Bytes of a row group, however small the budget is.
 const LEAST_ROW_GROUP: usize = 1 << 20;
@@ -33,12 +34,16 @@ pub(super) struct Unit<'a> {
     options: BaseFileOptions,
     /// Columns that the record key spells.
     key_columns: Vec<String>,
-    files: TaskFiles<'a>,
+    files: Arc<DataFiles>,
 }
 
 impl<'a> Unit<'a> {
-    pub(super) fn new(table: &'a HudiTable, instant: &'a str, operations: usize, watched: bool) -> Result<Self> {
-        let files = TaskFiles::new(table, instant, watched)?;
+    pub(super) fn new(
+        table: &'a HudiTable,
+        files: Arc<DataFiles>,
+        instant: &'a str,
+        operations: usize,
+    ) -> Result<Self> {
         let view = table.view(None)?;
         let data = schema_of(table, &view)?.data;
         let key_columns = table.key_config()?.exact_key_columns(&data);
@@ -67,7 +72,7 @@ impl<'a> Unit<'a> {
         let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
         let sink = self.files.create(&path, kind)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
-        self.files.set_file_name(&mut writer, &name);
+        set_file_name(self.table, &mut writer, &name);
         let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         let counts = logs.counts;

@@ -1,9 +1,10 @@
 //! Finding what a failed write left, and carrying out rollback plans.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::super::planned_files::{data_file, partition_of, plain_path};
-use super::super::{BeforeComplete, read_plan, settle_metadata_table};
+use super::super::read_plan;
+use super::leftovers::Leftovers;
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::markers::{delete_markers, marked_files, marker_folder};
@@ -14,43 +15,58 @@ use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
-use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter, heartbeat};
-
-/// Where markers of all writes are.
-const MARKER_FOLDERS: &str = ".hoodie/.temp";
+use crate::timeline::heartbeat::{self, Heartbeats};
+use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
+use crate::transaction::Transaction;
 
 /// Rolls back every write that failed, newest first, after finishing rollbacks that others began and did not finish.
 /// Writes and rollbacks whose heartbeat says that somebody works on them are left alone.
 ///
 /// # Errors
 /// `Conflict` when a restore is unfinished.
-pub fn rollback_failed_writes(table: &HudiTable, before_complete: BeforeComplete<'_>) -> Result<Vec<RollbackMetadata>> {
+pub fn rollback_failed_writes(table: &HudiTable) -> Result<Vec<RollbackMetadata>> {
+    Ok(roll_back_leftovers(table, Leftovers::look(table.storage(), table.config().timeline())?)?.0)
+}
+
+/// The same for what a look at the table showed; with the timeline as it is afterwards.
+///
+/// # Errors
+/// Those of [`rollback_failed_writes`].
+pub fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<(Vec<RollbackMetadata>, Timeline)> {
     let storage = table.storage();
-    let writer = table.timeline_writer()?;
-    // Listed before the timeline: a write that begins in between is then on the timeline.
-    let markers = storage.list(MARKER_FOLDERS)?.folders;
-    let timeline = writer.load()?;
+    let Leftovers { markers, heartbeats, timeline } = left;
     refuse_restore(storage, &timeline)?;
+    let writer = table.timeline_writer()?;
     let mut done = Vec::new();
     let unfinished: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Rollback).cloned().collect();
     for rollback in &unfinished {
-        let finished = || finish(table, &writer, rollback, before_complete);
-        done.extend(unless_others_do(table, &rollback.requested, finished)?.flatten());
+        let finished = || finish(table, &writer, rollback);
+        done.extend(unless_others_do(table, &heartbeats, &rollback.requested, finished)?.flatten());
     }
     let timeline = if unfinished.is_empty() { timeline } else { writer.load()? };
     for failed in failed_writes(&timeline) {
-        let rolled_back = || roll_back(table, &writer, &timeline, &failed, before_complete);
-        done.extend(unless_others_do(table, &failed.requested, rolled_back)?);
+        let rolled_back = || roll_back(table, &writer, &timeline, &failed);
+        done.extend(unless_others_do(table, &heartbeats, &failed.requested, rolled_back)?);
     }
-    delete_stale_markers(storage, &timeline, &markers)?;
-    heartbeat::remove_stale(storage, table.clock(), &|instant| timeline.pending().any(|i| i.requested == instant))?;
-    Ok(done)
+    let mut timeline = if done.is_empty() { timeline } else { writer.load()? };
+    if markers.iter().any(|folder| is_stale(folder, &timeline)) {
+        // In an object store they were listed after the timeline: a write may have begun in between.
+        timeline = writer.load()?;
+        delete_stale_markers(storage, &timeline, &markers)?;
+    }
+    heartbeats.remove_stale(storage, table.clock(), &|instant| timeline.pending().any(|i| i.requested == instant))?;
+    Ok((done, timeline))
 }
 
 /// Does something with an instant, unless somebody else works on it now, or did so just before: with several writers of
 /// one table, each of them finds what one left.
-fn unless_others_do<T>(table: &HudiTable, instant: &str, act: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
-    if heartbeat::is_alive(table.storage(), table.clock(), instant)? {
+fn unless_others_do<T>(
+    table: &HudiTable,
+    heartbeats: &Heartbeats,
+    instant: &str,
+    act: impl FnOnce() -> Result<T>,
+) -> Result<Option<T>> {
+    if heartbeats.is_alive(table.storage(), table.clock(), instant)? {
         return Ok(None);
     }
     match act() {
@@ -67,17 +83,17 @@ fn unless_others_do<T>(table: &HudiTable, instant: &str, act: impl FnOnce() -> R
 /// # Errors
 /// `InvalidOption` when there is no such write or it is a plan that is still to be carried out; `Unsupported` when it
 /// has completed.
-pub fn rollback(table: &HudiTable, instant: &str, before_complete: BeforeComplete<'_>) -> Result<RollbackMetadata> {
+pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     let writer = table.timeline_writer()?;
     let timeline = writer.load()?;
     let named = |e: Error| e.with("table", table.storage().uri()).with("instant", instant);
     refuse_restore(table.storage(), &timeline)?;
     if let Some(begun) = begun_rollback(table, &writer, &timeline, instant)? {
-        let finished = finish(table, &writer, &begun, before_complete)?;
+        let finished = finish(table, &writer, &begun)?;
         return finished.ok_or_else(|| named(Error::conflict("the rollback was finished by another process")));
     }
     if let Some(failed) = failed_writes(&timeline).into_iter().find(|i| i.requested == instant) {
-        return roll_back(table, &writer, &timeline, &failed, before_complete);
+        return roll_back(table, &writer, &timeline, &failed);
     }
     let known = timeline.instants().iter().find(|i| i.requested == instant && i.action.is_write());
     Err(named(match known {
@@ -119,7 +135,6 @@ pub(super) fn roll_back(
     writer: &TimelineWriter,
     timeline: &Timeline,
     failed: &Instant,
-    before_complete: BeforeComplete<'_>,
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
     // Another writer's that still works: its files must not go.
@@ -140,7 +155,7 @@ pub(super) fn roll_back(
         encode(&plan)
     })?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
-    carry_out(table, writer, &requested, &plan, before_complete)
+    carry_out(table, writer, &requested, &plan)
 }
 
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
@@ -195,11 +210,10 @@ fn finish(
     table: &HudiTable,
     writer: &TimelineWriter,
     rollback: &Instant,
-    before_complete: BeforeComplete<'_>,
 ) -> Result<Option<RollbackMetadata>> {
     let timeline = writer.load()?;
     let Some(plan) = read_plan::<RollbackPlan>(table.storage(), writer, &timeline, rollback)? else { return Ok(None) };
-    carry_out(table, writer, rollback, &plan, before_complete).map(Some)
+    carry_out(table, writer, rollback, &plan).map(Some)
 }
 
 fn carry_out(
@@ -207,7 +221,6 @@ fn carry_out(
     writer: &TimelineWriter,
     rollback: &Instant,
     plan: &RollbackPlan,
-    before_complete: BeforeComplete<'_>,
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
     let named = |e: Error| e.with("table", storage.uri()).with("instant", rollback);
@@ -215,14 +228,14 @@ fn carry_out(
     let timeline = writer.load()?;
     refuse_completed(&timeline, &target).map_err(named)?;
     let files = files_of(plan).map_err(named)?;
-    let _heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
+    let heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
     delete_files(table, &files)?;
     let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
-    writer.complete(&started, encode(&metadata)?, |timeline| {
+    let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
+    transaction.complete(encode(&metadata)?, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
-        settle_metadata_table(table, before_complete)?;
         remove_target(storage, writer, timeline, &target)
     })?;
     delete_markers(storage, &target.requested)?;
@@ -334,12 +347,14 @@ fn metadata(
 /// Markers of a write that is no longer pending tell nothing any more: its writer, or its rollback, died before it
 /// removed them.
 fn delete_stale_markers(storage: &Storage, timeline: &Timeline, folders: &[String]) -> Result<()> {
-    for folder in folders {
-        let instant = folder.rsplit('/').next().unwrap_or_default();
-        let is_instant = !instant.is_empty() && instant.bytes().all(|b| b.is_ascii_digit());
-        if is_instant && *folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
-            delete_markers(storage, instant)?;
-        }
+    for folder in folders.iter().filter(|folder| is_stale(folder, timeline)) {
+        storage.delete_folder(folder)?;
     }
     Ok(())
+}
+
+fn is_stale(folder: &str, timeline: &Timeline) -> bool {
+    let instant = folder.rsplit('/').next().unwrap_or_default();
+    let is_instant = !instant.is_empty() && instant.bytes().all(|b| b.is_ascii_digit());
+    is_instant && *folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant)
 }

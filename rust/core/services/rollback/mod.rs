@@ -5,10 +5,12 @@
 //! write's marker folder. After a crash at any point the same steps are run again from the plan.
 
 mod execute;
+mod leftovers;
 mod plan;
 
 #[cfg(test)]
 mod tests;
 
-pub use execute::{rollback, rollback_failed_writes};
+pub use execute::{roll_back_leftovers, rollback, rollback_failed_writes};
+pub use leftovers::Leftovers;
 pub use plan::{FoundFiles, failed_writes, plan_rollback};

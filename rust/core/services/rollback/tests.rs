@@ -1,20 +1,14 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-use std::cell::Cell;
 
 use super::*;
-use crate::error::{ErrorKind, Result};
+use crate::error::ErrorKind;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marked_files};
 use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::services::made_by_hand::Handmade;
 use crate::storage::Storage;
-use crate::table::HudiTable;
 use crate::timeline::Timeline;
-
-fn no_hook(_: &HudiTable) -> Result<()> {
-    panic!("there is no metadata table here")
-}
 
 /// One commit, then a write with two files that died. With or without markers.
 fn with_failed_write(marked: bool) -> (Handmade, String, Vec<String>) {
@@ -42,7 +36,7 @@ fn a_failed_write_goes_by_its_markers() {
     let (made, instant, kept) = with_failed_write(true);
     // A marker whose file was never made.
     create_marker(made.storage(), &instant, &format!("p9/c_0-1-1_{instant}.parquet"), MarkerType::Create).unwrap();
-    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let done = rollback_failed_writes(&made.table).unwrap();
     let [one] = done.as_slice() else { panic!("{done:?}") };
     assert_eq!((one.commits_rollback.as_slice(), one.total_files_deleted), (&[instant.clone()][..], 3));
     assert_eq!(made.data_files(), kept);
@@ -58,7 +52,7 @@ fn a_failed_write_goes_by_its_markers() {
     let metadata: RollbackMetadata = body(&made, ".rollback");
     assert_eq!(metadata, *one);
     assert_eq!(metadata.partition_metadata.keys().collect::<Vec<_>>(), ["p1", "p2", "p9"]);
-    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
 }
 
 #[test]
@@ -71,7 +65,7 @@ fn a_write_that_completes_after_all_is_not_rolled_back() {
     let before = made.table.timeline().unwrap();
     slow.complete();
     let writer = made.table.timeline_writer().unwrap();
-    let refused = execute::roll_back(&made.table, &writer, &before, &failed, &no_hook).unwrap_err();
+    let refused = execute::roll_back(&made.table, &writer, &before, &failed).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
     let timeline = made.table.timeline().unwrap();
     assert!(timeline.is_committed(&failed.requested));
@@ -86,7 +80,7 @@ fn without_markers_files_are_found_by_their_names() {
     made.storage().create(&log(&failed), "x").unwrap();
     made.storage().create(&format!("{}.cdc", log(&failed)), "x").unwrap();
     made.storage().create(&log("20200101000000000"), "x").unwrap();
-    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let done = rollback_failed_writes(&made.table).unwrap();
     assert_eq!(done.first().unwrap().total_files_deleted, 4);
     assert_eq!(made.data_files(), kept);
     assert!(made.storage().exists(&log("20200101000000000")).unwrap());
@@ -98,7 +92,7 @@ fn the_profile_of_the_write_narrows_the_search() {
     let profile =
         CommitMetadata { partition_to_write_stats: [("p2".to_owned(), Vec::new())].into(), ..Default::default() };
     made.storage().replace(&format!(".hoodie/timeline/{instant}.inflight"), encode(&profile).unwrap()).unwrap();
-    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let done = rollback_failed_writes(&made.table).unwrap();
     assert_eq!(done.first().unwrap().partition_metadata.keys().collect::<Vec<_>>(), ["p2"]);
     assert_eq!(made.data_files().len(), kept.len() + 1, "p1 was not searched");
 }
@@ -112,11 +106,11 @@ fn plans_of_services_are_left_alone() {
         writer.request(action, |_| Ok(b"plan".to_vec())).unwrap();
     }
     let before = made.instants();
-    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
     assert_eq!(made.instants(), before);
     let planned = made.table.timeline().unwrap();
     let planned = planned.pending().find(|i| i.action == Action::Clustering).unwrap();
-    let e = rollback(&made.table, &planned.requested, &no_hook).unwrap_err();
+    let e = rollback(&made.table, &planned.requested).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::InvalidOption);
 }
 
@@ -125,14 +119,14 @@ fn newest_first_and_one_alone() {
     let made = Handmade::new(&[]);
     let times: Vec<String> =
         [Action::Commit, Action::ReplaceCommit, Action::Commit].map(|a| made.begin(a).instant.requested).into();
-    let one = rollback(&made.table, &times[1], &no_hook).unwrap();
+    let one = rollback(&made.table, &times[1]).unwrap();
     assert_eq!(one.instants_rollback.first().unwrap().action, "replacecommit");
-    let rest = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let rest = rollback_failed_writes(&made.table).unwrap();
     let order: Vec<&String> = rest.iter().flat_map(|m| &m.commits_rollback).collect();
     assert_eq!(order, [&times[2], &times[0]]);
-    assert_eq!(rollback(&made.table, &times[0], &no_hook).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(rollback(&made.table, &times[0]).unwrap_err().kind(), ErrorKind::InvalidOption);
     let committed = made.commit("p1", "a", &["1"]);
-    assert_eq!(rollback(&made.table, &committed.requested, &no_hook).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(rollback(&made.table, &committed.requested).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -165,7 +159,7 @@ fn every_crash_is_picked_up() {
         for step in steps.iter().take(died_after) {
             step(storage, &timeline, &rollback, &failed, &files);
         }
-        let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+        let done = rollback_failed_writes(&made.table).unwrap();
         assert_eq!(done.len(), 1, "died after {died_after}");
         assert_eq!(done[0].start_rollback_time, rollback.requested);
         assert_eq!(made.data_files(), kept, "died after {died_after}");
@@ -182,7 +176,7 @@ fn leftovers_of_a_rollback_are_cleared() {
     // A rollback that was requested, but whose plan never reached the disk.
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Rollback, |_| Ok(Vec::new())).unwrap();
-    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
     assert_eq!(marked_files(made.storage(), &committed.requested).unwrap(), None);
     assert!(made.instants().iter().all(|n| !n.contains("rollback")));
 }
@@ -196,7 +190,7 @@ fn a_failed_try_of_a_planned_compaction_keeps_the_plan() {
     let begun = writer.start(&planned, Vec::new()).unwrap();
     let plan = plan_rollback(&begun, &FoundFiles::Marked(Vec::new()), &|p| p.to_owned());
     writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
-    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap().len(), 1);
+    assert_eq!(rollback_failed_writes(&made.table).unwrap().len(), 1);
     let left = made.table.timeline().unwrap();
     assert_eq!(left.pending().collect::<Vec<_>>(), [&planned]);
 }
@@ -208,14 +202,14 @@ fn what_must_not_go_stays() {
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Restore, |_| Ok(b"plan".to_vec())).unwrap();
     let before = made.data_files();
-    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(rollback_failed_writes(&made.table).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(made.data_files(), before);
     // So does a writer that is alive.
     let (made, instant, _) = with_failed_write(true);
     made.storage().create(&format!(".hoodie/.heartbeat/{instant}"), "").unwrap();
     let before = made.data_files();
-    assert!(rollback_failed_writes(&made.table, &no_hook).unwrap().is_empty());
-    assert_eq!(rollback(&made.table, &instant, &no_hook).unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
+    assert_eq!(rollback(&made.table, &instant).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(made.data_files(), before);
     // A plan against a completed commit, one that leaves the table, one for log blocks.
     type Spoil = fn(&mut RollbackPlan);
@@ -236,7 +230,7 @@ fn what_must_not_go_stays() {
         let writer = made.table.timeline_writer().unwrap();
         writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
         let before = made.data_files();
-        assert!(rollback_failed_writes(&made.table, &no_hook).is_err(), "{what}");
+        assert!(rollback_failed_writes(&made.table).is_err(), "{what}");
         assert_eq!(made.data_files(), before);
     }
     let made = Handmade::new(&[]);
@@ -244,24 +238,17 @@ fn what_must_not_go_stays() {
     let plan = plan_rollback(&committed, &FoundFiles::Marked(made.data_files()), &|p| format!("/t/{p}"));
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
-    assert_eq!(rollback_failed_writes(&made.table, &no_hook).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(rollback_failed_writes(&made.table).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(made.data_files().len(), 1);
 }
 
 #[test]
-fn the_metadata_table_is_settled_before_the_end() {
+fn a_metadata_table_that_is_not_kept_is_dropped() {
     let (made, _, _) = with_failed_write(true);
     let now = "x";
     crate::table::TableConfig::update(made.storage(), &[("hoodie.table.metadata.partitions", "files")], now).unwrap();
-    let asked = Cell::new(0);
-    rollback_failed_writes(&made.table, &|table| {
-        asked.set(asked.get() + 1);
-        assert_eq!(table.config().metadata_partitions(), ["files"]);
-        assert_eq!(table.timeline()?.pending().filter(|i| i.action == Action::Rollback).count(), 1);
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(asked.get(), 1);
+    assert_eq!(rollback_failed_writes(&made.table).unwrap().len(), 1);
+    assert!(made.table.reload().unwrap().config().metadata_partitions().is_empty());
 }
 
 #[test]
@@ -274,7 +261,7 @@ fn half_written_files_on_a_disk_go_too() {
     create_marker(made.storage(), &write.instant.requested, &path, MarkerType::Create).unwrap();
     std::fs::create_dir_all(folder.path().join("p1")).unwrap();
     std::fs::write(folder.path().join(format!("{path}#1")), "half").unwrap();
-    let done = rollback_failed_writes(&made.table, &no_hook).unwrap();
+    let done = rollback_failed_writes(&made.table).unwrap();
     assert_eq!(std::fs::read_dir(folder.path().join("p1")).unwrap().count(), 0);
     let named = &done[0].partition_metadata["p1"].success_delete_files[0];
     assert_eq!(*named, folder.path().join(path).display().to_string(), "no scheme on a local disk");

@@ -15,7 +15,8 @@ pub(super) struct ProcessLock(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    holder: Mutex<Option<(ThreadId, String)>>,
+    /// The thread, unless any may give the lock back, and its name.
+    holder: Mutex<Option<(Option<ThreadId>, String)>>,
     freed: Condvar,
 }
 
@@ -41,7 +42,7 @@ impl ProcessLock {
         let deadline = Instant::now().checked_add(longest);
         let mut holder = self.holder();
         while let Some((thread, name)) = holder.as_ref() {
-            if *thread == me.id() {
+            if *thread == Some(me.id()) {
                 return Err(Error::lock("this thread holds the table lock already, and would wait for itself"));
             }
             let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
@@ -57,12 +58,12 @@ impl ProcessLock {
             holder = self.holder();
         }
         let name = me.name().map_or_else(|| format!("{:?}", me.id()), |name| format!("thread {name}"));
-        *holder = Some((me.id(), name));
+        *holder = Some((Some(me.id()), name));
         Ok(ProcessGuard { lock: self.clone(), process: Process::this() })
     }
 
     // A thread that died in the critical section left a pending instant at worst, which the next write rolls back.
-    fn holder(&self) -> MutexGuard<'_, Option<(ThreadId, String)>> {
+    fn holder(&self) -> MutexGuard<'_, Option<(Option<ThreadId>, String)>> {
         self.0.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,6 +73,15 @@ impl ProcessLock {
 pub(super) struct ProcessGuard {
     lock: ProcessLock,
     process: Process,
+}
+
+impl ProcessGuard {
+    /// The lock is about to be given back by another thread: the one that took it may wait for that.
+    pub(super) fn leave_thread(&self) {
+        if let Some((thread, _)) = &mut *self.lock.holder() {
+            *thread = None;
+        }
+    }
 }
 
 impl Drop for ProcessGuard {

@@ -27,6 +27,7 @@ use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
+pub use storage_based::LastLease;
 pub use turn::Turn;
 
 use self::file_system::FileSystemLock;
@@ -37,6 +38,7 @@ use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
+use crate::parallel::Later;
 use crate::process::Process;
 use crate::storage::Storage;
 
@@ -99,16 +101,18 @@ impl TableLock {
     ///
     /// # Errors
     /// `Unsupported` when the storage cannot keep such a lock.
-    pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn new(
+        storage: &Storage,
+        config: &LockConfig,
+        clock: Arc<dyn Clock>,
+        last: Arc<LastLease>,
+    ) -> Result<Self> {
+        let lease = |config: &LockConfig| StorageBasedLock::new(storage.clone(), config, clock.clone(), last);
         let provider: Option<Arc<dyn LockProvider>> = match config.provider {
-            LockProviderKind::InProcess if storage.is_remote() => {
-                Some(Arc::new(StorageBasedLock::new(storage.clone(), &config.implied(), clock.clone())?.implied()))
-            }
+            LockProviderKind::InProcess if storage.is_remote() => Some(Arc::new(lease(&config.implied())?.implied())),
             LockProviderKind::InProcess => None,
             LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
-            LockProviderKind::StorageBased => {
-                Some(Arc::new(StorageBasedLock::new(storage.clone(), config, clock.clone())?))
-            }
+            LockProviderKind::StorageBased => Some(Arc::new(lease(config)?)),
         };
         let machine = storage.local_path(META_FOLDER).map(MachineLock::on);
         Ok(Self { machine, provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
@@ -146,7 +150,7 @@ impl TableLock {
             process: Process::this(),
             _owner: owner,
             _machine: machine,
-            _process: process,
+            of_process: process,
         })))
     }
 
@@ -199,7 +203,7 @@ struct HeldLock {
     process: Process,
     _owner: Option<Holder>,
     _machine: Option<MachineGuard>,
-    _process: ProcessGuard,
+    of_process: ProcessGuard,
 }
 
 impl LockGuard {
@@ -214,6 +218,21 @@ impl LockGuard {
     /// `Lock` when it was lost, or may have been: then another writer may be at work already.
     pub fn verify(&self) -> Result<()> {
         self.ask(|lease| lease.verify())
+    }
+
+    /// Gives the lock back beside what comes next, where that takes a request. What is returned waits for it when it is
+    /// dropped.
+    pub fn release_later(self) -> Later<()> {
+        let takes_requests = self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
+        self.leave_thread();
+        Later::run(takes_requests, move || drop(self))
+    }
+
+    /// Another thread is going to give the lock back: this one may wait for that, unless it keeps a copy.
+    pub(in crate::timeline) fn leave_thread(&self) {
+        if Arc::strong_count(&self.0) == 1 {
+            self.0.of_process.leave_thread();
+        }
     }
 
     fn ask(&self, question: impl Fn(&dyn Lease) -> Result<()>) -> Result<()> {

@@ -51,18 +51,59 @@ impl LockFile {
     }
 }
 
+/// The state in which this process last gave the lock back: as long as nobody else takes it, the next try need not read
+/// the file first.
+#[derive(Default)]
+pub struct LastLease(Mutex<Option<Released>>);
+
+struct Released {
+    version: FileVersion,
+    /// Whether the file was still in that state when it was needed the last time.
+    is_likely: bool,
+}
+
+impl LastLease {
+    // Nobody waits here: a forked child may find a lock that is never given back.
+
+    /// The state to try.
+    fn likely(&self) -> Option<FileVersion> {
+        let slot = self.0.try_lock().ok()?;
+        slot.as_ref().filter(|last| last.is_likely).map(|last| last.version.clone())
+    }
+
+    /// Takes note of the state in which the file was found.
+    fn found(&self, version: Option<&FileVersion>) {
+        let Ok(mut slot) = self.0.try_lock() else { return };
+        if let Some(last) = &mut *slot {
+            last.is_likely = version == Some(&last.version);
+        }
+    }
+
+    fn released(&self, version: FileVersion) {
+        let Ok(mut slot) = self.0.try_lock() else { return };
+        let is_likely = slot.as_ref().is_none_or(|last| last.is_likely);
+        *slot = Some(Released { version, is_likely });
+    }
+}
+
 /// The provider.
 pub(super) struct StorageBasedLock {
     storage: Storage,
     clock: Arc<dyn Clock>,
     validity_ms: i64,
     renew_every: Duration,
+    last: Arc<LastLease>,
     /// Whether nobody asked for it, so that a store that cannot keep it is no error.
     implied: bool,
 }
 
 impl StorageBasedLock {
-    pub(super) fn new(storage: Storage, config: &LockConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub(super) fn new(
+        storage: Storage,
+        config: &LockConfig,
+        clock: Arc<dyn Clock>,
+        last: Arc<LastLease>,
+    ) -> Result<Self> {
         if storage.is_local() {
             return Err(Error::unsupported("StorageBasedLockProvider needs an object store; local folders have no conditional updates")
                 .with("table", storage.uri())
@@ -73,6 +114,7 @@ impl StorageBasedLock {
             clock,
             validity_ms: millis(config.validity),
             renew_every: config.renew_every,
+            last,
             implied: false,
         })
     }
@@ -81,6 +123,24 @@ impl StorageBasedLock {
     /// the other.
     pub(super) fn implied(self) -> Self {
         Self { implied: true, ..self }
+    }
+
+    /// Takes the lock as this process left it, if nobody took it since.
+    fn try_again(&self, owner: &str) -> Result<Option<Box<dyn Lease>>> {
+        let Some(version) = self.last.likely() else { return Ok(None) };
+        let valid_until = self.clock.now_ms().saturating_add(self.validity_ms);
+        let wanted = LockFile { expired: false, valid_until, owner: owner.to_owned() };
+        match self.update(&wanted, &version) {
+            Ok(version) => {
+                let state = State { version, valid_until, lost: None };
+                Ok(Some(Box::new(StorageLease::start(self, owner, state)?)))
+            }
+            // Reading the file tells what is the matter.
+            Err(_) => {
+                self.last.found(None);
+                Ok(None)
+            }
+        }
     }
 
     fn update(&self, wanted: &LockFile, version: &FileVersion) -> Result<FileVersion> {
@@ -99,7 +159,11 @@ impl StorageBasedLock {
 
 impl LockProvider for StorageBasedLock {
     fn try_acquire(&self, owner: &str) -> Result<Attempt> {
+        if let Some(lease) = self.try_again(owner)? {
+            return Ok(Attempt::Acquired(lease));
+        }
         let found = self.storage.read_versioned(PATH)?;
+        self.last.found(found.as_ref().map(|(_, version)| version));
         let now = self.clock.now_ms();
         if let Some((content, _)) = &found {
             let lock = LockFile::parse(content).map_err(|e| e.with("table", self.storage.uri()))?;
@@ -154,6 +218,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     validity_ms: i64,
     owner: String,
+    last: Arc<LastLease>,
     state: Mutex<State>,
     stopped: Mutex<bool>,
     stop: Condvar,
@@ -194,6 +259,7 @@ impl StorageLease {
             clock: lock.clock.clone(),
             validity_ms: lock.validity_ms,
             owner: owner.to_owned(),
+            last: lock.last.clone(),
             state: Mutex::new(state),
             stopped: Mutex::new(false),
             stop: Condvar::new(),
@@ -254,7 +320,11 @@ impl Lease for StorageLease {
                     None => return Err(e),
                 },
                 Err(e) if e.kind() == ErrorKind::Lock => return Ok(()),
-                other => return other,
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    self.shared.last.released(state.version.clone());
+                    return Ok(());
+                }
             }
         }
     }

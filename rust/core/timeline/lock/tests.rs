@@ -40,14 +40,14 @@ fn elsewhere(lock: &TableLock) -> TableLock {
 fn in_memory(name: &str, config: &LockConfig) -> (Storage, TableLock, Arc<Hand>) {
     let storage = Storage::open(&format!("memory://lock-{name}/t"), &StorageOptions::new()).unwrap();
     let clock = Hand::new();
-    (storage.clone(), TableLock::new(&storage, config, clock.clone()).unwrap(), clock)
+    (storage.clone(), TableLock::new(&storage, config, clock.clone(), Arc::default()).unwrap(), clock)
 }
 
 fn on_disk(config: &LockConfig) -> (tempfile::TempDir, TableLock, Arc<Hand>) {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
     let clock = Hand::new();
-    let lock = TableLock::new(&storage, config, clock.clone()).unwrap();
+    let lock = TableLock::new(&storage, config, clock.clone(), Arc::default()).unwrap();
     (folder, lock, clock)
 }
 
@@ -89,7 +89,7 @@ fn a_lease_that_ran_out_is_free_half_a_second_later() {
     let mut patient = quick(LockProviderKind::StorageBased);
     patient.wait.client_retries = 0;
     patient.wait.retries = 0;
-    let once = TableLock::new(&storage, &patient, clock.clone()).unwrap();
+    let once = TableLock::new(&storage, &patient, clock.clone(), Arc::default()).unwrap();
     assert!(once.acquire().is_err());
     clock.pass(until + 501 - clock.now_ms());
     once.acquire().unwrap().verify().unwrap();
@@ -227,7 +227,7 @@ fn a_storage_that_cannot_keep_the_lock_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
     let memory = Storage::open("memory://lock-refused/t", &StorageOptions::new()).unwrap();
-    let new = |storage: &Storage, config: &LockConfig| TableLock::new(storage, config, Hand::new()).err().unwrap();
+    let new = |storage: &Storage, config: &LockConfig| TableLock::new(storage, config, Hand::new(), Arc::default()).err().unwrap();
     for (storage, kind, remedy) in [
         (&disk, LockProviderKind::StorageBased, "FileSystemBasedLockProvider"),
         (&memory, LockProviderKind::FileSystem, "StorageBasedLockProvider"),
@@ -239,7 +239,7 @@ fn a_storage_that_cannot_keep_the_lock_is_refused() {
     assert!(new(&disk, &far).to_string().contains("'hdfs'"));
     let near = folder.path().join("deep/locks");
     let near = LockConfig { folder: Some(format!("file://{}", near.display())), ..quick(LockProviderKind::FileSystem) };
-    let _held = TableLock::new(&memory, &near, Hand::new()).unwrap().acquire().unwrap();
+    let _held = TableLock::new(&memory, &near, Hand::new(), Arc::default()).unwrap().acquire().unwrap();
     assert!(folder.path().join("deep/locks/lock").exists());
 }
 
@@ -266,7 +266,7 @@ fn threads_that_share_a_lease_exclude_each_other() {
         ..quick(LockProviderKind::StorageBased)
     };
     let storage = Storage::open("memory://lock-threads/t", &StorageOptions::new()).unwrap();
-    let lock = TableLock::new(&storage, &config, Arc::new(SystemClock)).unwrap();
+    let lock = TableLock::new(&storage, &config, Arc::new(SystemClock), Arc::default()).unwrap();
     let inside = std::sync::Mutex::new(0);
     std::thread::scope(|scope| {
         for _ in 0..6 {

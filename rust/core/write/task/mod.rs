@@ -42,10 +42,11 @@ use super::delete_partition::partitions_of_rows;
 use super::incoming::{Preparer, is_anywhere};
 use super::operation::encoding_of_keys;
 use super::partial_rows::missing_nullable;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, MergeSettings, TableView};
+use crate::transaction::DataFiles;
 
 pub use append::write_rows;
 pub use apply::apply_routes;
@@ -125,18 +126,13 @@ impl TaskSetup {
     /// The context of one task's files. Fails when the write is over.
     fn context(&self, table: &HudiTable, plan: &TaskPlan) -> Result<WriteContext> {
         let mut context = WriteContext::new(table, self.config.clone(), &plan.instant, self.schema.clone())?;
-        context.watched = Some(table.clone());
+        context.files = Some(DataFiles::of_task(table, &plan.instant)?.arc());
         if self.config.index.is_global() && !self.config.update_partition_path {
             context.kept_partition_columns = table.config().partition_fields();
         }
         if let Some(given) = &plan.given {
             let fields = self.schema.fields().iter().filter(|f| given.contains(f.name())).cloned();
             context.take_partial_rows(&Schema::new(fields.collect::<Vec<_>>()), table.config().name())?;
-        }
-        if !context.is_under_way()? {
-            return Err(Error::conflict("the write was committed or rolled back before this task began")
-                .with("table", table.storage().uri())
-                .with("instant", &plan.instant));
         }
         Ok(context)
     }

@@ -10,7 +10,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeRule, missing};
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, schema_changes};
-use crate::write::commit::{CommitOutcome, PendingCommit, PlannedFrom};
+use crate::write::commit::{Committed, PendingCommit, PlannedFrom};
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::conformer::check_identity;
 use crate::write::context::WriteContext;
@@ -131,8 +131,7 @@ impl DistributedWrite {
         }
         let commits = RecentCommits::new(&view);
         let (record_size, log_writes) = (commits.record_size(&config)?, commits.log_writes(&config)?.for_tasks());
-        let mut pending = PendingCommit::request(table, operation, planned_from, None)?;
-        pending.start(BTreeMap::new())?;
+        let pending = PendingCommit::begin(table, operation, planned_from, BTreeMap::new(), None, true)?;
         let plan = TaskPlan {
             instant: pending.instant().to_owned(),
             operation: operation.name().to_owned(),
@@ -153,7 +152,7 @@ impl DistributedWrite {
     }
 
     /// Publishes what the tasks did.
-    pub fn commit(self, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
+    pub fn commit(self, reports: Vec<TaskReport>) -> Result<Committed> {
         let view = self.table.view(Some(self.pending.instant()))?;
         let (mut stats, mut touched) = (Vec::with_capacity(reports.len()), BTreeSet::new());
         for report in reports {
@@ -170,9 +169,9 @@ impl DistributedWrite {
         if self.operation == Operation::DeletePartition {
             refuse_busy(&self.table, &view, &replaced)?;
         }
-        let mut outcome = self.pending.commit(stats, replaced, &self.schema)?;
-        outcome.schema_changes = self.changes;
-        outcome.warnings.extend(self.notes);
-        Ok(outcome)
+        let mut done = self.pending.commit(stats, replaced, &self.schema)?;
+        done.outcome.schema_changes = self.changes;
+        done.outcome.warnings.extend(self.notes);
+        Ok(done)
     }
 }

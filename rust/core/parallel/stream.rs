@@ -1,78 +1,20 @@
-//! Running units of work on threads, and streams whose parts are made by threads but come in order.
+//! Streams whose parts are made by threads and come in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
+use super::{lock, panicked};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Interrupt};
 use crate::process::Process;
 
 /// Batches that may wait for the reader in each part of a stream.
 const BATCHES_AHEAD: usize = 2;
-
-/// Runs `work` for each item on up to `threads` threads; results in the order of the items. The first error stops the
-/// rest from starting.
-pub fn run_parallel<I, O, F>(items: Vec<I>, threads: usize, work: F) -> Result<Vec<O>>
-where
-    I: Send,
-    O: Send,
-    F: Fn(I) -> Result<O> + Sync,
-{
-    let count = items.len();
-    if threads <= 1 || count <= 1 {
-        return items.into_iter().map(|item| interrupt::check().and_then(|()| work(item))).collect();
-    }
-    let waiting = Mutex::new(items.into_iter().enumerate());
-    let done: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(count));
-    let failed: Mutex<Option<Error>> = Mutex::new(None);
-    let run = || {
-        loop {
-            if lock(&failed).is_some() {
-                return;
-            }
-            let Some((index, item)) = lock(&waiting).next() else { return };
-            match interrupt::check().and_then(|()| work(item)) {
-                Ok(output) => lock(&done).push((index, output)),
-                Err(e) => {
-                    lock(&failed).get_or_insert(e);
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        // Nothing is sent: the channel ends with the last thread.
-        let (working, ended) = channel::<()>();
-        for _ in 0..threads.min(count) {
-            let (run, working) = (interrupt::carried(&run), working.clone());
-            scope.spawn(move || {
-                let _working = working;
-                run();
-            });
-        }
-        drop(working);
-        if let Err(e) = interrupt::receive(&ended) {
-            lock(&failed).get_or_insert(e);
-        }
-    });
-    if let Some(e) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(e);
-    }
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    if done.len() != count {
-        return Err(Error::storage("a worker thread died").remedy("Run the operation again and report this"));
-    }
-    Ok(done.into_iter().map(|(_, output)| output).collect())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A part of a stream, not opened yet.
 pub type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
@@ -126,11 +68,11 @@ impl BatchStream {
     }
 }
 
-/// A part that gives up in a panic is an error, and not a part that has ended.
+/// A part that panics is an error, and not a part that has ended.
 fn send_part(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
     let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| send_batches(part, sender)));
     if sent.is_err() {
-        let _ = sender.send(Err(Error::corrupt("reading rows gave up").remedy("Report this with the table's files")));
+        let _ = sender.send(Err(panicked()));
     }
 }
 
@@ -200,14 +142,6 @@ mod tests {
     use super::*;
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-
-    #[test]
-    fn results_come_in_order() {
-        let out = run_parallel((0..100).collect(), 4, |i: i32| Ok(i * 2)).unwrap();
-        assert_eq!(out, (0..100).map(|i| i * 2).collect::<Vec<_>>());
-        let e = run_parallel((0..100).collect(), 4, |i: i32| if i == 50 { Err(Error::schema("x")) } else { Ok(i) });
-        assert!(e.is_err());
-    }
 
     #[test]
     fn parts_come_in_order_and_errors_arrive() {

@@ -1,0 +1,192 @@
+//! Data files of one action: each is marked before it exists, and appears whole.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant as Stopwatch};
+
+use arrow::datatypes::{DataType, Field, Schema};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file_group::join;
+use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marker_path};
+use crate::parallel::{Later, both};
+use crate::storage::{FileWriter, Storage};
+use crate::table::HudiTable;
+
+/// How long a marker in an object store is known to be there after it was made: while an action shows a heartbeat, nobody
+/// rolls it back.
+const MARKER_HOLDS: Duration = Duration::from_secs(30);
+
+/// Marks, writes and publishes the data files of one action.
+pub struct DataFiles {
+    storage: Storage,
+    instant: String,
+    parquet_partition_metadata: bool,
+    /// Set in a task that may outlive the action: the table whose timeline tells whether it is still under way.
+    watched: Option<HudiTable>,
+    /// Markers that were made here, with the time.
+    made: Mutex<BTreeMap<String, Stopwatch>>,
+}
+
+impl DataFiles {
+    /// The files of an action that this process began.
+    pub fn new(table: &HudiTable, instant: &str) -> Self {
+        Self {
+            storage: table.storage().clone(),
+            instant: instant.to_owned(),
+            parquet_partition_metadata: table.config().partition_metadata_as_parquet(),
+            watched: None,
+            made: Mutex::default(),
+        }
+    }
+
+    /// The files of an action that another process began, and may end meanwhile.
+    ///
+    /// # Errors
+    /// `Conflict` when it is over.
+    pub fn of_task(table: &HudiTable, instant: &str) -> Result<Self> {
+        let files = Self { watched: Some(table.clone()), ..Self::new(table, instant) };
+        if files.is_under_way()? { Ok(files) } else { Err(files.is_over(None)) }
+    }
+
+    /// For sharing.
+    pub fn arc(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+
+    /// Marks a file and begins it.
+    ///
+    /// # Errors
+    /// `Conflict` when another task attempt writes the same file; `Unsupported` behind links; `Storage`.
+    pub fn create(&self, path: &str, kind: MarkerType) -> Result<FileWriter> {
+        self.create_after(path, kind, |_| Ok(()))
+    }
+
+    /// The same for the first file of a partition, which may be new.
+    ///
+    /// # Errors
+    /// Those of [`DataFiles::create`].
+    pub fn create_in_partition(&self, partition: &str, path: &str, kind: MarkerType) -> Result<FileWriter> {
+        let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
+        let parquet = self.parquet_partition_metadata;
+        let name =
+            if parquet { ".hoodie_partition_metadata.parquet" } else { ".hoodie_partition_metadata" };
+        let (metadata, instant) = (join(partition, name), self.instant.clone());
+        self.create_after(path, kind, move |storage| ensure_partition(storage, &metadata, &instant, depth, parquet))
+    }
+
+    fn create_after(
+        &self,
+        path: &str,
+        kind: MarkerType,
+        prepare: impl FnOnce(&Storage) -> Result<()> + Send + 'static,
+    ) -> Result<FileWriter> {
+        let (storage, instant, marked) = (self.storage.clone(), self.instant.clone(), path.to_owned());
+        let at_once = storage.is_remote();
+        let marker = move || {
+            let mark = || create_marker(&storage, &instant, &marked, kind);
+            both(at_once, || prepare(&storage), mark).map(|_| ())
+        };
+        // The file is made meanwhile; it appears when the marker is there.
+        let marker = Later::run(at_once, marker);
+        self.made().insert(marker_path(&self.instant, path, kind), Stopwatch::now());
+        if at_once {
+            return Ok(self.storage.writer(path)?.after(marker));
+        }
+        marker.wait()??;
+        self.storage.writer(path)
+    }
+
+    /// Publishes a file that is written, unless the action ended meanwhile. Returns its size in bytes.
+    ///
+    /// # Errors
+    /// `Conflict` when it did; `Storage`.
+    pub fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
+        // A task that outlived its action must not leave a file behind: the markers go when the action is over. Its own is
+        // looked for, and not any: there is one for each file.
+        if !self.is_marked(path, kind)? {
+            return Err(self.is_over(Some(path)));
+        }
+        let bytes = sink.finish()?;
+        if self.watched.is_none() {
+            return Ok(bytes);
+        }
+        // The action may have ended just now, or its try that this task is a part of. The driver removes files of which it
+        // hears nothing before and after it commits; one that was published later still is removed here.
+        if !has_marker(&self.storage, &self.instant, path, kind)? || !self.is_under_way()? {
+            self.storage.delete(path)?;
+            if !self.is_under_way()? {
+                delete_markers(&self.storage, &self.instant)?;
+            }
+            return Err(self.is_over(Some(path)));
+        }
+        Ok(bytes)
+    }
+
+    fn is_marked(&self, path: &str, kind: MarkerType) -> Result<bool> {
+        let marker = marker_path(&self.instant, path, kind);
+        let is_new = || self.made().get(&marker).is_some_and(|made| made.elapsed() < MARKER_HOLDS);
+        if self.watched.is_none() && self.storage.is_remote() && is_new() {
+            return Ok(true);
+        }
+        has_marker(&self.storage, &self.instant, path, kind)
+    }
+
+    /// Paths of the markers that were made here.
+    pub(super) fn markers(&self) -> Vec<String> {
+        self.made().keys().cloned().collect()
+    }
+
+    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Stopwatch>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the action is still on the timeline; true where nobody watches.
+    fn is_under_way(&self) -> Result<bool> {
+        let Some(table) = &self.watched else { return Ok(true) };
+        Ok(table.timeline()?.pending().any(|i| i.requested == self.instant))
+    }
+
+    fn is_over(&self, path: Option<&str>) -> Error {
+        let error = Error::conflict("the action was completed or rolled back while a task of it was still at work")
+            .with("table", self.storage.uri())
+            .with("instant", &self.instant);
+        match path {
+            Some(path) => error.with("file", path),
+            None => error,
+        }
+    }
+}
+
+/// Makes the partition metadata file when the partition is new.
+fn ensure_partition(storage: &Storage, path: &str, instant: &str, depth: usize, parquet: bool) -> Result<()> {
+    let found = storage.head(path)?;
+    if found.as_ref().is_some_and(|file| file.size > 0) {
+        return Ok(());
+    }
+    let content = match parquet {
+        true => parquet_partition_metadata(instant, depth)?,
+        false => format!("#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n").into_bytes(),
+    };
+    if found.is_some() {
+        // The power failed while the partition was made.
+        return storage.replace(path, content);
+    }
+    match storage.create(path, content) {
+        // Another file of this action was first.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn parquet_partition_metadata(instant: &str, depth: usize) -> Result<Vec<u8>> {
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::metadata::KeyValue;
+    let schema = Arc::new(Schema::new(vec![Field::new("dummy", DataType::Utf8, true)]));
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, schema, None)?;
+    writer.append_key_value_metadata(KeyValue::new("commitTime".into(), instant.to_owned()));
+    writer.append_key_value_metadata(KeyValue::new("partitionDepth".into(), depth.to_string()));
+    writer.close()?;
+    Ok(bytes)
+}

@@ -1,0 +1,43 @@
+//! The metadata table of a table whose writers do not keep it up to date.
+
+use crate::error::Result;
+use crate::parallel::both;
+use crate::storage::Storage;
+use crate::table::{HudiTable, TableConfig};
+use crate::timeline::{TimeZone, format_instant};
+
+const FOLDER: &str = ".hoodie/metadata";
+
+/// What there is of a metadata table.
+pub(super) struct Found {
+    partitions: bool,
+    files: bool,
+}
+
+/// Looks for a metadata table that somebody may have made since this table was opened. To be asked under the table lock.
+pub(super) fn look(storage: &Storage) -> Result<Found> {
+    let partitions = || Ok(!TableConfig::load(storage)?.metadata_partitions().is_empty());
+    let (partitions, files) = both(storage.is_remote(), partitions, || storage.has_files(FOLDER))?;
+    Ok(Found { partitions, files })
+}
+
+impl Found {
+    /// What Hudi does to a metadata table that this write does not keep up to date: first the property, by which readers
+    /// decide, then the folder. The caller holds the table lock.
+    pub(super) fn drop(self, table: &HudiTable) -> Result<()> {
+        let storage = table.storage();
+        if self.partitions {
+            let empty = [("hoodie.table.metadata.partitions", ""), ("hoodie.table.metadata.partitions.inflight", "")];
+            TableConfig::update(storage, &empty, &format_instant(table.clock().now_ms(), TimeZone::Utc))?;
+        }
+        if self.partitions || self.files { storage.delete_folder(FOLDER) } else { Ok(()) }
+    }
+}
+
+/// Drops the metadata table, if there is one. The caller holds the table lock.
+///
+/// # Errors
+/// `Corrupt` for damaged table properties; `Storage`.
+pub fn drop_metadata_table(table: &HudiTable) -> Result<()> {
+    look(table.storage())?.drop(table)
+}
