@@ -1,53 +1,142 @@
-//! What an operation asks of an object store: how many requests of each kind, and how many one after the other.
+//! What each operation asks of an object store: how many requests of each kind, and how many one after the other.
+//!
+//! The numbers stand in docs/storage.md. `REQUESTS=1 cargo test requests -- --nocapture` prints each request with its times.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hoodoo::client;
+use hoodoo::services::archive::archive;
 use hoodoo::table::HudiTable;
 use hoodoo::write::Operation;
 
 use crate::measured_store::{MeasuredStore, Request};
-use crate::small_table::{Row, Ticking, create_with, open_with, storage, write};
+use crate::small_table::{Row, Ticking, create_with, open_with, read, storage, write};
 
+/// What a request takes, as in a store that is some hundred kilometres away.
 const LATENCY: Duration = Duration::from_millis(20);
+
+/// A table in such a store.
+struct Far {
+    log: Arc<Mutex<Vec<Request>>>,
+    table: HudiTable,
+}
+
+/// What an operation took.
+#[derive(Debug)]
+struct Took {
+    kinds: BTreeMap<&'static str, usize>,
+    in_sequence: usize,
+    seconds: f64,
+}
+
+impl Took {
+    fn requests(&self) -> usize {
+        self.kinds.values().sum()
+    }
+}
+
+impl Far {
+    fn new(name: &str, table_type: &str, more: &[(&str, &str)]) -> Self {
+        let given = [("hoodie.table.type", table_type), ("hoodoo.threads", "2"), ("hoodie.clean.automatic", "false")];
+        let options: Vec<(String, String)> =
+            given.iter().chain(more).map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let store = MeasuredStore::new(LATENCY);
+        let log = store.requests();
+        let storage = storage(Arc::new(store), &format!("requests-{name}")).as_remote();
+        create_with(storage.clone(), Ticking::shared(), &options).unwrap();
+        Self { log, table: open_with(storage, Ticking::shared(), &options).unwrap() }
+    }
+
+    /// A row in each of so many file groups, `each` of them in a partition.
+    fn filled(self, groups: usize, each: usize) -> Self {
+        // One write for each group of a partition: a write makes one file of the rows of a partition.
+        for write_number in 0..each {
+            let rows: Vec<Row> = (0..groups / each).map(|n| row(n * each + write_number, n, 1)).collect();
+            write(&self.table, Operation::BulkInsert, &rows).unwrap();
+        }
+        self
+    }
+
+    fn took<T>(&self, what: &str, act: impl FnOnce(&HudiTable) -> T) -> Took {
+        self.log.lock().unwrap().clear();
+        let begun = Instant::now();
+        act(&self.table);
+        let seconds = begun.elapsed().as_secs_f64();
+        let log = std::mem::take(&mut *self.log.lock().unwrap());
+        let mut kinds = BTreeMap::new();
+        log.iter().for_each(|request| *kinds.entry(request.kind).or_default() += 1);
+        let took = Took { kinds, in_sequence: in_sequence(&log), seconds };
+        println!("{what}: {} requests, {took:?}", took.requests());
+        if std::env::var_os("REQUESTS").is_some() {
+            let first = log.iter().map(|r| r.begun).min().unwrap_or(begun);
+            for r in &log {
+                let since = |at: Instant| (at - first).as_millis();
+                println!("{:5} {:5} {:6} {}", since(r.begun), since(r.ended), r.kind, r.path);
+            }
+        }
+        took
+    }
+}
 
 /// The largest number of requests of which each began when the one before was answered.
 fn in_sequence(requests: &[Request]) -> usize {
     let mut requests = requests.to_vec();
     requests.sort_by_key(|r| r.ended);
-    let mut last = None;
-    requests.iter().filter(|r| last.is_none_or(|end| r.begun >= end) && { last = Some(r.ended); true }).count()
+    let mut last: Option<Instant> = None;
+    let mut follows = |r: &&Request| {
+        let follows = last.is_none_or(|end| r.begun >= end);
+        if follows {
+            last = Some(r.ended);
+        }
+        follows
+    };
+    requests.iter().filter(|r| follows(r)).count()
 }
 
-fn show(name: &str, log: &Arc<Mutex<Vec<Request>>>) {
-    let log = std::mem::take(&mut *log.lock().unwrap());
-    let Some(first) = log.iter().map(|r| r.begun).min() else { return };
-    println!("== {name}: {} requests, {} in sequence", log.len(), in_sequence(&log));
-    for r in &log {
-        println!("{:4} {:4} {:5} {}", (r.begun - first).as_millis(), (r.ended - first).as_millis(), r.kind, r.path);
-    }
+fn leak(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+fn row(key: usize, partition: usize, ts: i64) -> Row {
+    (leak(format!("k{key:05}")), ts, leak(format!("p{partition:04}")), "1")
+}
+
+/// At most so many requests in all, and in sequence.
+fn check(took: &Took, requests: usize, in_sequence: usize) {
+    assert!(took.requests() <= requests && took.in_sequence <= in_sequence, "{took:?}");
 }
 
 #[test]
-fn trace() {
-    for kind in ["COPY_ON_WRITE", "MERGE_ON_READ"] {
-        let options: Vec<(String, String)> = [
-            ("hoodie.table.type", kind),
-            ("hoodoo.threads", "4"),
-        ].into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        let store = MeasuredStore::new(LATENCY);
-        let log = store.requests();
-        let s = storage(Arc::new(store), &format!("requests-{kind}")).as_remote();
-        let table: HudiTable = create_with(s.clone(), Ticking::shared(), &options).unwrap();
-        show("create", &log);
-        let rows: Vec<Row> = (0..8).map(|n| (&*Box::leak(format!("k{n}").into_boxed_str()), 1, &*Box::leak(format!("p{}", n % 4).into_boxed_str()), "1")).collect();
-        write(&table, Operation::BulkInsert, &rows).unwrap();
-        show("bulk insert", &log);
-        let table = open_with(s, Ticking::shared(), &options).unwrap();
-        show("open", &log);
-        write(&table, Operation::Upsert, &[("k1", 2, "p1", "2")]).unwrap();
-        show("upsert", &log);
-        write(&table, Operation::Upsert, &[("k1", 3, "p1", "2")]).unwrap();
-        show("upsert again", &log);
-    }
+fn of_a_copy_on_write_table() {
+    let far = Far::new("cow", "COPY_ON_WRITE", &[]).filled(100, 1);
+    check(&far.took("open", |t| t.reload().unwrap()), 1, 1);
+    check(&far.took("scan of 100 files", read), 210, 104);
+    check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
+    check(&far.took("the next one", |t| write(t, Operation::Upsert, &[row(7, 7, 3)]).unwrap()), 21, 13);
+    let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
+    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 450, 120);
+    check(&far.took("clean", |t| hoodoo::services::clean::clean(t).unwrap()), 330, 120);
+    check(&far.took("archive, nothing due", |t| archive(t).unwrap()), 6, 6);
+}
+
+#[test]
+fn of_a_merge_on_read_table() {
+    let far = Far::new("mor", "MERGE_ON_READ", &[]).filled(100, 1);
+    check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
+    let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
+    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 450, 120);
+    check(&far.took("compaction of 100 file groups", |t| client::compact(t, None).unwrap().unwrap()), 1200, 600);
+    let far = Far::new("clustered", "COPY_ON_WRITE", &[("hoodie.clustering.plan.strategy.sort.columns", "id")]);
+    let far = far.filled(20, 10);
+    check(&far.took("clustering of 20 files", |t| client::cluster(t, None, true).unwrap().unwrap()), 400, 200);
+}
+
+#[test]
+fn of_an_upsert_into_a_table_of_a_thousand_files() {
+    let far = Far::new("thousand", "COPY_ON_WRITE", &[]).filled(1_000, 10);
+    let took = far.took("upsert of one row, 1,000 files", |t| write(t, Operation::Upsert, &[row(777, 77, 2)]).unwrap());
+    check(&took, 40, 15);
+    assert!(took.seconds < 1.5, "{took:?}");
 }

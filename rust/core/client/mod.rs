@@ -339,10 +339,10 @@ pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
 }
 
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
-    let Ready { table, _turn: turn, .. } = ready_to_write(table)?;
+    let Ready { table, timeline, _turn: turn } = ready_to_write(table)?;
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
-        None => compaction::pending(&table, kind)?,
+        None => compaction::pending(&timeline, kind),
     };
     if planned.is_empty() {
         planned.extend(compaction::schedule(&table, kind)?);
@@ -363,10 +363,10 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
 /// Begins a compaction whose operations are carried out by other processes: the oldest that is planned, or that with the
 /// given requested time, or one that is planned now. `None` when there is nothing to compact.
 pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Option<CompactionJob>> {
-    let Ready { table, _turn, .. } = ready_to_write(table)?;
+    let Ready { table, timeline, _turn } = ready_to_write(table)?;
     let planned = match instant {
         Some(instant) => Some(instant.to_owned()),
-        None => compaction::pending(&table, Kind::Base)?.into_iter().next(),
+        None => compaction::pending(&timeline, Kind::Base).into_iter().next(),
     };
     let planned = match planned {
         Some(planned) => Some(planned),
@@ -397,8 +397,9 @@ fn outcome(done: Compacted) -> CommitOutcome {
     }
 }
 
-/// After a write to a merge-on-read table: plans that wait, and one that is due. Returns whether something was looked for.
-fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool> {
+/// After a write to a merge-on-read table: plans that wait, and one that is due. The timeline as it is then; `None` where
+/// something was planned or carried out.
+fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<String>) -> Result<Option<Timeline>> {
     let mut run = |instant: &str| -> Result<()> {
         let done = compaction::run(table, instant)?;
         warnings.extend(done.into_iter().flat_map(|done| done.warnings));
@@ -406,16 +407,25 @@ fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
     };
     let options = CompactionOptions::from_options(table.options())?;
     let base = (Kind::Base, options.inline, options.inline || options.schedule_inline);
+    let mut known = Some(timeline);
     for (kind, runs, plans) in [base, (Kind::Log, options.log_inline, options.log_inline)] {
-        if runs {
-            for instant in compaction::pending(table, kind)? {
-                // What another process carries out is left to it.
-                if !compaction::is_under_way(table, &instant)? {
-                    run(&instant)?;
-                }
+        if !plans {
+            continue;
+        }
+        let mut timeline = known.take().map_or_else(|| table.timeline(), Ok)?;
+        let mut changed = false;
+        for instant in if runs { compaction::pending(&timeline, kind) } else { Vec::new() } {
+            // What another process carries out is left to it.
+            if !compaction::is_under_way(table, &instant)? {
+                changed = true;
+                run(&instant)?;
             }
         }
-        if !plans || !compaction::pending(table, kind)?.is_empty() || !compaction::due(table, kind)? {
+        if changed {
+            timeline = table.timeline()?;
+        }
+        if !compaction::pending(&timeline, kind).is_empty() || !compaction::due(table, &timeline, kind)? {
+            known = Some(timeline);
             continue;
         }
         let planned = compaction::schedule(table, kind)?;
@@ -423,7 +433,7 @@ fn compact_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
             run(&instant)?;
         }
     }
-    Ok(options.inline || options.schedule_inline || options.log_inline)
+    Ok(known)
 }
 
 /// After a write: plans that wait, and one that is due. Returns whether something was looked for.
@@ -467,14 +477,15 @@ fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timelin
         Ok(true) => {}
         other => return settle(table, "table services", other.map(|_| ()), warnings),
     }
-    let mut changed = false;
+    let mut known = Some(timeline);
     if table.config().table_type() == TableType::MergeOnRead {
-        let compacted = compact_inline(table, warnings).map(|did| changed |= did);
+        let compacted = known.take().map_or(Ok(None), |timeline| compact_inline(table, timeline, warnings));
+        let compacted = compacted.map(|timeline| known = timeline);
         settle(table, "compaction", compacted, warnings);
     }
-    let clustered = cluster_inline(table, warnings).map(|did| changed |= did);
-    settle(table, "clustering", clustered, warnings);
-    clean_and_archive(table, warnings, (!changed).then_some(timeline));
+    let clustered = cluster_inline(table, warnings).map(|looked| known.take_if(|_| looked));
+    settle(table, "clustering", clustered.map(|_| ()), warnings);
+    clean_and_archive(table, warnings, known);
 }
 
 /// The same after a service that has completed: who does not get a turn leaves it to the next write.

@@ -59,6 +59,13 @@ impl FileReader {
         Ok(Self { source: Source::Local(Arc::new(file), size) })
     }
 
+    /// Gives up what was fetched of the file; it is fetched again when it is read.
+    pub fn forget(&self) {
+        if let Source::Remote(remote) = &self.source {
+            remote.windows.forget();
+        }
+    }
+
     pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, size: u64) -> Self {
         Self { source: Source::Remote(Arc::new(Remote { store, key, windows: Windows::new(size) })) }
     }

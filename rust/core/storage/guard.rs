@@ -49,6 +49,11 @@ impl<R> Chunks<R> {
         Self { inner: Arc::new(inner), first: Arc::default() }
     }
 
+    /// The file itself.
+    pub fn inner(&self) -> &R {
+        &self.inner
+    }
+
     /// What an error of the Arrow reader really was.
     pub fn explain(&self, error: ArrowError) -> Error {
         let stored = self.first.lock().ok().and_then(|mut e| e.take());

@@ -5,12 +5,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use futures::StreamExt;
+use object_store::ObjectStoreExt;
 
 use super::Storage;
+use super::runtime::block_on_read;
 use crate::error::Result;
 
 /// Bytes that are kept for a table.
 const MOST: usize = 16 << 20;
+/// Files that are fetched at a time.
+const AT_ONCE: usize = 32;
 /// Larger files are not kept.
 const LARGEST: usize = 1 << 20;
 
@@ -62,6 +67,26 @@ impl Storage {
         let content = self.read(path)?;
         self.kept.put(path, &content);
         Ok(content)
+    }
+
+    /// Fetches files that nobody changes and that were not fetched before, many at a time. What fails is tried again, and
+    /// explained, when it is read.
+    pub fn fetch_unchanging(&self, paths: &[String]) {
+        let missing: Vec<_> = paths.iter().filter(|path| self.kept.get(path).is_none()).collect();
+        if !self.is_remote() || missing.len() < 2 {
+            return;
+        }
+        let keyed = missing.into_iter().filter_map(|path| Some((path, self.key(path).ok()?)));
+        let fetch = |(path, key): (&String, object_store::path::Path)| {
+            let (store, path) = (self.store.clone(), path.clone());
+            async move { (path, async { store.get(&key).await?.bytes().await }.await) }
+        };
+        let fetches = futures::stream::iter(keyed.map(fetch)).buffer_unordered(AT_ONCE).collect::<Vec<_>>();
+        for (path, content) in block_on_read(async { Ok(fetches.await) }).unwrap_or_default() {
+            if let Ok(content) = content {
+                self.kept.put(&path, &content);
+            }
+        }
     }
 
     /// Spares fetching what was just written into a file that nobody changes once it is there.

@@ -56,6 +56,11 @@ impl Windows {
         Self { size, kept: Mutex::default() }
     }
 
+    /// Keeps nothing of what was fetched.
+    pub(super) fn forget(&self) {
+        self.lock().windows.clear();
+    }
+
     pub(super) fn size(&self) -> u64 {
         self.size
     }

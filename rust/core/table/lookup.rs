@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::file_group::BaseFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::merge::hash_key;
-use crate::storage::Storage;
+use crate::storage::{FileReader, Storage};
 
 /// The key column of the meta columns.
 const RECORD_KEY: &str = "_hoodie_record_key";
@@ -41,16 +41,16 @@ pub struct KeyQuery<'a> {
     pub find: &'a (dyn Fn(u64, &str, &mut Vec<u32>) + Sync),
 }
 
-/// Finds the wanted keys in one base file, by row number.
+/// Finds the wanted keys in one base file, which `reader` has open, by row number.
 pub fn lookup_keys(
     storage: &Storage,
     file: &BaseFile,
+    reader: &BaseFileReader<FileReader>,
     virtual_keys: Option<&KeyGenConfig>,
     query: &KeyQuery<'_>,
 ) -> Result<Vec<KeyMatch>> {
     let named = |e: Error| e.with("table", storage.uri()).with("file", &file.path);
-    let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?).map_err(named)?;
-    if virtual_keys.is_none() && !may_hold(&reader, query).map_err(named)? {
+    if virtual_keys.is_none() && !may_hold(reader, query).map_err(named)? {
         return Ok(Vec::new());
     }
     if u32::try_from(reader.rows()).is_err() {
@@ -59,7 +59,7 @@ pub fn lookup_keys(
     let mut found = Vec::new();
     let mut entries = Vec::new();
     let mut first = 0u32;
-    for keys in key_batches(&reader, virtual_keys).map_err(named)? {
+    for keys in key_batches(reader, virtual_keys).map_err(named)? {
         let keys = keys.map_err(named)?;
         for row in 0..keys.len() {
             if keys.is_null(row) {

@@ -15,8 +15,11 @@ use crate::timeline::Timeline;
 /// `Corrupt` for a plan that cannot be read; `Storage`.
 pub fn planned_groups(storage: &Storage, timeline: &Timeline, actions: &[Action]) -> Result<HashSet<(String, String)>> {
     let mut groups = HashSet::new();
-    for instant in timeline.pending().filter(|i| actions.contains(&i.action)) {
-        let requested = Instant { state: State::Requested, ..instant.clone() };
+    let plan_of = |instant: &Instant| Instant { state: State::Requested, ..instant.clone() };
+    let planned = || timeline.pending().filter(|i| actions.contains(&i.action));
+    timeline.fetch(storage, planned().map(plan_of).collect::<Vec<_>>().iter());
+    for instant in planned() {
+        let requested = plan_of(instant);
         // An empty file was never planned; insert overwrite has no plan inside.
         let body = optional(timeline.read(storage, &requested))?.filter(|body| !body.is_empty());
         let Some(body) = body else { continue };

@@ -1,7 +1,7 @@
 //! The table's files as one snapshot of the timeline shows them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
 use super::late_writes::{self, LateWrites};
@@ -11,8 +11,12 @@ use crate::error::{Error, Result};
 use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::{Action, Instant};
+use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::{META_FOLDER, Timeline};
+
+/// Partitions of an object store that are listed at a time.
+const LISTINGS: usize = 64;
 
 impl CommitTimes for Timeline {
     fn is_committed(&self, requested: &str) -> bool {
@@ -38,6 +42,8 @@ pub struct TableView {
     late: Mutex<LateWrites>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<String>,
+    /// Files of partitions that were listed.
+    listed: Mutex<HashMap<String, Arc<Vec<FileMeta>>>>,
     /// What the metadata that was read said about files, for whatever reason it was read.
     stated: Mutex<Stated>,
     /// Whether log files of another size than their commit says are taken.
@@ -67,6 +73,9 @@ impl TableView {
     pub fn new(storage: Storage, timeline: Timeline) -> Result<Self> {
         let mut replaced = HashMap::new();
         let mut stated = Stated::default();
+        // With the one that tells the schema, most often.
+        let newest = timeline.completed_writes().next_back();
+        timeline.fetch(&storage, timeline.completed(Action::ReplaceCommit).chain(newest));
         for instant in timeline.completed(Action::ReplaceCommit) {
             let metadata = read_write_metadata(&storage, &timeline, instant)?;
             stated.note(&instant.requested, &metadata, &timeline);
@@ -82,6 +91,7 @@ impl TableView {
             timeline,
             replaced,
             late: Mutex::default(),
+            listed: Mutex::default(),
             archived_schema: None,
             stated: Mutex::new(stated),
             takes_torn_logs: false,
@@ -224,8 +234,34 @@ impl TableView {
 
     /// Every file group of a partition, replaced ones too.
     pub fn file_groups(&self, partition: &str) -> Result<Vec<FileGroup>> {
-        let files = self.storage.list(partition)?.files;
-        self.group(partition, &files)
+        self.group(partition, &self.files_of(partition)?)
+    }
+
+    /// The files of a partition, listed once.
+    fn files_of(&self, partition: &str) -> Result<Arc<Vec<FileMeta>>> {
+        if let Some(known) = self.listed().get(partition) {
+            return Ok(known.clone());
+        }
+        let files = Arc::new(self.storage.list(partition)?.files);
+        self.listed().insert(partition.to_owned(), files.clone());
+        Ok(files)
+    }
+
+    /// Lists partitions beside each other, where each takes a request, so that they are known when they are asked for one
+    /// by one.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn list_ahead(&self, partitions: &[String]) -> Result<()> {
+        if !self.storage.is_remote() || partitions.len() < 2 {
+            return Ok(());
+        }
+        let wanted: Vec<&String> = partitions.iter().filter(|p| !self.listed().contains_key(*p)).collect();
+        run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
+    }
+
+    fn listed(&self) -> MutexGuard<'_, HashMap<String, Arc<Vec<FileMeta>>>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file groups among listed files of a partition, replaced ones too. Looks archived completion times up where it

@@ -188,16 +188,34 @@ impl Timeline {
 
     /// The content of an instant's file; for a legacy completed name without completion time, the file that is there.
     pub fn read(&self, storage: &Storage, instant: &Instant) -> Result<bytes::Bytes> {
+        let (path, is_for_good) = self.file_of(instant);
+        let content = if is_for_good { storage.read_unchanging(&path) } else { storage.read(&path) };
+        content.map_err(|e| e.with("instant", instant))
+    }
+
+    /// Fetches the files of instants beside each other, where each takes a request, so that they are there when they are
+    /// read one by one.
+    pub fn fetch<'a>(&self, storage: &Storage, instants: impl Iterator<Item = &'a Instant>) {
+        if storage.is_remote() {
+            let paths: Vec<String> =
+                instants.map(|i| self.file_of(i)).filter(|(_, for_good)| *for_good).map(|(path, _)| path).collect();
+            storage.fetch_unchanging(&paths);
+        }
+    }
+
+    /// The path of an instant's file, and whether its content never changes.
+    fn file_of(&self, instant: &Instant) -> (String, bool) {
         let stored = self.files_of(&instant.requested).iter().find(|(i, _)| {
             i.action.completed_as() == instant.action.completed_as()
                 && i.state == instant.state
                 && i.completed == instant.completed
         });
         let path = stored.map_or_else(|| self.path(instant), |(_, file)| file.path.clone());
-        // Names of completed instants have the time in them at which they were completed: none is made twice.
-        let is_for_good = stored.is_some() && instant.completed.is_some() && self.config.layout == Layout::V2;
-        let content = if is_for_good { storage.read_unchanging(&path) } else { storage.read(&path) };
-        content.map_err(|e| e.with("instant", instant))
+        // Names of completed instants have the time in them at which they were completed, and plans are made for a time
+        // that nobody else has: none is made twice.
+        let is_plan = instant.state == State::Requested && !matches!(instant.action, Action::Savepoint);
+        let is_for_good = instant.completed.is_some() || is_plan;
+        (path, stored.is_some() && is_for_good && self.config.layout == Layout::V2)
     }
 
     /// Whether bodies of commits are JSON text.

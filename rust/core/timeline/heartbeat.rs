@@ -111,12 +111,10 @@ impl Heartbeat {
         }
     }
 
-    /// Ends, but leaves the file for the caller to delete. `None` when it is another process's by now, or its state is not
-    /// known.
-    pub fn into_path(mut self) -> Option<String> {
-        let is_own = interrupt::hold(|| self.check()).is_ok();
+    /// Ends, but leaves the file for the caller to delete, who has checked just now that nobody has taken over.
+    pub fn into_path(mut self) -> String {
         self.end();
-        is_own.then(|| std::mem::take(&mut self.path))
+        std::mem::take(&mut self.path)
     }
 
     /// Ends the thread that shows it.

@@ -15,7 +15,8 @@ mod true_time;
 pub use active::Timeline;
 pub use heartbeat::Heartbeat;
 pub use lock::{
-    Attempt, LastLease, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, Turn, table_lock,
+    Attempt, LastLease, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, Turn,
+    table_lock,
 };
 pub use transitions::{Begun, Published, TimelineWriter, Transition, next_state};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};

@@ -140,7 +140,7 @@ impl TimelineWriter {
     }
 
     /// Puts an action on the timeline, requested and inflight at once. `alive` shows others, before there is an instant of
-    /// that time, that somebody works on it.
+    /// that time, that somebody works on it; `plan` makes the content of the requested file, under the lock.
     ///
     /// # Errors
     /// `Conflict` while a restore is unfinished; `Lock`; `Storage`; those of `alive` and `plan`.
@@ -148,7 +148,7 @@ impl TimelineWriter {
         &self,
         action: Action,
         alive: impl Fn(&str) -> Result<H> + Sync,
-        plan: impl FnOnce(&str) -> Result<Vec<u8>>,
+        plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>,
         profile: Vec<u8>,
     ) -> Result<Begun<H>> {
         let held = self.lock.acquire()?;
@@ -164,7 +164,7 @@ impl TimelineWriter {
                 (alive(&time)?, time)
             }
         };
-        let body = plan(&requested)?;
+        let body = plan(&timeline, &requested)?;
         held.check()?;
         let requested = self.request_at(action, requested, body)?;
         let started = Instant { state: State::Inflight, ..requested.clone() };

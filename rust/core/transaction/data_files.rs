@@ -69,8 +69,7 @@ impl DataFiles {
     pub fn create_in_partition(&self, partition: &str, path: &str, kind: MarkerType) -> Result<FileWriter> {
         let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
         let parquet = self.parquet_partition_metadata;
-        let name =
-            if parquet { ".hoodie_partition_metadata.parquet" } else { ".hoodie_partition_metadata" };
+        let name = if parquet { ".hoodie_partition_metadata.parquet" } else { ".hoodie_partition_metadata" };
         let (metadata, instant) = (join(partition, name), self.instant.clone());
         self.create_after(path, kind, move |storage| ensure_partition(storage, &metadata, &instant, depth, parquet))
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
-use crate::parallel::Later;
+use crate::parallel::{Later, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
@@ -59,8 +59,8 @@ pub struct Ending {
 }
 
 impl Transaction {
-    /// Takes an instant and puts it on the timeline, inflight. `plan` makes the content of the requested file, `profile` is
-    /// that of the inflight one. `held`: the table lock, where the caller holds it for all of the action. `has_tasks`:
+    /// Takes an instant and puts it on the timeline, inflight. `plan` makes the content of the requested file, from the
+    /// timeline as it is under the lock; `profile` is that of the inflight one. `held`: the table lock, where the caller holds it for all of the action. `has_tasks`:
     /// whether other processes make its files.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Transaction {
         action: Action,
         held: Option<&LockGuard>,
         has_tasks: bool,
-        plan: impl FnOnce(&str) -> Result<Vec<u8>>,
+        plan: impl FnOnce(&Timeline) -> Result<Vec<u8>>,
         profile: Vec<u8>,
     ) -> Result<Self> {
         let timeline = table.timeline_writer()?;
@@ -79,8 +79,11 @@ impl Transaction {
             None => timeline,
         };
         // Before the instant is there: without a heartbeat it would look like one that failed.
-        let alive = |time: &str| Heartbeat::of_write(table.storage(), time);
-        let begun = timeline.begin(action, alive, plan, profile)?;
+        let alive = |time: &str| match action.is_write() {
+            true => Heartbeat::of_write(table.storage(), time),
+            false => Heartbeat::start(table.storage(), time),
+        };
+        let begun = timeline.begin(action, alive, |timeline, _| plan(timeline), profile)?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
         Ok(Self {
             table: table.clone(),
@@ -130,6 +133,14 @@ impl Transaction {
         &self.files
     }
 
+    /// Waits until the action is inflight, before it changes what readers see.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn started(&mut self) -> Result<()> {
+        self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
+    }
+
     /// Publishes the action with this metadata. Data files that are not among the `reported` ones are removed; `check` may
     /// refuse, under the table lock, for what others did meanwhile.
     ///
@@ -142,15 +153,12 @@ impl Transaction {
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {
-        if let Some(inflight) = self.inflight.take() {
-            inflight.wait()??;
-        }
+        self.started()?;
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
-        let look = || metadata_table::look(storage);
-        let done = self.timeline.complete(&self.instant, body, look, |timeline, metadata_table| {
-            if let Some(heartbeat) = &self.heartbeat {
-                heartbeat.check()?;
-            }
+        let heartbeat = self.heartbeat.as_ref();
+        let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
+        let look = || both(storage.is_remote(), || metadata_table::look(storage), own);
+        let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
             check(timeline)?;
             if self.has_tasks {
                 // Files of failed or doubled task attempts would be visible with the action, so they go before it.
@@ -172,7 +180,7 @@ impl Transaction {
             self.heartbeat = None;
         } else {
             let mut paths = self.files.markers();
-            paths.extend(self.heartbeat.take().and_then(Heartbeat::into_path));
+            paths.extend(self.heartbeat.take().map(Heartbeat::into_path));
             let storage = storage.clone();
             let remove = move || {
                 if let Err(e) = crate::interrupt::hold(|| storage.delete_all(&paths)) {

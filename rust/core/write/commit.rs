@@ -82,7 +82,7 @@ impl PendingCommit {
             TableType::CopyOnWrite => Action::Commit,
             TableType::MergeOnRead => Action::DeltaCommit,
         };
-        let plan = |_: &str| match operation {
+        let plan = |_: &Timeline| match operation {
             Operation::DeletePartition => encode(&RequestedReplaceMetadata {
                 operation_type: Some(operation.name().into()),
                 extra_metadata: Some(BTreeMap::new()),
@@ -101,7 +101,10 @@ impl PendingCommit {
                 ..Default::default()
             })?,
         };
-        let transaction = Transaction::begin(table, action, held, has_tasks, plan, profile)?;
+        let mut transaction = Transaction::begin(table, action, held, has_tasks, plan, profile)?;
+        if has_tasks {
+            transaction.started()?;
+        }
         Ok(Self { transaction, operation, planned_from })
     }
 

@@ -176,7 +176,9 @@ pub(super) fn refuse_outdated(
     if !restores(now).is_subset(&restores(planned_from)) {
         return Err(conflict("the table was restored while this write worked on it".into()));
     }
-    for other in completed(now).filter(|i| i.requested != own && !was_completed.contains(&key(i))) {
+    let is_new = |i: &&Instant| i.requested != own && !was_completed.contains(&key(i));
+    now.fetch(storage, completed(now).filter(is_new));
+    for other in completed(now).filter(is_new) {
         let metadata = read_write_metadata(storage, now, other)?;
         if let Some((what, partition, id)) = write.meets(&metadata) {
             let error = conflict(format!("another writer {what}")).with("instant", other).with("partition", partition);

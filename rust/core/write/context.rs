@@ -14,7 +14,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
-use crate::table::{HudiTable, MergeSettings, with_meta_columns};
+use crate::table::{HudiTable, MergeSettings, OpenFiles, with_meta_columns};
 use crate::transaction::DataFiles;
 
 /// One write, as its units see it.
@@ -47,6 +47,8 @@ pub struct WriteContext {
     pub spill: SpillOptions,
     /// Threads for the columns of one file.
     pub file_threads: usize,
+    /// Base files that were opened to look keys up.
+    pub opened: Arc<OpenFiles>,
     /// Makes its data files; `None` before it has an instant.
     pub files: Option<Arc<DataFiles>>,
 }
@@ -72,6 +74,7 @@ impl WriteContext {
             config,
             spill: table.spill_options()?,
             file_threads: 1,
+            opened: Arc::default(),
             files: None,
         })
     }

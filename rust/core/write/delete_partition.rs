@@ -26,8 +26,7 @@ pub(super) fn delete_partitions(
     let replaced = replaced_groups(view, chosen)?;
     refuse_busy(table, view, &replaced)?;
     let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: schema.clone() };
-    let pending =
-        PendingCommit::begin(table, Operation::DeletePartition, planned_from, BTreeMap::new(), held, false)?;
+    let pending = PendingCommit::begin(table, Operation::DeletePartition, planned_from, BTreeMap::new(), held, false)?;
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
     pending.commit(Vec::new(), replaced, &schema)
 }

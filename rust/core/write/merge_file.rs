@@ -15,7 +15,7 @@ use super::splice_merge::splice_merge;
 use super::stream_merge::stream_merge;
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, Splice};
+use crate::file_group::base::Splice;
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, join};
 use crate::format::avro::metadata::WriteStat;
@@ -69,7 +69,7 @@ pub fn merge_file(
     let name = BaseFile::file_name(&slice.file_id, token, &context.instant);
     let path = join(&slice.partition, &name);
     let named = |e: Error| e.with("table", context.storage.uri()).with("file", &base.path);
-    let reader = BaseFileReader::open(context.storage.reader(&base.path, base.size)?).map_err(named)?;
+    let reader = context.opened.open(&context.storage, base)?;
     // Records that are put together of two need all columns at once.
     let picks = context.settings.rule.picks().is_some() || rows.delete_by_key;
     let splice = match picks {

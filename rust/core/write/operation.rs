@@ -275,6 +275,9 @@ impl Write<'_> {
             _ => LogWrites::default(),
         };
         let logs = Logs::new(self.table, &self.view, &context.file_schema, known)?;
+        if !(anywhere || self.config.index.is_global()) {
+            self.view.list_ahead(&incoming.partitions)?;
+        }
         let tagging = Tagging {
             context,
             operation: self.operation,
@@ -341,7 +344,9 @@ impl Write<'_> {
             let wanted: HashMap<&str, u32> = inserts.iter().enumerate().map(|(i, r)| (key(r), i as u32)).collect();
             let find = |_: u64, key: &str, out: &mut Vec<u32>| out.extend(wanted.get(key));
             let query = crate::table::KeyQuery { range: None, keys: &[], find: &find };
-            let found = crate::table::lookup_keys(&context.storage, base, virtual_keys.as_ref(), &query)?;
+            let reader = context.opened.open(&context.storage, base)?;
+            let found = crate::table::lookup_keys(&context.storage, base, &reader, virtual_keys.as_ref(), &query)?;
+            context.opened.keep(base, reader);
             let mut met = HashSet::new();
             for m in found {
                 if let Some(row) = inserts.get(m.entry as usize) {

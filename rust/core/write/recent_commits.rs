@@ -56,6 +56,7 @@ impl<'a> RecentCommits<'a> {
         }
         let (storage, timeline) = (self.view.storage(), self.view.timeline());
         let (mut size, mut logs) = (None, LogWrites::default());
+        timeline.fetch(storage, self.commits());
         for instant in self.commits() {
             let metadata = read_write_metadata(storage, timeline, instant)?;
             size = size.or_else(|| record_size_of(config, metadata.partition_to_write_stats.values().flatten()));

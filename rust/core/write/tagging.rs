@@ -23,6 +23,9 @@ use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 /// Most keys that are listed one by one for bloom filters.
 const LISTED_KEYS: usize = 100_000;
 
+/// Files of an object store that are looked into at a time.
+const REQUESTS: usize = 128;
+
 /// A stored record that an incoming row meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchedRow {
@@ -130,12 +133,18 @@ pub fn tag(
         }
     }
     let keys: Vec<KeyList<'_>> = groups.iter().map(Group::key_list).collect();
-    let found = run_parallel(work, tagging.threads, |(g, slice, base)| {
+    // In an object store most of the time goes by waiting for footers.
+    let storage = &tagging.context.storage;
+    let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
+    let found = run_parallel(work, threads, |(g, slice, base)| {
         let (Some(group), Some(keys)) = (groups.get(g), keys.get(g)) else { return Ok((g, slice, Vec::new())) };
         let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(group.records.find(&group.keyed, hash, key));
         let query = KeyQuery { range: keys.range, keys: &keys.all, find: &find };
-        let storage = &tagging.context.storage;
-        let matches = lookup_keys(storage, &base, tagging.virtual_keys.as_ref(), &query)?;
+        let reader = tagging.context.opened.open(storage, &base)?;
+        let matches = lookup_keys(storage, &base, &reader, tagging.virtual_keys.as_ref(), &query)?;
+        if !matches.is_empty() {
+            tagging.context.opened.keep(&base, reader);
+        }
         Ok((g, slice, matches))
     })?;
     let mut by_group: Vec<Vec<(FileSlice, Vec<KeyMatch>)>> = groups.iter().map(|_| Vec::new()).collect();

@@ -158,6 +158,11 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         &self.schema
     }
 
+    /// The file itself.
+    pub fn file(&self) -> &R {
+        self.chunks.inner()
+    }
+
     /// The file itself, for copying row groups.
     pub(super) fn source(&self) -> &Chunks<R> {
         &self.chunks

@@ -44,21 +44,17 @@ pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanM
     let planned_from = Holding::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
         // A plan that cannot be carried out would stand in the way of every clean after it.
-        for part in work_of(&plan)? {
-            table.storage().refuse_links(&part.partition)?;
-        }
-        let mut heartbeat = None;
-        let requested = writer.request_on(Action::Clean, |now, time| {
+        refuse_links(table.storage(), &plan)?;
+        let holds = |now: &Timeline| {
             if Holding::of(now) != planned_from {
                 return Err(Error::conflict("what a clean has to keep changed while it was planned")
                     .with("table", table.storage().uri())
                     .remedy("Nothing was deleted; clean again"));
             }
-            heartbeat = Some(Heartbeat::start(table.storage(), time)?);
             encode(&plan)
-        })?;
-        let heartbeat = heartbeat.ok_or_else(|| Error::internal("a clean without a heartbeat"))?;
-        last = Some(carry_out(table, &writer, &requested, &plan, heartbeat)?);
+        };
+        let transaction = Transaction::begin(table, Action::Clean, None, false, holds, Vec::new())?;
+        last = Some(carry_out(transaction, &plan)?);
     }
     Ok(last)
 }
@@ -96,7 +92,9 @@ fn finish_pending(
     for instant in &pending {
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
             let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
-            last = Some(carry_out(table, writer, instant, &plan, heartbeat)?);
+            refuse_links(table.storage(), &plan).map_err(|e| e.with("instant", instant))?;
+            let started = writer.start(instant, Vec::new())?;
+            last = Some(carry_out(Transaction::take_over(table, writer.clone(), started, heartbeat, false), &plan)?);
         }
     }
     let timeline = if pending.is_empty() { timeline } else { writer.load()? };
@@ -214,17 +212,17 @@ struct PartitionWork {
     whole: bool,
 }
 
-fn carry_out(
-    table: &HudiTable,
-    writer: &TimelineWriter,
-    instant: &Instant,
-    plan: &CleanerPlan,
-    heartbeat: Heartbeat,
-) -> Result<CleanMetadata> {
-    let storage = table.storage();
-    let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
-    work.iter().try_for_each(|part| storage.refuse_links(&part.partition)).map_err(|e| e.with("instant", instant))?;
-    let started = writer.start(instant, Vec::new())?;
+/// Fails where something of a plan is behind a link.
+fn refuse_links(storage: &Storage, plan: &CleanerPlan) -> Result<()> {
+    let work = work_of(plan).map_err(|e| e.with("table", storage.uri()))?;
+    work.iter().try_for_each(|part| storage.refuse_links(&part.partition))
+}
+
+fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMetadata> {
+    transaction.started()?;
+    let (table, instant) = (transaction.table().clone(), transaction.instant().clone());
+    let (table, storage) = (&table, table.storage());
+    let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", &instant))?;
     let begun = table.clock().now_ms();
     let partition_metadata = delete(table, &work, &plan.policy)?;
     let deleted: usize = partition_metadata.values().map(|p| p.success_delete_files.len()).sum();
@@ -243,7 +241,6 @@ fn carry_out(
         extra_metadata: Some(plan.extra_metadata.clone().unwrap_or_default()),
         ..Default::default()
     };
-    let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
     transaction.complete(encode(&metadata)?, &HashSet::new(), |_| Ok(()))?;
     Ok(metadata)
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::planned_files::data_file;
-use super::super::task_files::remove_files_of;
 use super::super::schema_of;
+use super::super::task_files::remove_files_of;
 use super::options::ClusteringOptions;
 use super::portion::Portion;
 use super::recipe::Recipe;

@@ -13,18 +13,16 @@ use crate::timeline::{Timeline, format_instant};
 /// Actions whose plans keep a file group from being compacted.
 const PLANS: [Action; 4] = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::ReplaceCommit];
 /// Requested times of compactions that are planned, oldest first.
-pub fn pending(table: &HudiTable, kind: Kind) -> Result<Vec<String>> {
-    let timeline = table.timeline()?;
-    Ok(timeline.pending().filter(|i| i.action == kind.action()).map(|i| i.requested.clone()).collect())
+pub fn pending(timeline: &Timeline, kind: Kind) -> Vec<String> {
+    timeline.pending().filter(|i| i.action == kind.action()).map(|i| i.requested.clone()).collect()
 }
 
 /// Whether a compaction is due by the options.
-pub fn due(table: &HudiTable, kind: Kind) -> Result<bool> {
+pub fn due(table: &HudiTable, timeline: &Timeline, kind: Kind) -> Result<bool> {
     let options = CompactionOptions::from_options(table.options())?;
-    let timeline = table.timeline()?;
     match kind {
-        Kind::Base => Ok(options.is_due(&timeline, table.config().timeline().zone, table.clock().now_ms())),
-        Kind::Log => Ok(since_compaction(table, &timeline)?.0 >= options.log_threshold),
+        Kind::Base => Ok(options.is_due(timeline, table.config().timeline().zone, table.clock().now_ms())),
+        Kind::Log => Ok(since_compaction(table, timeline)?.0 >= options.log_threshold),
     }
 }
 

@@ -206,11 +206,7 @@ fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
 }
 
 /// Finishes a rollback that someone began. `None` when it had no plan yet.
-fn finish(
-    table: &HudiTable,
-    writer: &TimelineWriter,
-    rollback: &Instant,
-) -> Result<Option<RollbackMetadata>> {
+fn finish(table: &HudiTable, writer: &TimelineWriter, rollback: &Instant) -> Result<Option<RollbackMetadata>> {
     let timeline = writer.load()?;
     let Some(plan) = read_plan::<RollbackPlan>(table.storage(), writer, &timeline, rollback)? else { return Ok(None) };
     carry_out(table, writer, rollback, &plan).map(Some)

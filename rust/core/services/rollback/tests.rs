@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-
 use super::*;
 use crate::error::ErrorKind;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marked_files};

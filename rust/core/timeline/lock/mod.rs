@@ -101,12 +101,7 @@ impl TableLock {
     ///
     /// # Errors
     /// `Unsupported` when the storage cannot keep such a lock.
-    pub fn new(
-        storage: &Storage,
-        config: &LockConfig,
-        clock: Arc<dyn Clock>,
-        last: Arc<LastLease>,
-    ) -> Result<Self> {
+    pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>, last: Arc<LastLease>) -> Result<Self> {
         let lease = |config: &LockConfig| StorageBasedLock::new(storage.clone(), config, clock.clone(), last);
         let provider: Option<Arc<dyn LockProvider>> = match config.provider {
             LockProviderKind::InProcess if storage.is_remote() => Some(Arc::new(lease(&config.implied())?.implied())),

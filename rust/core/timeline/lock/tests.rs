@@ -227,7 +227,9 @@ fn a_storage_that_cannot_keep_the_lock_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
     let memory = Storage::open("memory://lock-refused/t", &StorageOptions::new()).unwrap();
-    let new = |storage: &Storage, config: &LockConfig| TableLock::new(storage, config, Hand::new(), Arc::default()).err().unwrap();
+    let new = |storage: &Storage, config: &LockConfig| {
+        TableLock::new(storage, config, Hand::new(), Arc::default()).err().unwrap()
+    };
     for (storage, kind, remedy) in [
         (&disk, LockProviderKind::StorageBased, "FileSystemBasedLockProvider"),
         (&memory, LockProviderKind::FileSystem, "StorageBasedLockProvider"),

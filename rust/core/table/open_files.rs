@@ -1,0 +1,46 @@
+//! Base files that were opened to look keys up, for whoever merges rows into them next.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::file_group::BaseFile;
+use crate::file_group::base::BaseFileReader;
+use crate::storage::{FileReader, Storage};
+
+/// Files that are kept open.
+const MOST: usize = 32;
+/// Bytes of one that stay in memory, where they were fetched from an object store.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Open base files by path.
+#[derive(Default)]
+pub struct OpenFiles(Mutex<HashMap<String, BaseFileReader<FileReader>>>);
+
+impl OpenFiles {
+    /// Opens a file, or takes one that was kept.
+    ///
+    /// # Errors
+    /// `NotFound` when it is gone; `Corrupt`; `Storage`.
+    pub fn open(&self, storage: &Storage, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&base.path);
+        match kept {
+            Some(reader) => Ok(reader),
+            None => storage
+                .reader(&base.path, base.size)
+                .and_then(BaseFileReader::open)
+                .map_err(|e| e.with("table", storage.uri()).with("file", &base.path)),
+        }
+    }
+
+    /// Keeps a file open that is going to be read again.
+    pub fn keep(&self, base: &BaseFile, reader: BaseFileReader<FileReader>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST {
+            if base.size > MOST_BYTES {
+                reader.file().forget();
+            }
+            kept.insert(base.path.clone(), reader);
+        }
+    }
+}
