@@ -58,7 +58,7 @@ fn planned(folder: &Path, case: &Value) -> hoodoo::Result<Option<Value>> {
     let now = format!("20270101{:02}3000000", case["hour"].as_u64().unwrap());
     let clock = Stopped(parse_instant_ms(&now, TimeZone::Local).unwrap());
     let table = HudiTable::open_in(storage, Options::new(options)?, Arc::new(clock))?;
-    if !due(&table)? {
+    if !due(&table, &table.timeline()?)? {
         return Ok(None);
     }
     let made = plan(&table)?.map(|planned| to_json(&planned.metadata).to_string());

@@ -203,8 +203,8 @@ pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
 
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
-    let Ready { table, _turn, .. } = ready_to_write(table)?;
-    compaction::schedule(&table, Kind::Base)
+    let Ready { table, timeline, _turn } = ready_to_write(table)?;
+    compaction::schedule(&table, timeline, Kind::Base)
 }
 
 /// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
@@ -221,7 +221,8 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
-    clustering::schedule(&ready_to_serve(table)?.0)
+    let (table, left) = ready_to_serve(table)?;
+    clustering::schedule(&table, left.into_timeline())
 }
 
 /// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
@@ -230,9 +231,9 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
-    let (table, _) = ready_to_serve(table)?;
+    let (table, left) = ready_to_serve(table)?;
     let mut last: Option<Clustered> = None;
-    for (instant, is_new) in planned_clusterings(&table, instant, anew)? {
+    for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, anew)? {
         last =
             newest(&table, "the next clustering", last, run_clustering(&table, &instant, is_new), |c| &mut c.warnings)?;
     }
@@ -261,16 +262,21 @@ fn newest<T>(
 }
 
 /// Requested times of plans to be carried out, and whether they were made for that.
-fn planned_clusterings(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Vec<(String, bool)>> {
+fn planned_clusterings(
+    table: &HudiTable,
+    timeline: Timeline,
+    instant: Option<&str>,
+    anew: bool,
+) -> Result<Vec<(String, bool)>> {
     if let Some(instant) = instant {
         return Ok(vec![(instant.to_owned(), false)]);
     }
     let mut planned: Vec<(String, bool)> = match anew {
         true => Vec::new(),
-        false => clustering::pending(table)?.into_iter().map(|p| (p.instant, false)).collect(),
+        false => clustering::planned(table, &timeline)?.into_iter().map(|instant| (instant, false)).collect(),
     };
     if planned.is_empty() {
-        planned.extend(clustering::schedule_now(table)?.map(|instant| (instant, true)));
+        planned.extend(clustering::schedule_now(table, timeline)?.map(|instant| (instant, true)));
     }
     Ok(planned)
 }
@@ -302,11 +308,11 @@ pub fn begin_clustering(
     instant: Option<&str>,
     anew: bool,
 ) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
-    let (table, _) = ready_to_serve(table)?;
-    let planned = planned_clusterings(&table, instant, anew)?;
+    let (table, left) = ready_to_serve(table)?;
+    let planned = planned_clusterings(&table, left.into_timeline(), instant, anew)?;
     let Some((instant, is_new)) = planned.first() else { return Ok(None) };
     let begin = || {
-        let Some(job) = ClusteringJob::begin(&table, instant)? else { return Ok(None) };
+        let Some(job) = ClusteringJob::begin(&table, instant, true)? else { return Ok(None) };
         let portions = job.portions()?;
         Ok(Some((job, portions)))
     };
@@ -345,7 +351,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
         None => compaction::pending(&timeline, kind),
     };
     if planned.is_empty() {
-        planned.extend(compaction::schedule(&table, kind)?);
+        planned.extend(compaction::schedule(&table, timeline, kind)?);
     }
     // Writers go on meanwhile.
     drop(turn);
@@ -370,9 +376,9 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
     };
     let planned = match planned {
         Some(planned) => Some(planned),
-        None => compaction::schedule(&table, Kind::Base)?,
+        None => compaction::schedule(&table, timeline, Kind::Base)?,
     };
-    planned.map_or(Ok(None), |instant| CompactionJob::begin(&table, &instant))
+    planned.map_or(Ok(None), |instant| CompactionJob::begin(&table, &instant, true))
 }
 
 /// Publishes what other processes compacted, and runs the services that go with it.
@@ -428,7 +434,7 @@ fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<Stri
             known = Some(timeline);
             continue;
         }
-        let planned = compaction::schedule(table, kind)?;
+        let planned = compaction::schedule(table, timeline, kind)?;
         if let (true, Some(instant)) = (runs, planned) {
             run(&instant)?;
         }
@@ -439,22 +445,22 @@ fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<Stri
 /// After a write: plans that wait, and one that is due. Returns whether something was looked for.
 fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool> {
     let options = ClusteringOptions::from_options(table.options())?;
-    let mut pending = if options.inline || options.schedule_inline { clustering::pending(table)? } else { Vec::new() };
-    if options.inline {
-        for plan in std::mem::take(&mut pending) {
-            // What another process carries out is left to it.
-            if clustering::is_under_way(table, &plan.instant)? {
-                pending.push(plan);
-            } else {
-                run_unless_outdated(table, &plan.instant, false, warnings)?;
-            }
-        }
-    }
     if !(options.inline || options.schedule_inline) {
         return Ok(false);
     }
+    let mut pending = clustering::planned(table, &table.timeline()?)?;
+    if options.inline {
+        for instant in std::mem::take(&mut pending) {
+            // What another process carries out is left to it.
+            if clustering::is_under_way(table, &instant)? {
+                pending.push(instant);
+            } else {
+                run_unless_outdated(table, &instant, false, warnings)?;
+            }
+        }
+    }
     if pending.is_empty()
-        && let (true, Some(instant)) = (options.inline, clustering::schedule(table)?)
+        && let (true, Some(instant)) = (options.inline, clustering::schedule(table, table.timeline()?)?)
     {
         run_unless_outdated(table, &instant, true, warnings)?;
     }

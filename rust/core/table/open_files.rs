@@ -8,10 +8,10 @@ use crate::file_group::BaseFile;
 use crate::file_group::base::BaseFileReader;
 use crate::storage::{FileReader, Storage};
 
-/// Files that are kept open.
-const MOST: usize = 32;
-/// Bytes of one that stay in memory, where they were fetched from an object store.
-const MOST_BYTES: u64 = 4 << 20;
+/// Files that are kept open: each takes a file descriptor.
+const MOST: usize = 128;
+/// Bytes of a file of an object store up to which what was fetched of it is kept too; of larger ones, only the footer is.
+const MOST_BYTES: u64 = 512 << 10;
 
 /// Open base files by path.
 #[derive(Default)]

@@ -260,6 +260,15 @@ impl TableView {
         run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
     }
 
+    /// A data file, as the listing of its partition shows it.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn file(&self, path: &str) -> Result<Option<FileMeta>> {
+        let partition = path.rsplit_once('/').map_or("", |(partition, _)| partition);
+        Ok(self.files_of(partition)?.iter().find(|file| file.path == path).cloned())
+    }
+
     fn listed(&self) -> MutexGuard<'_, HashMap<String, Arc<Vec<FileMeta>>>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -154,6 +154,20 @@ impl Timeline {
         self.first_active.as_deref()
     }
 
+    /// Whether nothing has changed since the other snapshot was taken.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.config == other.config && self.instants == other.instants
+    }
+
+    /// Whether something may have changed the files of the table after this time: a write, a rollback or a restore that
+    /// completed since, or one that cannot be told any more.
+    pub fn changed_since(&self, requested: &str) -> bool {
+        let undoes = |i: &Instant| matches!(i.action, Action::Rollback | Action::Restore);
+        let since = |i: &Instant| i.requested != requested && i.completed.as_deref().is_some_and(|at| at > requested);
+        self.first_active().is_none_or(|first| first > requested)
+            || self.instants.iter().any(|i| (i.action.is_write() || undoes(i)) && since(i))
+    }
+
     /// The timeline as it was for someone who looks back to `requested`: later actions are not there.
     #[must_use]
     pub fn as_of(&self, requested: &str) -> Self {

@@ -44,9 +44,14 @@ impl Heartbeat {
     /// # Errors
     /// `Conflict` when somebody else works on the instant; `Storage`.
     pub fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
-        refuse_alive(storage, clock, instant)?;
-        storage.delete(&path_of(instant))?;
-        Self::start(storage, instant)
+        match Self::start(storage, instant) {
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                refuse_alive(storage, clock, instant)?;
+                storage.delete(&path_of(instant))?;
+                Self::start(storage, instant)
+            }
+            other => other,
+        }
     }
 
     /// Begins a write, whose instant is not on the timeline yet.

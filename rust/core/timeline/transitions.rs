@@ -189,13 +189,10 @@ impl TimelineWriter {
         }
     }
 
-    /// Creates `T.<action>.inflight`.
+    /// Creates `T.<action>.inflight`. The caller has a timeline with the requested instant, of after others could see that
+    /// it works on that: nobody takes it away any more.
     pub fn start(&self, instant: &Instant, body: Vec<u8>) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Start)?;
-        let requested = Instant { state: State::Requested, ..instant.clone() };
-        if !self.storage.exists(&self.path(&requested))? {
-            return Err(self.vanished(&requested));
-        }
         let started = Instant { state, ..instant.clone() };
         match self.create_inflight(&started, body) {
             // A retry of the same work finds what the first try left.

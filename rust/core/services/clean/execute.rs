@@ -92,6 +92,10 @@ fn finish_pending(
     for instant in &pending {
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
             let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
+            if !writer.load()?.pending().any(|i| i.requested == instant.requested && i.action == instant.action) {
+                // Its writer, or another one, ended it just now.
+                continue;
+            }
             refuse_links(table.storage(), &plan).map_err(|e| e.with("instant", instant))?;
             let started = writer.start(instant, Vec::new())?;
             last = Some(carry_out(Transaction::take_over(table, writer.clone(), started, heartbeat, false), &plan)?);
@@ -285,7 +289,12 @@ fn work_of(plan: &CleanerPlan) -> Result<Vec<PartitionWork>> {
 fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTreeMap<String, CleanPartitionMetadata>> {
     let storage = table.storage();
     let all: Vec<String> = work.iter().flat_map(|w| w.files.iter().map(|(_, path)| path.clone())).collect();
-    let mut was_there = run_parallel(all, table.threads()?, |path: String| storage.delete(&path))?.into_iter();
+    let was_there = match storage.is_remote() {
+        // One request for many. It answers "deleted" for an object that never was, too.
+        true => storage.delete_all(&all).map(|()| vec![true; all.len()])?,
+        false => run_parallel(all, table.threads()?, |path: String| storage.delete(&path))?,
+    };
+    let mut was_there = was_there.into_iter();
     let mut done = BTreeMap::new();
     for part in work {
         let mut metadata = CleanPartitionMetadata {

@@ -50,9 +50,9 @@ pub struct Clustered {
 /// of other kinds; `Conflict` when somebody else carries it out, or wrote to its file groups (the plan is then rolled
 /// back); `Storage`.
 pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Clustered>> {
-    let Some(job) = ClusteringJob::begin(table, requested)? else { return Ok(None) };
+    let Some(job) = ClusteringJob::begin(table, requested, false)? else { return Ok(None) };
     let at_once = job.groups.len().min(table.threads()?);
-    let unit = Unit::new(table, job.transaction.files().clone(), requested, job.recipe.clone(), at_once)?;
+    let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.recipe.clone(), at_once)?;
     let numbered: Vec<(usize, Portion)> = job.groups.iter().cloned().map(Portion::whole).enumerate().collect();
     let files = run_parallel(numbered, at_once, |(task, group)| unit.run(&group, &format!("{task}-0-0")))?;
     job.complete(files.into_iter().flatten().collect()).map(Some)
@@ -61,18 +61,21 @@ pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Clustered>> {
 /// A clustering under way, whose groups may be rewritten by several processes.
 pub struct ClusteringJob {
     transaction: Transaction,
+    /// The table as it was when the work began.
+    view: TableView,
     recipe: Recipe,
     groups: Vec<ClusteringGroup>,
 }
 
 impl ClusteringJob {
-    /// Begins the plan with this requested time; a try that died is taken back first. `None` when the plan is an empty
-    /// file, which is then removed.
+    /// Begins the plan with this requested time; a try that died is taken back first. `has_tasks`: whether other processes
+    /// rewrite its groups. `None` when the plan is an empty file, which is then removed.
     ///
     /// # Errors
     /// Those of [`run`].
-    pub fn begin(table: &HudiTable, requested: &str) -> Result<Option<Self>> {
+    pub fn begin(table: &HudiTable, requested: &str, has_tasks: bool) -> Result<Option<Self>> {
         let writer = table.timeline_writer()?;
+        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         let timeline = writer.load()?;
         let mut instant = find(table, &timeline, requested)?;
         let Some(plan) = plan_of(table, &timeline, &instant)? else {
@@ -84,20 +87,20 @@ impl ClusteringJob {
         };
         let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)
             .map_err(|e| e.with("table", table.storage().uri()).with("instant", requested))?;
-        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         let groups = plan.input_groups.unwrap_or_default();
         if instant.state == State::Inflight {
             take_back(table, &instant, &groups)?;
             instant = writer.revert(&instant)?;
         }
-        if let Err(changed) = check_unchanged(table, &timeline, &groups) {
+        if let Err(changed) = check_unchanged(table, &timeline, requested, &groups) {
             // All the work would be for nothing.
             writer.remove_pending(&instant)?;
             return Err(changed);
         }
         let instant = writer.start(&instant, Vec::new())?;
-        let transaction = Transaction::take_over(table, writer, instant, heartbeat, true);
-        Ok(Some(Self { transaction, recipe, groups }))
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
+        let view = table.view_of(timeline)?;
+        Ok(Some(Self { transaction, view, recipe, groups }))
     }
 
     /// Requested time.
@@ -112,7 +115,7 @@ impl ClusteringJob {
     pub fn portions(&self) -> Result<Vec<Portion>> {
         let most_bytes = self.transaction.table().options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
         let (table, files) = (self.transaction.table(), self.transaction.files().clone());
-        let unit = Unit::new(table, files, self.instant(), self.recipe.clone(), 1)?;
+        let unit = Unit::new(table, files, &self.view, self.instant(), self.recipe.clone(), 1)?;
         let mut portions = Vec::new();
         for group in &self.groups {
             portions.extend(unit.divide(group.clone(), most_bytes)?);
@@ -132,9 +135,9 @@ impl ClusteringJob {
         let stats: Vec<WriteStat> = files.into_iter().map(|f| f.stat).collect();
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
-        let groups = &self.groups;
+        let (groups, requested) = (&self.groups, self.instant().to_owned());
         let done = self.transaction.complete(body, &reported, |timeline| {
-            let unchanged = check_unchanged(&table, timeline, groups);
+            let unchanged = check_unchanged(&table, timeline, &requested, groups);
             outdated = unchanged.is_err();
             unchanged
         });
@@ -175,8 +178,7 @@ impl ClusteringJob {
             by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
         }
         let table = self.transaction.table();
-        let view = TableView::new(table.storage().clone(), self.transaction.timeline().load()?)?;
-        let avro = table_schema_to_avro(&schema_of(table, &view)?.data, table.config().name(), false)?;
+        let avro = table_schema_to_avro(&schema_of(table, &self.view)?.data, table.config().name(), false)?;
         let extra = [("schema".to_owned(), avro), (FILES.to_owned(), told(files))];
         Ok(ReplaceCommitMetadata {
             partition_to_write_stats: by_partition,
@@ -194,13 +196,13 @@ impl ClusteringJob {
 /// # Errors
 /// `Conflict` when the clustering is over; those of [`run`].
 pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
-    let timeline = table.timeline()?;
-    let instant = find(table, &timeline, requested)?;
-    let plan = plan_of(table, &timeline, &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
+    let view = table.view(None)?;
+    let instant = find(table, view.timeline(), requested)?;
+    let plan = plan_of(table, view.timeline(), &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
     let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
     // Other cores have tasks of their own.
     let files = DataFiles::of_task(table, requested)?.arc();
-    let files = Unit::new(table, files, requested, recipe, table.threads()?)?.run(portion, token)?;
+    let files = Unit::new(table, files, &view, requested, recipe, table.threads()?)?.run(portion, token)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(files)
@@ -282,13 +284,22 @@ fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -
     remove_files_of(table.storage(), &instant.requested, partitions)
 }
 
-/// Fails when a file group of the plan has other files now than when it was planned: what was written to it would be
-/// lost.
-fn check_unchanged(table: &HudiTable, timeline: &Timeline, groups: &[ClusteringGroup]) -> Result<()> {
+/// Fails when a file group of the plan of this time has other files now than when it was planned: what was written to it
+/// would be lost.
+fn check_unchanged(
+    table: &HudiTable,
+    timeline: &Timeline,
+    requested: &str,
+    groups: &[ClusteringGroup],
+) -> Result<()> {
+    if !timeline.changed_since(requested) {
+        return Ok(());
+    }
     let view = TableView::new(table.storage().clone(), timeline.clone())?;
     let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
     let partitions: HashSet<&str> =
         slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
+    view.list_ahead(&partitions.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>())?;
     for partition in partitions {
         for slice in view.latest_slices(partition)? {
             slices.insert((slice.partition.clone(), slice.file_id.clone()), slice);

@@ -43,5 +43,5 @@ pub use plan::{
 pub use portion::Portion;
 pub use ranges::read_ranges;
 pub use recipe::Recipe;
-pub use schedule::{PendingClustering, due, explain, pending, plan, schedule, schedule_now};
+pub use schedule::{PendingClustering, due, explain, pending, plan, planned, schedule, schedule_now};
 pub use unit::ClusteredFile;

@@ -43,6 +43,20 @@ pub struct PendingClustering {
     pub sort_columns: Vec<String>,
 }
 
+/// Requested times of clusterings that are planned, oldest first.
+///
+/// # Errors
+/// `Corrupt` for a plan that cannot be read; `Storage`.
+pub fn planned(table: &HudiTable, timeline: &Timeline) -> Result<Vec<String>> {
+    let mut planned = Vec::new();
+    for instant in timeline.pending().filter(|i| i.action.completed_as() == Action::ReplaceCommit) {
+        if plan_of(table, timeline, instant)?.is_some() {
+            planned.push(instant.requested.clone());
+        }
+    }
+    Ok(planned)
+}
+
 /// Clusterings that are planned, oldest first.
 ///
 /// # Errors
@@ -80,10 +94,9 @@ pub fn pending(table: &HudiTable) -> Result<Vec<PendingClustering>> {
 ///
 /// # Errors
 /// `InvalidOption`; `Corrupt`; `Storage`.
-pub fn due(table: &HudiTable) -> Result<bool> {
+pub fn due(table: &HudiTable, timeline: &Timeline) -> Result<bool> {
     let options = ClusteringOptions::from_options(table.options())?;
-    let timeline = table.timeline()?;
-    Ok(options.is_due(commits_since(table, &timeline)?))
+    Ok(options.is_due(commits_since(table, timeline)?))
 }
 
 /// Completed commits since the last clustering that was planned.
@@ -96,32 +109,32 @@ fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
     Ok(timeline.completed_writes().filter(counts).count())
 }
 
-/// Plans a clustering and puts the plan on the timeline; `None` when there is nothing to do, or a trigger that is on
-/// says that it is too early.
+/// Plans a clustering from a timeline that was loaded just now, and puts the plan on the timeline; `None` when there is
+/// nothing to do, or a trigger that is on says that it is too early.
 ///
 /// # Errors
 /// `InvalidOption`; `Unsupported`; `Corrupt`; `Storage`.
-pub fn schedule(table: &HudiTable) -> Result<Option<String>> {
-    if due(table)? { schedule_now(table) } else { Ok(None) }
+pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
+    if due(table, &timeline)? { schedule_now(table, timeline) } else { Ok(None) }
 }
 
 /// The same, whatever the triggers say.
 ///
 /// # Errors
 /// Those of [`schedule`].
-pub fn schedule_now(table: &HudiTable) -> Result<Option<String>> {
+pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    // Looked at first, and without a lock: most often there is nothing to do.
-    let timeline = table.timeline()?;
+    // Without the lock, which others wait for: most often nothing happens meanwhile, or there is nothing to do.
     let mut footers = Footers::default();
-    if plan_now(table, timeline, &options, &mut footers, None)?.is_none() {
-        return Ok(None);
-    }
+    let Some(plan) = plan_now(table, timeline.clone(), &options, &mut footers, None)? else { return Ok(None) };
     let mut nothing_left = false;
-    let requested = writer.request(Action::Clustering, |time| {
+    let requested = writer.request_on(Action::Clustering, |now, time| {
+        if now.is_same(&timeline) {
+            return encode(&plan.metadata);
+        }
         // Footers were read before, so that the lock is not held for them.
-        let plan = plan_now(table, table.timeline()?, &options, &mut footers, Some(time))?;
+        let plan = plan_now(table, now.clone(), &options, &mut footers, Some(time))?;
         nothing_left = plan.is_none();
         let plan = plan.ok_or_else(|| Error::conflict("the slices were clustered meanwhile").with("instant", time))?;
         encode(&plan.metadata)
@@ -304,6 +317,9 @@ fn changed_since(
 
 fn slices_of(view: &TableView, chosen: &Chosen, listed: Option<Listed>) -> Result<BTreeMap<String, PartitionSlices>> {
     let mut all = BTreeMap::new();
+    if listed.is_none() {
+        view.list_ahead(&chosen.taken)?;
+    }
     for partition in &chosen.taken {
         let groups = match &listed {
             Some(files) => {

@@ -25,8 +25,8 @@ use crate::interrupt;
 use crate::parallel::{BatchStream, Part, run_parallel};
 use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
-use crate::table::HudiTable;
 use crate::table::slice_reader::SliceReader;
+use crate::table::{HudiTable, TableView};
 use crate::transaction::DataFiles;
 
 /// Rows that are read at once.
@@ -53,6 +53,7 @@ pub struct ClusteredFile {
 /// What all groups of a plan share.
 pub(super) struct Unit<'a> {
     table: &'a HudiTable,
+    view: &'a TableView,
     instant: &'a str,
     recipe: Recipe,
     reader: Arc<SliceReader>,
@@ -72,12 +73,12 @@ impl<'a> Unit<'a> {
     pub(super) fn new(
         table: &'a HudiTable,
         files: Arc<DataFiles>,
+        view: &'a TableView,
         instant: &'a str,
         recipe: Recipe,
         at_once: usize,
     ) -> Result<Self> {
-        let view = table.view(None)?;
-        let data = schema_of(table, &view)?.data;
+        let data = schema_of(table, view)?.data;
         let (schema, mut options) = table.file_settings(&data)?;
         let kept = |i: &usize| !table.config().populates_meta_fields() || *i != FILE_NAME;
         let kept: Vec<usize> = (0..schema.fields().len()).filter(kept).collect();
@@ -89,7 +90,7 @@ impl<'a> Unit<'a> {
         let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
-        Ok(Self { table, instant, recipe, reader, schema, read, data, options, files, threads, spill })
+        Ok(Self { table, view, instant, recipe, reader, schema, read, data, options, files, threads, spill })
     }
 
     /// Rewrites a group or a part of it; `token` tells this attempt from others.
@@ -318,7 +319,7 @@ impl<'a> Unit<'a> {
         let partition = info.partition_path.clone().unwrap_or_default();
         let file = |name: &str| -> Result<FileMeta> {
             let path = data_file(&partition, name)?;
-            self.table.storage().head(&path)?.ok_or_else(|| self.missing(&path))
+            self.view.file(&path)?.ok_or_else(|| self.missing(&path))
         };
         let base = info.data_file_path.as_deref().filter(|path| !path.is_empty());
         let base = base.map(|path| BaseFile::parse(&file(path)?).ok_or_else(|| self.missing(path))).transpose()?;

@@ -36,8 +36,8 @@ pub struct Compacted {
 /// # Errors
 /// `InvalidOption` when there is no such plan; `Corrupt`; `Conflict` when another process completed it; `Storage`.
 pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
-    let Some(job) = CompactionJob::begin(table, requested)? else { return Ok(None) };
-    let unit = Unit::new(table, job.transaction.files().clone(), requested, job.operations.len())?;
+    let Some(job) = CompactionJob::begin(table, requested, false)? else { return Ok(None) };
+    let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.operations.len())?;
     let numbered: Vec<(usize, &CompactionOperation)> = job.operations.iter().enumerate().collect();
     let stats = run_parallel(numbered, table.threads()?, |(task, operation)| {
         unit.run(job.kind, operation, &format!("{task}-0-0"))
@@ -48,19 +48,22 @@ pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
 /// A compaction under way, whose operations may be carried out by several processes.
 pub struct CompactionJob {
     transaction: Transaction,
+    /// The table as it was when the work began.
+    view: TableView,
     kind: Kind,
     /// What is to be done, each by itself.
     pub operations: Vec<CompactionOperation>,
 }
 
 impl CompactionJob {
-    /// Begins the plan with this requested time; a try that died is taken back first. `None` when the plan is an empty
-    /// file, which is then removed.
+    /// Begins the plan with this requested time; a try that died is taken back first. `has_tasks`: whether other processes
+    /// carry out its operations. `None` when the plan is an empty file, which is then removed.
     ///
     /// # Errors
     /// Those of [`run`]; `Conflict` when another process carries it out.
-    pub fn begin(table: &HudiTable, requested: &str) -> Result<Option<Self>> {
+    pub fn begin(table: &HudiTable, requested: &str, has_tasks: bool) -> Result<Option<Self>> {
         let writer = table.timeline_writer()?;
+        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         let timeline = writer.load()?;
         let kinds = [Kind::Base, Kind::Log];
         let known =
@@ -76,15 +79,13 @@ impl CompactionJob {
             return Ok(None);
         };
         let operations = plan.operations.unwrap_or_default();
-        let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), requested)?;
         if instant.state == State::Inflight {
             take_back(table, &writer, &instant, &operations)?;
             instant = Instant { state: State::Requested, ..instant };
         }
         let instant = writer.start(&instant, Vec::new())?;
-        // Its operations may be carried out by tasks, and the plan by a try that died.
-        let transaction = Transaction::take_over(table, writer, instant, heartbeat, true);
-        Ok(Some(Self { transaction, kind, operations }))
+        let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
+        Ok(Some(Self { transaction, view: table.view_of(timeline)?, kind, operations }))
     }
 
     /// Requested time.
@@ -102,13 +103,12 @@ impl CompactionJob {
     /// # Errors
     /// `Conflict` when another process completed it; `Storage`.
     pub fn complete(self, stats: Vec<WriteStat>) -> Result<Compacted> {
-        let Self { mut transaction, kind, .. } = self;
+        let Self { mut transaction, view, kind, .. } = self;
         let table = transaction.table();
         let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
         for stat in &stats {
             by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
         }
-        let view = TableView::new(table.storage().clone(), transaction.timeline().load()?)?;
         let avro = table_schema_to_avro(&schema_of(table, &view)?.data, table.config().name(), false)?;
         let body = encode(&CommitMetadata {
             partition_to_write_stats: by_partition,
@@ -141,7 +141,8 @@ pub fn run_operation(
     token: &str,
 ) -> Result<WriteStat> {
     let files = DataFiles::of_task(table, requested)?.arc();
-    let stat = Unit::new(table, files, requested, usize::MAX)?.run(kind, operation, token)?;
+    let view = table.view(None)?;
+    let stat = Unit::new(table, files, &view, requested, usize::MAX)?.run(kind, operation, token)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(stat)

@@ -43,26 +43,26 @@ fn since_compaction(table: &HudiTable, timeline: &Timeline) -> Result<(usize, Op
     Ok((since, None))
 }
 
-/// Plans a compaction of all slices that have log files; `None` when there is none, or other plans take them all.
+/// Plans a compaction of all slices that have log files, from a timeline that was loaded just now; `None` when there is none, or other plans take them all.
 ///
 /// # Errors
 /// `Unsupported` for a copy-on-write table; `InvalidOption`; `Storage`.
-pub fn schedule(table: &HudiTable, kind: Kind) -> Result<Option<String>> {
+pub fn schedule(table: &HudiTable, timeline: Timeline, kind: Kind) -> Result<Option<String>> {
     if table.config().table_type() != TableType::MergeOnRead {
         return Err(Error::unsupported("only merge-on-read tables have something to compact")
             .with("table", table.storage().uri()));
     }
     let options = CompactionOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    // Looked at first, and without a lock: most often there is nothing to do.
-    if plan_now(table, &table.timeline()?, &options, kind)?.is_none() {
-        return Ok(None);
-    }
+    // Without the lock, which others wait for: most often nothing happens meanwhile, or there is nothing to do.
+    let Some(plan) = plan_now(table, &timeline, &options, kind)? else { return Ok(None) };
     let mut nothing_left = false;
-    let requested = writer.request(kind.action(), |time| {
-        let timeline = table.timeline()?;
+    let requested = writer.request_on(kind.action(), |now, time| {
         // Completed before the plan: what completes later belongs to the next slice.
-        let plan = plan_now(table, &timeline, &options, kind)?;
+        if now.is_same(&timeline) {
+            return encode(&plan);
+        }
+        let plan = plan_now(table, now, &options, kind)?;
         nothing_left = plan.is_none();
         let plan = plan.ok_or_else(|| Error::conflict("the slices were compacted meanwhile").with("instant", time))?;
         encode(&plan)

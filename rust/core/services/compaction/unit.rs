@@ -18,8 +18,8 @@ use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
 use crate::storage::{FileMeta, FileReader};
-use crate::table::HudiTable;
 use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
+use crate::table::{HudiTable, TableView};
 use crate::transaction::DataFiles;
 
 /// Bytes of a row group, however small the budget is.
@@ -28,6 +28,7 @@ const LEAST_ROW_GROUP: usize = 1 << 20;
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
     table: &'a HudiTable,
+    view: &'a TableView,
     instant: &'a str,
     reader: SliceReader,
     schema: SchemaRef,
@@ -41,11 +42,11 @@ impl<'a> Unit<'a> {
     pub(super) fn new(
         table: &'a HudiTable,
         files: Arc<DataFiles>,
+        view: &'a TableView,
         instant: &'a str,
         operations: usize,
     ) -> Result<Self> {
-        let view = table.view(None)?;
-        let data = schema_of(table, &view)?.data;
+        let data = schema_of(table, view)?.data;
         let key_columns = table.key_config()?.exact_key_columns(&data);
         let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
@@ -53,7 +54,7 @@ impl<'a> Unit<'a> {
         let reader = table.slice_reader(timeline, schema.clone())?;
         // Besides the records, the row group that is written is in memory.
         options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
-        Ok(Self { table, instant, reader, schema, options, key_columns, files })
+        Ok(Self { table, view, instant, reader, schema, options, key_columns, files })
     }
 
     pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
@@ -173,7 +174,7 @@ impl<'a> Unit<'a> {
         // Older plans have whole paths.
         let file = |name: &str| -> Result<FileMeta> {
             let name = name.rsplit('/').next().unwrap_or(name);
-            self.table.storage().head(&join(&partition, name))?.ok_or_else(|| missing(name))
+            self.view.file(&join(&partition, name))?.ok_or_else(|| missing(name))
         };
         let base = operation.data_file_path.as_deref().filter(|name| !name.is_empty());
         let base = base.map(|name| BaseFile::parse(&file(name)?).ok_or_else(|| missing(name))).transpose()?;

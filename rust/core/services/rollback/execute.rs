@@ -221,10 +221,13 @@ fn carry_out(
     let storage = table.storage();
     let named = |e: Error| e.with("table", storage.uri()).with("instant", rollback);
     let (info, target) = target_of(plan).map_err(named)?;
-    let timeline = writer.load()?;
-    refuse_completed(&timeline, &target).map_err(named)?;
     let files = files_of(plan).map_err(named)?;
     let heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
+    let timeline = writer.load()?;
+    refuse_completed(&timeline, &target).map_err(named)?;
+    if !timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
+        return Err(named(Error::conflict("the rollback was finished by another process").with("table", storage.uri())));
+    }
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
     delete_files(table, &files)?;

@@ -45,4 +45,9 @@ impl Leftovers {
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
+
+    /// The timeline, of a table whose other writers are left alone.
+    pub fn into_timeline(self) -> Timeline {
+        self.timeline
+    }
 }
