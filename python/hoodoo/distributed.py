@@ -17,7 +17,7 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.exceptions import SchemaError
 from hoodoo.filters import Filters, native_filter
-from hoodoo.table import SchemaEvolution, check_options, evolution_option, text_options
+from hoodoo.options import SchemaEvolution, check_options, string_options, write_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -235,7 +235,7 @@ def prepare_write(
 
     Arguments as those of `hoodoo.write` and `hoodoo.Table.upsert`.
     """
-    given = text_options(options) | evolution_option(schema_evolution)
+    given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
     storage = dict(storage_options or {})
     chosen = (operation or _native.default_operation(given)).lower()
@@ -288,7 +288,7 @@ class DistributedRead:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Plans the read. Arguments as those of `Table`, `Table.scan` and `Table.changes`."""
-        given, storage = text_options(options), dict(storage_options or {})
+        given, storage = string_options(options), dict(storage_options or {})
         check_options(given, "read")
         table = _native.NativeTable.open(uri, given, storage)
         condition = native_filter(filters, table.scan_schema()) if filters else None

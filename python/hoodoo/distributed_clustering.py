@@ -9,7 +9,7 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.distributed import TableTask
 from hoodoo.exceptions import HudiError, InvalidOptionError, SchemaError, UnsupportedError
-from hoodoo.table import clustering_now
+from hoodoo.options import clustering_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,10 +69,8 @@ class DistributedClustering:
         Raises:
             InvalidOptionError: As `Table.cluster`.
         """
-        anew = sort_by is not None or strategy is not None
-        if instant is not None and anew:
-            raise InvalidOptionError("a plan says itself how it groups and sorts: pass instant alone")
-        given, storage = clustering_now(sort_by, strategy, options), dict(storage_options or {})
+        given, anew = clustering_request(sort_by, strategy, instant, options)
+        storage = dict(storage_options or {})
         table = _native.NativeTable.open(uri, given, storage)
         wanted: list[str | None] = [instant]
         if instant is None and not anew:

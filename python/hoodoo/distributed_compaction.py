@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.distributed import TableTask
-from hoodoo.table import check_options, text_options
+from hoodoo.options import check_options, string_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class DistributedCompaction:
         storage_options: Mapping[str, str] | None,
     ) -> DistributedCompaction | None:
         """Begins a planned compaction, or one that is planned now; None when there is nothing to compact."""
-        given, storage = text_options(options), dict(storage_options or {})
+        given, storage = string_options(options), dict(storage_options or {})
         check_options(given, "write")
         table = _native.NativeTable.open(uri, given, storage)
         native = _native.NativeCompaction.begin(table, instant)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hoodoo.commit import Commit
-    from hoodoo.table import SchemaEvolution
+    from hoodoo.options import SchemaEvolution
 
 __all__ = ["write"]
 

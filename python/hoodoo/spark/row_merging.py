@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
-from hoodoo.row_merging import merge_options, merge_readers
+from hoodoo.options import merge_options
+from hoodoo.row_merging import merge_readers
 from hoodoo.spark.arrow_schema import arrow_of
 
 if TYPE_CHECKING:
