@@ -18,7 +18,7 @@ import pytest
 
 import hoodoo
 from hoodoo import ConflictError, HudiError, LockError
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import prepare_write
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
