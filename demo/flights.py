@@ -177,9 +177,9 @@ def show_timeline(uri: str) -> None:
     """Prints what happened to the table, and makes sure that the inline clean was part of it."""
     table = hoodoo.Table(uri)
     instants = table.timeline.instants()
-    figures = table.timeline.figures(instants)
-    render_timeline.show_timeline(instants, figures, now=now_in(zone_of(table.options)))
-    if not any(did.files for one, did in figures.items() if one.action == "clean"):
+    stats = table.timeline.commit_stats(instants)
+    render_timeline.show_timeline(instants, stats, now=now_in(zone_of(table.options)))
+    if not any(found.files for one, found in stats.items() if one.action == "clean"):
         raise MismatchError("no clean removed an old file")
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import hoodoo
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import prepare_write
+from tests.local_executor import LocalExecutor
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 Row = tuple[int, str, int]
@@ -189,17 +190,8 @@ def write_in_tasks(case: Case, folder: Path, given: dict[str, str], middle: Call
     rows, _ = WRITES[case.write]
     begun = prepare_write(SCHEMA, str(folder), case.write, given, {}).begin(SCHEMA, 1)
     try:
-        task, given_rows = begun.task, [batch(rows, 4)]
-        if case.write == "delete_partition":
-            reports = task.partitions(given_rows)
-        else:
-            routed = pa.Table.from_batches(list(task.route(given_rows, 0)))
-            order = [
-                ("_hoodie_partition_path", "ascending"),
-                ("_hoodie_route", "ascending"),
-                ("_hoodie_row", "ascending"),
-            ]
-            reports = task.apply(routed.sort_by(order).combine_chunks().to_batches(), 0, "0-0-0")
+        data = [pa.Table.from_batches([batch(rows, 4)])]
+        reports = begun.execute(LocalExecutor(), data, SCHEMA, case.write, given)
         middle()
     except BaseException:
         begun.abort()

@@ -10,6 +10,7 @@ import warnings
 from hoodoo import _native, mergers
 from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overlap, OverlapDepth, PendingClustering
 from hoodoo.commit import Commit, SchemaChange
+from hoodoo.commit_stats import CommitStats
 from hoodoo.exceptions import (
     ConflictError,
     CorruptFileError,
@@ -17,33 +18,35 @@ from hoodoo.exceptions import (
     HudiWarning,
     InvalidOptionError,
     LockError,
+    MissingDependencyError,
     SchemaError,
     StorageError,
     TableNotFoundError,
     UnsupportedError,
 )
-from hoodoo.figures import Figures
+from hoodoo.file_slice import FileSlice
 from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.record_merger import MergeContext, RecordMerger, Records, RowMerger
 from hoodoo.report import Problem, Report
 from hoodoo.row_merging import merge
-from hoodoo.table import FileSlice, Table
-from hoodoo.timeline import ArchiveReport, HeldBack, Instant, Timeline
+from hoodoo.rows import Rows
+from hoodoo.table import Table
+from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
 from hoodoo.writer import write
 
 __version__ = _native.__version__
 
 __all__ = [
+    "ArchiveBlocker",
     "ArchiveReport",
     "ClusteringGroup",
     "ClusteringPlan",
     "Commit",
+    "CommitStats",
     "ConflictError",
     "CorruptFileError",
-    "Figures",
     "FileRange",
     "FileSlice",
-    "HeldBack",
     "History",
     "HistoryCompaction",
     "HistoryFile",
@@ -53,6 +56,7 @@ __all__ = [
     "InvalidOptionError",
     "LockError",
     "MergeContext",
+    "MissingDependencyError",
     "Overlap",
     "OverlapDepth",
     "PendingClustering",
@@ -61,6 +65,7 @@ __all__ = [
     "Records",
     "Report",
     "RowMerger",
+    "Rows",
     "SchemaChange",
     "SchemaError",
     "StorageError",

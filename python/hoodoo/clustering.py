@@ -1,4 +1,4 @@
-"""What a clustering would do, and which clusterings are planned."""
+"""Clustering plans, pending clusterings, and the overlap of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEMA = pa.schema(
         ("base_bytes", pa.int64()),
         ("log_files", pa.int32()),
         ("log_bytes", pa.int64()),
-        ("outputs", pa.int64()),
+        ("output_file_groups", pa.int64()),
         ("depth_before", pa.int64()),
         ("depth_after", pa.int64()),
         ("ranges", pa.map_(pa.string(), pa.struct([("min", pa.string()), ("max", pa.string())]))),
@@ -37,28 +37,28 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class OverlapDepth:
-    """How many files of one partition a query for a single value of the first sort column has to open.
+    """How many files of one partition a query for a single value of the first sort column opens.
 
     Attributes:
-        greatest: Files at the worst value.
-        mean: Mean number of files, over the least and greatest values of all files.
+        max: Number of files at the worst value.
+        mean: Mean number of files, over the min and max of all files.
     """
 
-    greatest: int
+    max: int
     mean: float
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """What a file slice holds of a column.
+    """The range of one column in a file slice.
 
     Attributes:
         partition: Partition path; empty for an unpartitioned table.
         file_id: The file group.
-        base_file: Path of its base file relative to the table; None where it has only log files.
-        size: Size of the base file in bytes; 0 where there is none.
-        rows: Rows of the base file; None where there is none.
-        range: Least and greatest value as text (None: null); None where the footer does not tell them.
+        base_file: Path of its base file relative to the table; None when it has only log files.
+        size: Size of the base file in bytes; 0 when there is none.
+        rows: Number of rows of the base file; None when there is none.
+        range: Min and max as strings (None: null); None when the footer does not have them.
     """
 
     partition: str
@@ -71,11 +71,11 @@ class FileRange:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How the files of a table lie over each other in one column.
+    """How the ranges of the files of a table overlap in one column.
 
     Attributes:
         column: The column.
-        depth: Files of one partition that a query for a single value opens: the worst partition, and the mean.
+        depth: How many files of one partition a query for a single value opens: in the worst partition, and the mean.
         files: The file slices.
     """
 
@@ -85,9 +85,9 @@ class Overlap:
 
     @classmethod
     def from_native(cls, column: str, found: tuple[list[_native.FileRow], _native.DepthRow]) -> Overlap:
-        """Makes it of what the core gives."""
+        """Make an overlap of what the core returns."""
         rows, depth = found
-        files = (FileRange(row[0], row[1], row[3], row[4] or 0, count, ends) for row, count, ends in rows)
+        files = (FileRange(row[0], row[1], row[3], row[4] or 0, count, min_max) for row, count, min_max in rows)
         return cls(column, OverlapDepth(*depth), tuple(files))
 
 
@@ -98,16 +98,16 @@ class ClusteringGroup:
     Attributes:
         partition: Partition path; empty for an unpartitioned table.
         file_ids: The file groups, in the order of the plan.
-        base_files: Paths of their base files relative to the table; None where a slice has only log files.
-        base_bytes: Size of each base file in bytes; 0 where there is none.
+        base_files: Paths of their base files relative to the table; None when a slice has only log files.
+        base_bytes: Size of each base file in bytes; 0 when there is none.
         log_files: Number of log files of each slice.
-        log_bytes: Size of the log files of each slice, in bytes.
-        bytes: What the group counts as, in bytes: its base files, and `hoodie.parquet.max.file.size` for each slice
-            without one.
-        outputs: File groups that it becomes.
-        ranges: Least and greatest value of each column as text (None: null); empty where footers were not read.
+        log_bytes: Total size of the log files of each slice in bytes.
+        bytes: Size of the group in bytes, as the strategy counts it: the base files, and `hoodie.parquet.max.file.size`
+            for each slice without a base file.
+        output_file_groups: How many file groups the group is rewritten to.
+        ranges: Min and max of each column as strings (None: null); empty when no footers were read.
         before: Overlap of its files; None without sort columns.
-        after: Overlap of what it becomes, as expected.
+        after: Expected overlap of the output files; None without sort columns.
     """
 
     partition: str
@@ -117,7 +117,7 @@ class ClusteringGroup:
     log_files: tuple[int, ...]
     log_bytes: tuple[int, ...]
     bytes: int
-    outputs: int
+    output_file_groups: int
     ranges: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     before: OverlapDepth | None = None
     after: OverlapDepth | None = None
@@ -137,13 +137,13 @@ def _human(size: float) -> str:
 
 @dataclass(frozen=True)
 class ClusteringPlan:
-    """What `Table.schedule_clustering` would plan. `rich` prints it as a table.
+    """The plan of `Table.schedule_clustering(explain=True)`. `rich` prints it as a table.
 
     Attributes:
         groups: The groups, in the order of the plan.
-        before: Overlap of the files of the partitions it looks at; None without sort columns.
-        after: The same, as expected when the plan is carried out.
-        record: The plan as it would stand on the timeline, as JSON.
+        before: Overlap of the files in the partitions of the plan; None without sort columns.
+        after: Expected overlap after the plan is executed; None without sort columns.
+        record: The plan as JSON, with the field names of the file on the timeline; empty when there is no plan.
     """
 
     groups: tuple[ClusteringGroup, ...]
@@ -156,7 +156,7 @@ class ClusteringPlan:
         cls,
         row: tuple[list[_native.GroupRow], _native.DepthRow | None, _native.DepthRow | None, str] | None,
     ) -> ClusteringPlan:
-        """Makes a plan of what the core gives; one without groups when there is nothing to do."""
+        """Make a plan of what the core returns; it has no groups when there is nothing to cluster."""
         if row is None:
             return cls((), None, None, "")
         groups, before, after, record = row
@@ -164,22 +164,22 @@ class ClusteringPlan:
 
     @property
     def files(self) -> int:
-        """File slices that are rewritten."""
+        """How many file slices are rewritten."""
         return sum(len(group.file_ids) for group in self.groups)
 
     @property
     def bytes(self) -> int:
-        """Bytes that are read: of base files and of log files."""
+        """How many bytes of base files and log files are read."""
         return sum(sum(group.base_bytes) + sum(group.log_bytes) for group in self.groups)
 
     @property
-    def outputs(self) -> int:
-        """File groups that are written."""
-        return sum(group.outputs for group in self.groups)
+    def output_file_groups(self) -> int:
+        """How many file groups are written."""
+        return sum(group.output_file_groups for group in self.groups)
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the plan says of how rows are sorted and files are cut, by Hudi's option keys."""
+        """The strategy parameters of the plan by Hudi's option keys: sort columns, sizes."""
         if not self.record:
             return {}
         strategy = json.loads(self.record)["clusteringPlan"]["strategy"]
@@ -192,16 +192,16 @@ class ClusteringPlan:
         return tuple(name.strip() for name in columns.split(",") if name.strip())
 
     def to_arrow(self) -> pa.Table:
-        """Gives a row for each file slice.
+        """Return the plan as an Arrow table, a row for each file slice.
 
         Returns:
-            Columns `group` (number in the plan, from 0), `partition`, `file_id`, `base_file`, `base_bytes`,
-            `log_files`, `log_bytes` (bytes), `outputs`, `depth_before` and `depth_after` (greatest overlap) and
-            `ranges` (text by column) of the group.
+            Of the slice the columns `partition`, `file_id`, `base_file`, `base_bytes`, `log_files` and `log_bytes`; of
+            its group `group` (number in the plan, from 0), `output_file_groups`, `depth_before` and `depth_after` (max)
+            and `ranges` (min and max as strings, by column).
         """
         rows: list[dict[str, Any]] = []
         for number, group in enumerate(self.groups):
-            ranges = [(name, {"min": ends[0], "max": ends[1]}) for name, ends in group.ranges.items()]
+            ranges = [(name, {"min": low, "max": high}) for name, (low, high) in group.ranges.items()]
             for at, file_id in enumerate(group.file_ids):
                 rows.append(
                     {
@@ -212,16 +212,16 @@ class ClusteringPlan:
                         "base_bytes": group.base_bytes[at],
                         "log_files": group.log_files[at],
                         "log_bytes": group.log_bytes[at],
-                        "outputs": group.outputs,
-                        "depth_before": group.before.greatest if group.before else None,
-                        "depth_after": group.after.greatest if group.after else None,
+                        "output_file_groups": group.output_file_groups,
+                        "depth_before": group.before.max if group.before else None,
+                        "depth_after": group.after.max if group.after else None,
                         "ranges": ranges,
                     }
                 )
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
     def __rich__(self) -> Grid | str:
-        """Draws the plan."""
+        """Draw the plan."""
         from rich.markup import escape  # noqa: PLC0415  # only where something is printed
         from rich.table import Table as Grid  # noqa: PLC0415
 
@@ -230,7 +230,7 @@ class ClusteringPlan:
         grid = Grid(header_style="bold", show_footer=True)
         grid.add_column("group", justify="right")
         grid.add_column("partition", footer="all")
-        grid.add_column("files", justify="right", footer=f"{self.files:,} → {self.outputs:,}")
+        grid.add_column("files", justify="right", footer=f"{self.files:,} → {self.output_file_groups:,}")
         grid.add_column("bytes in", justify="right", footer=_human(self.bytes))
         with_ranges = any(group.before for group in self.groups)
         if with_ranges:
@@ -240,12 +240,12 @@ class ClusteringPlan:
             cells = [
                 str(number),
                 escape(group.partition) or "·",
-                f"{len(group.file_ids):,} → {group.outputs:,}",
+                f"{len(group.file_ids):,} → {group.output_file_groups:,}",
                 _human(sum(group.base_bytes) + sum(group.log_bytes)),
             ]
             if with_ranges:
-                ends = (f"{name} {least} … {greatest}" for name, (least, greatest) in group.ranges.items())
-                cells += [escape("\n".join(ends)), _arrow(group.before, group.after)]
+                ranges = (f"{name} {low} … {high}" for name, (low, high) in group.ranges.items())
+                cells += [escape("\n".join(ranges)), _arrow(group.before, group.after)]
             grid.add_row(*cells)
         return grid
 
@@ -253,13 +253,13 @@ class ClusteringPlan:
 def _arrow(before: OverlapDepth | None, after: OverlapDepth | None) -> str:
     if before is None or after is None:
         return ""
-    return f"{before.greatest:,} → {after.greatest:,} (mean {before.mean:.1f} → {after.mean:.1f})"
+    return f"{before.max:,} → {after.max:,} (mean {before.mean:.1f} → {after.mean:.1f})"
 
 
-def _group(  # noqa: PLR0917 - as the core gives it
+def _group(  # noqa: PLR0917 - a row of the core
     slices: list[_native.SliceRow],
     counted: int,
-    outputs: int,
+    output_file_groups: int,
     ranges: list[_native.RangeRow],
     before: _native.DepthRow | None,
     after: _native.DepthRow | None,
@@ -272,8 +272,8 @@ def _group(  # noqa: PLR0917 - as the core gives it
         log_files=tuple(len(row[5]) for row in slices),
         log_bytes=tuple(sum(row[6]) for row in slices),
         bytes=counted,
-        outputs=outputs,
-        ranges={name: (least, greatest) for name, least, greatest in ranges},
+        output_file_groups=output_file_groups,
+        ranges={name: (low, high) for name, low, high in ranges},
         before=_depth(before),
         after=_depth(after),
     )
@@ -285,12 +285,12 @@ class PendingClustering:
 
     Attributes:
         instant: Requested time, 17 digits.
-        inflight: Whether somebody began to carry it out.
-        groups: Groups of its plan.
-        slices: File slices in them.
-        bytes: Size in bytes of their files, as far as these are still there.
-        outputs: File groups that it is to write.
-        sort_by: Columns that it sorts by.
+        inflight: Whether a process started to execute it.
+        groups: How many groups the plan has.
+        slices: How many file slices the groups have.
+        bytes: Total size in bytes of their files that still exist.
+        output_file_groups: How many file groups the plan writes.
+        sort_by: The sort columns.
     """
 
     instant: str
@@ -298,5 +298,5 @@ class PendingClustering:
     groups: int
     slices: int
     bytes: int
-    outputs: int
+    output_file_groups: int
     sort_by: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a write did."""
+"""Commits: the result of a write."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Commit", "SchemaChange"]
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A column that a commit added to the schema of a table, or changed there.
+    """A column that a commit added to the schema of the table, or whose type it changed.
 
     Attributes:
         column: The column.
-        old: Its type before, by pyarrow's name; None of a new column.
+        old: Its type before, by pyarrow's name; None for a new column.
         new: Its type now.
     """
 
@@ -25,7 +25,7 @@ class SchemaChange:
     new: str
 
     def __str__(self) -> str:
-        """Names column and types."""
+        """Return the column with its types."""
         return f"{self.column}: {self.old or 'new'} → {self.new}"
 
 
@@ -35,19 +35,19 @@ class Commit:
 
     Attributes:
         instant: Requested time, 17 digits: the value of `_hoodie_commit_time` in the rows it wrote.
-        completed: Completion time, 17 digits: what `Table.changes` counts by.
-        operation: Hudi's name, such as `UPSERT`.
-        inserted: Rows that are new; of a clustering: rows in the files it wrote.
-        updated: Rows that were there and got new values. Rows that lost to newer ones are not counted.
-        deleted: Rows that are gone.
+        completed: Completion time, 17 digits: the time that `Table.changes` compares.
+        operation: Hudi's name of the operation, such as `UPSERT`.
+        inserted: Number of new rows; for a clustering, of rows in the files it wrote.
+        updated: Number of stored rows that got new values. Rows that lost against a newer stored row do not count.
+        deleted: Number of rows that were deleted.
         files: Paths of the base files it wrote, relative to the table.
-        bytes_written: Size of these files together, in bytes.
-        replaced: File groups that it replaced, by partition.
-        warnings: What went wrong behind the commit, which stands: a table service that failed or is left for the next
-            write, markers that could not be removed. Also values that are stored as another type than they came in.
-            Each is issued as a `HudiWarning` too.
-        schema_changes: Columns that the commit added to the table's schema, or changed there: new ones, and those of
-            which a value did not fit the table's type. A `HudiWarning` names them, too.
+        bytes_written: Total size of these files in bytes.
+        replaced: Ids of the file groups that it replaced, by partition.
+        warnings: Problems after the commit, which is valid: a table service that failed or is left to the next write,
+            markers that could not be removed. Also values that are stored in another type than the data had. Each is
+            issued as a `HudiWarning` too.
+        schema_changes: Columns that the commit added to the schema of the table, and columns that it widened because a
+            value did not fit. A `HudiWarning` names them too.
     """
 
     instant: str
@@ -64,13 +64,15 @@ class Commit:
 
     @classmethod
     def from_native(cls, value: dict[str, Any]) -> Commit:
-        """Makes a commit of what the core gives, and issues its warnings."""
+        """Make a commit of what the core returns, and issue its warnings."""
         changes = tuple(SchemaChange(*change) for change in value["schema_changes"])
         warnings = tuple(value["warnings"])
         commit = cls(**{**value, "files": tuple(value["files"]), "warnings": warnings, "schema_changes": changes})
         if changes:
             named = ", ".join(str(change) for change in changes)
-            warn_of_commit(f"the write changed the table's schema ({named}). schema_evolution='refuse' refuses that")
+            warn_of_commit(
+                f"the write changed the table's schema ({named}); with schema_evolution='refuse' it fails instead"
+            )
         for message in commit.warnings:
             warn_of_commit(message)
         return commit

@@ -1,4 +1,4 @@
-"""What can go wrong: one base class, one subclass for each kind of failure; and the category of warnings."""
+"""Errors and warnings: one base class, and one subclass for each kind of failure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = [
     "InternalError",
     "InvalidOptionError",
     "LockError",
+    "MissingDependencyError",
     "SchemaError",
     "StorageError",
     "TableNotFoundError",
@@ -18,15 +19,15 @@ __all__ = [
 
 
 class HudiError(Exception):
-    """Base of all errors of hoodoo.
+    """Base class of all errors of hoodoo.
 
-    The message names the table, the instant and the file where there are any, and says what to do next.
+    The message names the table, the instant and the file that the error is about, and says what to do next.
 
     Attributes:
-        context: The same facts for programs, such as `table`, `instant`, `file`, `column`.
-        retryable: Whether the same call may succeed when it is made again.
-        outdated_plan: Whether another writer changed what the write was planned from, so that the same write, planned
-            from the table as it is now, may succeed.
+        context: The same facts for programs: strings by name, such as `table`, `instant`, `file`, `column`.
+        retryable: Whether the same call may succeed when you repeat it.
+        outdated_plan: Whether another writer changed the file slices that the write was planned from. The same write
+            may succeed when it is planned again.
     """
 
     context: dict[str, str]
@@ -34,7 +35,7 @@ class HudiError(Exception):
     outdated_plan: bool
 
     def __init__(self, message: str = "") -> None:
-        """Makes an error without context."""
+        """Make an error without context."""
         super().__init__(message)
         self.context = {}
         self.retryable = False
@@ -46,11 +47,11 @@ class TableNotFoundError(HudiError, FileNotFoundError):
 
 
 class InvalidOptionError(HudiError, ValueError):
-    """An option or argument cannot be used, or contradicts the table."""
+    """An option or argument is invalid, or contradicts the table."""
 
 
 class SchemaError(HudiError, ValueError):
-    """The data do not fit the table: types, missing columns, null keys."""
+    """The data do not match the table: wrong types, missing columns, null keys."""
 
 
 class CorruptFileError(HudiError):
@@ -58,11 +59,15 @@ class CorruptFileError(HudiError):
 
 
 class ConflictError(HudiError):
-    """Another writer got in between. Trying again may succeed."""
+    """Another writer changed the same file groups. A retry may succeed."""
 
 
 class UnsupportedError(HudiError, NotImplementedError):
-    """A feature of Hudi that hoodoo does not have."""
+    """A feature of Hudi that hoodoo does not support."""
+
+
+class MissingDependencyError(UnsupportedError, ImportError):
+    """A feature needs a package that is not installed. The message names the extra of hoodoo that installs it."""
 
 
 class StorageError(HudiError, OSError):
@@ -70,7 +75,7 @@ class StorageError(HudiError, OSError):
 
 
 class LockError(HudiError, TimeoutError):
-    """The table lock could not be had or was lost, or clocks are too far apart. Trying again may succeed."""
+    """The table lock timed out or was lost, or clocks are too far apart. A retry may succeed."""
 
 
 class InternalError(HudiError, RuntimeError):
@@ -78,4 +83,4 @@ class InternalError(HudiError, RuntimeError):
 
 
 class HudiWarning(UserWarning):
-    """Something that was asked for and not done: an option without effect, a service that failed behind a commit."""
+    """A request that had no effect: an option without effect, a table service that failed after a commit."""

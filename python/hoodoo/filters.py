@@ -1,4 +1,4 @@
-"""Filters on rows, in the spelling that pyarrow, deltalake and pyiceberg users know."""
+"""Filters on rows, in the form of pyarrow, deltalake and pyiceberg."""
 
 from __future__ import annotations
 
@@ -9,30 +9,34 @@ import pyarrow as pa
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
 
-__all__ = ["Filters", "native_filter"]
+__all__ = ["Filters", "NativeFilter", "native_filter"]
 
 Condition: TypeAlias = tuple[str, str, Any]
 Filters: TypeAlias = Sequence[Condition] | Sequence[Sequence[Condition]]
-"""Conditions `(column, operator, value)` that all hold, or a list of such lists of which one holds. Operators: `=`,
-`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, `is null`, `is not null`."""
+"""A list of conditions `(column, operator, value)` that must all hold, or a list of such lists of which one must hold.
+
+Operators: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`; and `is null`, `is not null`, which take no value."""
+
+NativeFilter: TypeAlias = tuple[Any, ...]
+"""A filter in the form of the core: nested tuples with values as Arrow arrays."""
 
 _COMPARE = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _CONDITION_LENGTH = 3
 
 
-def native_filter(filters: Filters | None, schema: pa.Schema) -> tuple[Any, ...] | None:
-    """Gives the filter in the form that the core takes.
+def native_filter(filters: Filters | None, schema: pa.Schema) -> NativeFilter | None:
+    """Return a filter in the form of the core.
 
     Args:
-        filters: See `Filters`. None or an empty list lets every row through.
-        schema: The columns that a scan gives back; values are brought to their types.
+        filters: See `Filters`. None or an empty list matches every row.
+        schema: The columns of a scan; values are converted to their types.
 
     Returns:
         Nested tuples, or None for no filter.
 
     Raises:
-        SchemaError: A column that is not there, or a value that is not of its type.
-        InvalidOptionError: An operator that is not known, or a malformed condition.
+        SchemaError: A column does not exist, or a value does not have its column's type.
+        InvalidOptionError: An operator or a condition is invalid.
     """
     if not filters:
         return None
@@ -41,17 +45,17 @@ def native_filter(filters: Filters | None, schema: pa.Schema) -> tuple[Any, ...]
     return ("or", [_all_of(conditions, schema) for conditions in filters])
 
 
-def _all_of(conditions: Sequence[Any], schema: pa.Schema) -> tuple[Any, ...]:
+def _all_of(conditions: Sequence[Any], schema: pa.Schema) -> NativeFilter:
     return ("and", [_condition(condition, schema) for condition in conditions])
 
 
-def _condition(condition: Any, schema: pa.Schema) -> tuple[Any, ...]:
+def _condition(condition: Any, schema: pa.Schema) -> NativeFilter:
     if not isinstance(condition, tuple | list) or len(condition) not in (2, _CONDITION_LENGTH):
-        message = f"{condition!r} is no condition. Write it as (column, operator, value)"
+        message = f"invalid condition {condition!r}: expected (column, operator, value)"
         raise InvalidOptionError(message)
     column, operator = condition[0], " ".join(str(condition[1]).lower().split())
     if column not in schema.names:
-        message = f"the filter names the column {column!r}, which is not there. Columns: {', '.join(schema.names)}"
+        message = f"the filter names the column {column!r}, which does not exist. Columns: {', '.join(schema.names)}"
         raise SchemaError(message)
     if operator in ("is null", "is not null"):
         return (operator.replace(" ", "_"), column)
@@ -65,7 +69,7 @@ def _condition(condition: Any, schema: pa.Schema) -> tuple[Any, ...]:
         return ("in", column, _array(list(value), column, data_type))
     if operator == "not in":
         return ("not", ("in", column, _array(list(value), column, data_type)))
-    message = f"unknown operator {condition[1]!r}. Use =, !=, <, <=, >, >=, in, not in, is null or is not null"
+    message = f"invalid operator {condition[1]!r}: expected =, !=, <, <=, >, >=, in, not in, is null or is not null"
     raise InvalidOptionError(message)
 
 

@@ -1,4 +1,4 @@
-"""The history: the files that archived actions are kept in."""
+"""The history: the files of the archived timeline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["History", "HistoryCompaction", "HistoryFile"]
 
 @dataclass(frozen=True)
 class HistoryCompaction:
-    """What a compaction of the history did.
+    """The result of `Timeline.compact_history`.
 
     Attributes:
-        levels: Levels that were compacted.
-        files: Files that were merged.
-        removed: Old versions and files that were removed.
+        levels: How many levels were compacted.
+        files: How many files were merged.
+        removed: How many old manifests and files were removed.
     """
 
     levels: int
@@ -28,10 +28,10 @@ class HistoryFile:
 
     Attributes:
         name: Its name in the folder of the history.
-        size: Its bytes.
-        since: The earliest requested time in it.
-        until: The latest requested time in it.
-        level: 0 as archiving writes it; a compaction merges files into one of the next level.
+        size: Its size in bytes.
+        since: The smallest requested time in it.
+        until: The largest requested time in it.
+        level: Level of the LSM tree. Archival writes level 0; a compaction merges files into one of the next level.
     """
 
     name: str
@@ -43,11 +43,11 @@ class HistoryFile:
 
 @dataclass(frozen=True)
 class History:
-    """The history as it is kept.
+    """One version of the history.
 
     Attributes:
-        version: Number of the manifest that lists the files; 0 when nothing was archived.
-        files: The files, the earliest first; there are none in a table of version 6, whose archive is made of logs.
+        version: Version of the manifest that lists the files; 0 when nothing was archived.
+        files: The files, oldest first. A table of version 6 has none: its archive consists of log files.
     """
 
     version: int

@@ -1,6 +1,6 @@
-"""Times of instants: what their names say, how long actions took, and bounds as people write them.
+"""Times of instants: parsing, durations, and bounds that people type.
 
-A name has the table's own zone (`hoodie.table.timeline.timezone`), so all times here are without one.
+Instants are in the zone of the table (`hoodie.table.timeline.timezone`), so times here have no zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bound", "now_in", "parse_instant", "took", "zone_of"]
 
-# yyyyMMddHHmmssSSS. Old writers left out the milliseconds.
+# yyyyMMddHHmmssSSS. Old writers leave out the milliseconds.
 _MILLIS = 17
 _SECONDS = 14
 _AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
@@ -27,13 +27,13 @@ _DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?
 
 
 def parse_instant(name: str) -> datetime | None:
-    """Reads the time out of an instant's name.
+    """Return the time of an instant.
 
     Args:
-        name: `yyyyMMddHHmmss` with or without `SSS`.
+        name: The instant: `yyyyMMddHHmmss`, with or without `SSS`.
 
     Returns:
-        The time in the table's own zone, or None if the name is no time (as that of a bootstrap instant).
+        The time in the zone of the table; None when the instant is not a time, such as the instant of a bootstrap.
 
     Examples:
         >>> parse_instant("20260102030405678").isoformat()
@@ -50,13 +50,13 @@ def parse_instant(name: str) -> datetime | None:
 
 
 def took(instant: Instant) -> timedelta | None:
-    """Says how long an action took from its request to its completion.
+    """Return the duration of an action, from requested to completion time.
 
     Args:
         instant: The action.
 
     Returns:
-        The time, never below zero; None while the action is pending, and for names that are no times.
+        The duration, at least zero; None while the action is pending, or when its instant is not a time.
     """
     begin = parse_instant(instant.requested)
     end = parse_instant(instant.completed) if instant.completed else None
@@ -64,44 +64,44 @@ def took(instant: Instant) -> timedelta | None:
 
 
 def zone_of(options: Mapping[str, str]) -> str:
-    """Says in which zone a table names its instants.
+    """Return the zone of the instants of a table.
 
     Args:
-        options: Its table config.
+        options: The table config.
 
     Returns:
-        `UTC` or `LOCAL`, which is that of whoever writes.
+        `UTC`, or `LOCAL` for the zone of the writers.
     """
     return "UTC" if options.get("hoodie.table.timeline.timezone", "").upper() == "UTC" else "LOCAL"
 
 
 def now_in(zone: str) -> datetime:
-    """Gives the present time as instants of a table are named.
+    """Return the current time in the zone of a table.
 
     Args:
         zone: See `zone_of`.
 
     Returns:
-        A time without a zone.
+        The time, without a zone.
     """
     now = datetime.now(timezone.utc)
     return (now if zone == "UTC" else now.astimezone()).replace(tzinfo=None)
 
 
 def bound(text: str, now: datetime, *, upper: bool) -> str:
-    """Turns a time as people write it into one that instants compare with.
+    """Return a time that people type as a string that compares with instants.
 
     Args:
         text: An instant or its first digits, `2026-11-21` or `2026-11-21T17:05:09`, or how long ago: `90s`, `30m`,
             `2h`, `7d`, `1w`.
-        now: The present in the table's zone.
-        upper: Whether it is the end of a range: a day then counts to its last moment.
+        now: The current time in the zone of the table.
+        upper: Whether this is the end of a range: then a day ends with its last millisecond.
 
     Returns:
-        Digits that compare as text with requested times.
+        Digits that compare as strings with requested times.
 
     Raises:
-        InvalidOptionError: Text of no such form.
+        InvalidOptionError: The text has none of these forms.
 
     Examples:
         >>> bound("2h", datetime(2026, 11, 21, 17, 0), upper=False)
@@ -119,6 +119,8 @@ def bound(text: str, now: datetime, *, upper: bool) -> str:
     if date := _DATE.fullmatch(given):
         given = "".join(part for part in date.groups() if part)
     if not (given.isascii() and given.isdigit() and len(given) <= _MILLIS):
-        message = f"{text!r} is no time. Use an instant, 2026-11-21, 2026-11-21T17:05 or how long ago, such as 2h or 7d"
+        message = (
+            f"invalid time {text!r}: expected an instant, 2026-11-21, 2026-11-21T17:05, or an age such as 2h or 7d"
+        )
         raise InvalidOptionError(message)
     return given.ljust(_MILLIS, "9") if upper else given

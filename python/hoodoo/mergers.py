@@ -1,13 +1,13 @@
-"""Record mergers that many tables need, to be used as they are or made one's own by subclassing.
+"""Record mergers that many tables need. Use them as they are, or subclass them for a custom merger.
 
 | class | what it does |
 |---|---|
 | `KeepNonNull` | the later record, with its nulls filled from the other one |
 | `PerColumn` | a rule for each column: latest, non-null, sum, max, min, append |
-| `ColumnGroups` | groups of columns, each with an ordering column of its own |
+| `ColumnGroups` | groups of columns, each with its own ordering column |
 
-All of them treat deletes alike: the later record of two wins, deletes among them, and a record that follows a delete
-begins anew.
+All of them treat deletes in the same way: the later of two records wins, also when it is a delete, and a record after a
+delete does not keep values from before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ColumnGroups", "KeepNonNull", "PerColumn"]
 
 
 class KeepNonNull(RecordMerger):
-    """Keeps the later record, with nulls in it filled from the other one.
+    """Keeps the later record, and fills its nulls from the other record.
 
     Examples:
         >>> import hoodoo
@@ -41,7 +41,7 @@ class KeepNonNull(RecordMerger):
     strategy_id = "7b9f4c1e-2d63-4b8a-9a57-0f4f2a6de001"
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
-        """Merges pairs."""
+        """Merge pairs of records. See `RecordMerger.merge`."""
         wins = newer_wins(older, newer)
         later = pick(wins, older, newer)
         both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
@@ -56,21 +56,21 @@ class KeepNonNull(RecordMerger):
 
 
 class PerColumn(RecordMerger):
-    """Merges each column by a rule of its own.
+    """Merges each column by its own rule.
 
-    Subclasses set `strategy_id` and `rules`, a rule by name of column. Columns without a rule are those of the later
-    record. Nulls are no values: a sum, maximum or minimum with null is the other value.
+    Subclasses set `strategy_id` and `rules`: a rule for each column name. A column without a rule comes from the later
+    record. Nulls do not count: a sum, max or min with null is the other value.
 
     | rule | result |
     |---|---|
-    | `latest` | of the later record |
-    | `non_null` | of the later record, or of the other one when that is null |
-    | `sum` | both added |
-    | `max`, `min` | the larger, the smaller |
-    | `append` | lists or texts, the earlier one first |
+    | `latest` | the value of the later record |
+    | `non_null` | the value of the later record, or of the other record when that is null |
+    | `sum` | the sum of both |
+    | `max`, `min` | the larger or the smaller value |
+    | `append` | both lists or strings, the earlier one first |
 
     Attributes:
-        rules: Rule of each column.
+        rules: The rules by column name.
 
     Examples:
         >>> import hoodoo
@@ -86,7 +86,7 @@ class PerColumn(RecordMerger):
     rules: ClassVar[Mapping[str, str]] = {}
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
-        """Merges pairs."""
+        """Merge pairs of records. See `RecordMerger.merge`."""
         wins = newer_wins(older, newer)
         later = pick(wins, older, newer)
         both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
@@ -102,20 +102,20 @@ class PerColumn(RecordMerger):
 
     def _checked(self, rule: str, column: str) -> str:
         if rule not in _RULES:
-            message = f"'{rule}' is no rule for the column '{column}'. Use latest, {', '.join(_RULES)}"
+            message = f"invalid rule '{rule}' for the column '{column}': expected latest, {', '.join(_RULES)}"
             raise InvalidOptionError(message)
         return rule
 
 
 class ColumnGroups(RecordMerger):
-    """Merges groups of columns, each by an ordering column of its own: two services that write one table.
+    """Merges groups of columns, each by its own ordering column: for several services that write one table.
 
-    An order service and a payment service may each send what they know of an order, at times of their own. Each group
-    of columns is taken from the record in which the group's ordering column is larger; null stands for what a service
-    does not know.
+    For example, an order service and a payment service each write their columns of an order, at different times. Each
+    group of columns comes from the record with the larger value in the ordering column of the group; a service writes
+    null in the columns of other services.
 
-    Subclasses set `strategy_id` and `groups`: for each ordering column the columns that go with it. Columns in no group
-    are those of the later record; the table's own ordering columns keep the later value.
+    Subclasses set `strategy_id` and `groups`: the columns of each group by its ordering column. A column in no group
+    comes from the later record; the ordering columns of the table keep the later value.
 
     Attributes:
         groups: Columns by the ordering column of their group.
@@ -134,7 +134,7 @@ class ColumnGroups(RecordMerger):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
-        """Merges pairs."""
+        """Merge pairs of records. See `RecordMerger.merge`."""
         later = pick(newer_wins(older, newer), older, newer)
         both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
         columns = dict(zip(later.data.schema.names, later.data.columns, strict=True))
@@ -149,7 +149,7 @@ class ColumnGroups(RecordMerger):
 
 
 def pick_values(condition: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
-    """Takes a value of `yes` where the condition holds, else of `no`; of any type."""
+    """Return values of `yes` where the condition is true, else of `no`; of any type."""
     try:
         return pc.if_else(condition, yes, no)
     except pa.ArrowNotImplementedError:

@@ -1,9 +1,9 @@
-"""Record mergers of one's own: how two versions of a record become one.
+"""Custom record mergers: how two versions of a record become one.
 
-A table says by a UUID, its merge strategy, how its records are merged (`hoodie.record.merge.strategy.id`). A merger is
-a class with that UUID. Jobs name it by its import path in the option
-`hoodie.write.record.merge.custom.implementation.classes`; of several the first whose `strategy_id` is the table's is
-used. Hudi on the JVM needs a merger of its own for such a table, with the same UUID and the same results.
+A table names its merge strategy by a UUID (`hoodie.record.merge.strategy.id`). A merger is a class with that UUID. Jobs
+name the class by its import path in the option `hoodie.write.record.merge.custom.implementation.classes`; of several
+classes the first one with the UUID of the table is used. Hudi on the JVM needs a merger for such a table too, with the
+same UUID and the same results.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Records:
     """Versions of records, side by side: row `i` of `older` and row `i` of `newer` have the same key.
 
     Attributes:
-        data: The columns, Hudi's meta columns too when the table's files are read. A delete may have nulls everywhere.
+        data: The columns, with Hudi's meta columns when files of a table are read. A delete may have only nulls.
         keys: The record keys; strings.
         deleted: Which records are deletes; booleans without nulls.
         ordering: The ordering values, a column for each ordering field of the table; deletes have them too.
-        unordered: Which records have no ordering value of their own. Such a delete wins over all that came before it.
-        present: For each column which records bring it, when some bring only some columns (partial updates); None when
-            all bring all.
+        unordered: Which records have no ordering value. Such a delete wins over all earlier records.
+        present: For each column which records have it, when some records have only some columns (partial updates);
+            None when all records have all columns.
     """
 
     data: pa.RecordBatch
@@ -46,13 +46,13 @@ class Records:
     present: Mapping[str, pa.Array] | None = None
 
     def __len__(self) -> int:
-        """Gives the number of records."""
+        """Return the number of records."""
         return len(self.keys)
 
 
 @dataclass(frozen=True)
 class MergeContext:
-    """What a merger may know of the table.
+    """What a merger knows about the table.
 
     Attributes:
         ordering: Names of the columns that order records.
@@ -69,18 +69,18 @@ Merged: TypeAlias = Records | pa.RecordBatch
 class RecordMerger:
     """Merges pairs of records, many at a time, as Arrow batches.
 
-    Subclasses set `strategy_id` and write `merge`. They are made without arguments, once for each table that is opened,
-    and called from several threads.
+    Subclasses set `strategy_id` and define `merge`. hoodoo creates them without arguments, once for each table that is
+    opened, and calls them from several threads.
 
-    What `merge` gives back has a row for each pair, in the columns of `older.data`. A `pyarrow.RecordBatch` stands for
-    records that are deletes where `newer` is; to say otherwise give `Records`, of which `data` and `deleted` count.
-    Rows have to keep the values of the ordering columns, and their record key. Merging has to be associative, for logs
-    are merged with each other before they are merged with base files: `hoodoo.testing.check_merger` tries that.
+    `merge` returns a row for each pair, in the columns of `older.data`. When it returns a `pyarrow.RecordBatch`, the
+    result is a delete where `newer` is a delete; to change that, return `Records` with `data` and `deleted`. Rows must
+    keep their record key and the values of the ordering columns. Merging must be associative, because log records are
+    merged with each other before they are merged with base files: `hoodoo.testing.check_merger` tests that.
 
     Source: `HoodieRecordMerger` of Hudi, RFC-101.
 
     Attributes:
-        strategy_id: A UUID of one's own.
+        strategy_id: The UUID of the merge strategy.
 
     Examples:
         >>> import hoodoo, pyarrow as pa, pyarrow.compute as pc
@@ -100,24 +100,24 @@ class RecordMerger:
     strategy_id: str = ""
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Merged:
-        """Merges records that have all columns.
+        """Merge records that have all columns.
 
         Args:
             older: The earlier versions.
             newer: The later versions.
-            context: What may be known of the table.
+            context: What is known about the table.
 
         Returns:
-            What they become.
+            The merged records.
         """
         raise NotImplementedError
 
     def partial_merge(self, older: Records, newer: Records, context: MergeContext) -> Merged:
-        """Merges records of which some bring only some columns.
+        """Merge records of which some have only some columns.
 
-        Unless a subclass does better, columns that one side lacks are taken from the other, and what comes of it is
-        merged as whole records are. That is right for mergers that treat each column by itself and take equal values
-        for what they are; others override it.
+        By default, columns that one side lacks are filled from the other side, and the filled records are merged by
+        `merge`. That is right for mergers that treat each column alone and return a value that both sides have; other
+        mergers override this method.
         """
         filled = [_filled(older, newer), _filled(newer, older)]
         result = self.merge(filled[0], filled[1], context)
@@ -126,7 +126,7 @@ class RecordMerger:
 
 
 class RowMerger(RecordMerger):
-    """Merges record by record, as dictionaries: simple, and a hundred times slower than a `RecordMerger`.
+    """Merges record by record, as dictionaries: simple, but a hundred times slower than a `RecordMerger`.
 
     Examples:
         >>> import hoodoo
@@ -145,20 +145,20 @@ class RowMerger(RecordMerger):
     def merge_rows(
         self, older: dict[str, Any] | None, newer: dict[str, Any] | None, context: MergeContext
     ) -> dict[str, Any] | None:
-        """Merges two versions of a record; None stands for a delete.
+        """Merge two versions of a record; None is a delete.
 
         Args:
             older: The earlier version.
             newer: The later version.
-            context: What may be known of the table.
+            context: What is known about the table.
 
         Returns:
-            What they become; None deletes the record.
+            The merged record; None deletes it.
         """
         raise NotImplementedError
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:
-        """Calls `merge_rows` for each pair."""
+        """Call `merge_rows` for each pair."""
         merged = [self.merge_rows(a, b, context) for a, b in zip(_rows(older), _rows(newer), strict=True)]
         nothing: dict[str, Any] = {}
         data = pa.RecordBatch.from_pylist([row or nothing for row in merged], schema=older.data.schema)
@@ -166,10 +166,10 @@ class RowMerger(RecordMerger):
 
 
 def newer_wins(older: Records, newer: Records) -> pa.Array:
-    """Tells which of two versions is the later one in event time.
+    """Return which of two versions is later in event time.
 
-    The larger ordering value wins, equal ones go to `newer`; nulls are lowest. Without ordering values `newer` wins,
-    and so does a delete without one. What follows such a delete wins over it.
+    The larger ordering value wins; of equal values `newer` wins; null is the smallest. Without ordering values `newer`
+    wins. A delete without an ordering value wins over earlier records, and later records win over it.
 
     Args:
         older: The earlier versions, in commit order.
@@ -194,7 +194,7 @@ def newer_wins(older: Records, newer: Records) -> pa.Array:
 
 
 def pick(newer_is_taken: pa.Array, older: Records, newer: Records) -> Records:
-    """Takes whole records of either side.
+    """Return whole records of one side or the other.
 
     Args:
         newer_is_taken: Booleans, true where the record of `newer` is taken.
@@ -212,7 +212,7 @@ def pick(newer_is_taken: pa.Array, older: Records, newer: Records) -> Records:
 
 
 def _choose(newer_is_taken: pa.Array, older: pa.Array, newer: pa.Array) -> pa.Array:
-    # Texts that are the same on both sides, as those of keys are, are sooner compared than put together anew.
+    # Equal strings on both sides, such as keys, are faster to compare than to copy.
     if pa.types.is_string(newer.type) and newer.equals(older):
         return newer
     try:
@@ -226,7 +226,7 @@ def _choose(newer_is_taken: pa.Array, older: pa.Array, newer: pa.Array) -> pa.Ar
 def _filled(records: Records, other: Records) -> Records:
     if records.present is None:
         return records
-    # A delete has no values that anything could be filled from.
+    # A delete has no values to fill from.
     own = {name: pc.or_(mask, other.deleted) for name, mask in records.present.items()}
     columns = [_choose(own[name], other.data[name], records.data[name]) for name in records.data.schema.names]
     data = pa.RecordBatch.from_arrays(columns, schema=records.data.schema)
@@ -238,7 +238,7 @@ def _either(older: Records, newer: Records) -> dict[str, pa.Array] | None:
         return None
     names = older.data.schema.names
     sides = [side.present or dict.fromkeys(names, _all(side)) for side in (older, newer)]
-    # Of a record and a delete, what the record brings.
+    # Of a record and a delete, the columns of the record count.
     a, b = (
         {n: pc.and_(side[n], pc.invert(s.deleted)) for n in names}
         for side, s in zip(sides, (older, newer), strict=True)
@@ -261,7 +261,7 @@ _Side: TypeAlias = tuple[pa.RecordBatch, pa.Array, Sequence[pa.Array], pa.Array,
 def run_merger(
     merger: RecordMerger, partial: bool, older: _Side, newer: _Side, context: tuple[Sequence[str], dict[str, str]]
 ) -> tuple[pa.RecordBatch, pa.Array, list[pa.Array] | None]:
-    """Calls a merger for the core: what it gives back is taken apart, and checked there."""
+    """Call a merger for the core, which checks the result."""
     sides = [_records(side) for side in (older, newer)]
     known = MergeContext(tuple(context[0]), context[1])
     method = merger.partial_merge if partial else merger.merge
@@ -269,7 +269,7 @@ def run_merger(
     if isinstance(result, pa.RecordBatch):
         return result, sides[1].deleted, None
     if not isinstance(result, Records):
-        message = f"{type(merger).__name__} gave back {type(result).__name__}, not Records or a pyarrow.RecordBatch"
+        message = f"{type(merger).__name__} returned {type(result).__name__}: expected Records or a pyarrow.RecordBatch"
         raise TypeError(message)
     names = result.data.schema.names
     present = None if result.present is None else [_whole(result.present[name]) for name in names]
@@ -287,10 +287,10 @@ def _records(side: _Side) -> Records:
 
 
 def load_mergers(classes: str, wanted: str) -> list[RecordMerger]:
-    """Makes the merger with the wanted strategy id, of classes named by import path and separated by commas.
+    """Make the merger with a strategy id, from import paths of classes that are separated by commas.
 
-    Names that cannot be imported are taken for classes of the JVM and left out, as Hudi leaves out mergers of other
-    engines; when none is left that fits, the table's reader says so.
+    Names that cannot be imported count as classes of the JVM and are ignored, as Hudi ignores mergers of other engines.
+    When no class has the strategy id, the reader of the table raises an error.
     """
     for path in (name.strip() for name in classes.split(",")):
         module, _, name = path.replace(":", ".").rpartition(".")
@@ -305,7 +305,7 @@ def load_mergers(classes: str, wanted: str) -> list[RecordMerger]:
             continue
         merger = found() if isinstance(found, type) else found
         if not isinstance(merger, RecordMerger):
-            message = f"{path} is no hoodoo.RecordMerger"
+            message = f"invalid record merger {path}: expected a subclass of hoodoo.RecordMerger"
             raise InvalidOptionError(message)
         if merger.strategy_id.lower() == wanted.lower():
             return [merger]

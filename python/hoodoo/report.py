@@ -1,18 +1,24 @@
-"""What `Table.verify` finds."""
+"""The report of `Table.verify`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hoodoo import _native
 
 __all__ = ["Problem", "Report"]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not as it should be.
+    """A problem of a table.
 
     Attributes:
-        severity: `error`: rows are lost or wrong; `warning`: something is left over.
+        severity: `error`: rows are lost or wrong; `warning`: a leftover that changes no rows.
         subject: The file, instant or partition.
         message: What is wrong.
         remedy: What to do.
@@ -29,14 +35,21 @@ class Report:
     """The result of `Table.verify`.
 
     Attributes:
-        problems: What was found, errors first.
-        checked: How many things of each kind were looked at.
+        problems: The problems, errors first.
+        checked: How many things of each kind were checked.
     """
 
     problems: tuple[Problem, ...]
     checked: dict[str, int]
 
+    @classmethod
+    def from_native(cls, rows: Iterable[_native.ProblemRow], checked: dict[str, int]) -> Report:
+        """Make a report of the rows of the core."""
+        order = {"error": 0, "warning": 1}
+        problems = (Problem(*row) for row in rows)
+        return cls(tuple(sorted(problems, key=lambda p: (order.get(p.severity, 2), p.subject))), checked)
+
     @property
     def ok(self) -> bool:
-        """Whether there is no error; warnings are allowed."""
+        """Whether there are no errors; there may be warnings."""
         return not any(problem.severity == "error" for problem in self.problems)

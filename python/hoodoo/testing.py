@@ -1,4 +1,4 @@
-"""Trying record mergers before a table depends on them. Needs the package `hypothesis`."""
+"""Tests for custom record mergers. Needs the package `hypothesis`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.extras import import_extra
 from hoodoo.record_merger import MergeContext, RecordMerger, Records
 
 if TYPE_CHECKING:
@@ -26,27 +27,27 @@ def check_merger(
     late: bool = False,
     examples: int = 100,
 ) -> None:
-    """Tries a merger on made-up records, and fails with the smallest that it treats wrongly.
+    """Test a merger with generated records, and fail with the smallest example that it merges wrongly.
 
-    Logs are merged with each other before they are merged with base files, and a reader, a compaction and a log
-    compaction group them in different ways. So for any three versions of a record, merging the first with what comes of
-    the other two has to give what merging the result of the first two with the third gives. Besides, a merger has to
-    give back a row for each pair, in the same columns and types, with values in the ordering columns, and the same each
-    time.
+    Log records are merged with each other before they are merged with base files, and a reader, a compaction and a log
+    compaction group them in different ways. So merging must be associative: for any three versions a, b, c of a record,
+    merging (a, b) with c must return what merging a with (b, c) returns. A merger must also return a row for each pair,
+    in the same columns and types, keep values in the ordering columns, and return the same each time.
 
     Args:
         merger: The merger.
         schema: Columns of the records; required ones get no nulls.
         ordering: Names of the ordering columns.
-        deletes: Make versions that are deletes too. A rule that adds values up cannot be associative with them, for a
-            delete that a record follows is forgotten.
-        late: Make versions that come late, with a smaller ordering value than the one before. Many rules are not
-            associative with them: what fills the nulls of the winner depends on whom it met first.
-        examples: How many groups of records to try.
+        deletes: Generate deletes too. A rule that adds values cannot be associative with them, because a delete before
+            a record is lost.
+        late: Generate versions with a smaller ordering value than the version before. Many rules are not associative
+            with them: the values that fill nulls depend on the order of merging.
+        examples: How many groups of records to test.
 
     Raises:
-        AssertionError: The merger does not do what it has to; the message has the records.
-        InvalidOptionError: A column of a type that cannot be made up.
+        AssertionError: The merger breaks a rule; the message has the records.
+        InvalidOptionError: A column has a type that cannot be generated.
+        MissingDependencyError: hypothesis is not installed.
 
     Examples:
         >>> import pyarrow as pa
@@ -55,7 +56,8 @@ def check_merger(
         >>> schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "name": pa.string()})
         >>> check_merger(KeepNonNull(), schema, ordering=["ts"], examples=20)
     """
-    from hypothesis import HealthCheck, given, settings  # noqa: PLC0415 - only who tests needs it
+    import_extra("hypothesis", "test", "check_merger")
+    from hypothesis import HealthCheck, given, settings  # noqa: PLC0415 - only for tests
     from hypothesis import strategies as st  # noqa: PLC0415
 
     fields = [ordering] if isinstance(ordering, str) else list(ordering)
@@ -66,19 +68,19 @@ def check_merger(
 
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(versions)
-    def try_it(keys: list[tuple[Any, Any, Any]]) -> None:
+    def check(keys: list[tuple[Any, Any, Any]]) -> None:
         if fields and not late:
             keys = [_ascending(key, fields) for key in keys]
         a, b, c = (_records([key[i] for key in keys], schema, fields) for i in range(3))
         left = _merged(merger, _merged(merger, a, b, context), c, context)
         right = _merged(merger, a, _merged(merger, b, c, context), context)
         again = _merged(merger, _merged(merger, a, b, context), c, context)
-        told = _told(keys)
-        assert _rows(left) == _rows(again), f"merging the same again gave something else, of {told}"
-        message = f"not associative: ((a, b), c) gave {_rows(left)}, (a, (b, c)) gave {_rows(right)}, of {told}"
+        shown = _shown(keys)
+        assert _rows(left) == _rows(again), f"merging again returned something else, for {shown}"
+        message = f"not associative: ((a, b), c) is {_rows(left)}, (a, (b, c)) is {_rows(right)}, for {shown}"
         assert _rows(left) == _rows(right), message
 
-    try_it()
+    check()
 
 
 def _merged(merger: RecordMerger, older: Records, newer: Records, context: MergeContext) -> Records:
@@ -94,10 +96,10 @@ def _merged(merger: RecordMerger, older: Records, newer: Records, context: Merge
     deleted = result.deleted
     deleted = deleted.combine_chunks() if isinstance(deleted, pa.ChunkedArray) else deleted
     ordering = []
-    for place, name in enumerate(context.ordering):
+    for number, name in enumerate(context.ordering):
         lost = pc.and_(pc.invert(deleted), pc.is_null(result.data[name]))
         assert not pc.any(lost).as_py(), f"the value of the ordering column '{name}' was lost"
-        of_delete = pc.if_else(newer.deleted, newer.ordering[place], older.ordering[place])
+        of_delete = pc.if_else(newer.deleted, newer.ordering[number], older.ordering[number])
         ordering.append(pc.if_else(deleted, of_delete, result.data[name]))
     unordered = pa.array([False] * len(older), pa.bool_())
     return Records(result.data, newer.keys, deleted, tuple(ordering), unordered)
@@ -120,9 +122,9 @@ def _rows(records: Records) -> list[dict[str, Any] | None]:
     return [None if deleted else row for row, deleted in rows]
 
 
-def _told(keys: list[tuple[Any, Any, Any]]) -> str:
-    tell = [" | ".join("delete" if is_delete else str(row) for row, is_delete in key) for key in keys]
-    return "; ".join(tell)
+def _shown(keys: list[tuple[Any, Any, Any]]) -> str:
+    shown = [" | ".join("delete" if is_delete else str(row) for row, is_delete in key) for key in keys]
+    return "; ".join(shown)
 
 
 def _values(st: Any, field: pa.Field, *, required: bool) -> Any:
@@ -131,7 +133,7 @@ def _values(st: Any, field: pa.Field, *, required: bool) -> Any:
 
 
 def _of_type(st: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PLR0911
-    """Values of a type: few different ones, so that ties are met."""
+    """Values of a type: few distinct values, so that ties occur."""
     if pa.types.is_boolean(kind):
         return st.booleans()
     if pa.types.is_integer(kind):
@@ -157,5 +159,5 @@ def _of_type(st: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PLR0911
         return st.dictionaries(_of_type(st, kind.key_type, name), _of_type(st, kind.item_type, name), max_size=3).map(
             lambda d: list(d.items())
         )
-    message = f"column '{name}': values of type {kind} cannot be made up. Leave the column out of the schema"
+    message = f"column '{name}': values of type {kind} cannot be generated. Leave the column out of the schema"
     raise InvalidOptionError(message)

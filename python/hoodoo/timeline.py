@@ -1,4 +1,4 @@
-"""The timeline: what was done to a table, and when."""
+"""The timeline: the actions on a table, active and archived."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.commit_stats import WRITE_ACTIONS, CommitStats, commit_stats
 from hoodoo.exceptions import InvalidOptionError
-from hoodoo.figures import WRITES, Figures, summarize
 from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.instant_time import now_in, zone_of
-from hoodoo.plot import draw
-from hoodoo.plot.intervals import chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hoodoo._native import NativeTable
+    from hoodoo import _native
 
-__all__ = ["ArchiveReport", "HeldBack", "Instant", "Timeline"]
+__all__ = ["ArchiveBlocker", "ArchiveReport", "Instant", "Timeline"]
 
-# The first version of tables whose history has files of its own.
+# The first table version with timeline layout 2, whose history is an LSM tree.
 _LAYOUT_2 = 8
-# Metadata that are read at a time: mostly it is the storage that is waited for.
+# Threads that read metadata: most of their time they wait for the storage.
 _READERS = 8
 
 _RANK = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 _ORDERS = ("requested", "completed")
-# Actions whose completion shows rows; a clustering shows none that were not there.
-_WRITES = WRITES | {"compaction", "logcompaction"}
+# Actions whose completion makes new rows visible. A clustering makes none visible.
+_ROW_ACTIONS = WRITE_ACTIONS | {"compaction", "logcompaction"}
 
 
 @dataclass(frozen=True)
@@ -54,14 +52,14 @@ class Instant:
 
 
 @dataclass(frozen=True)
-class HeldBack:
-    """What keeps actions on the active timeline that would be archived by their number.
+class ArchiveBlocker:
+    """Why actions stay on the active timeline although `hoodie.keep.max.commits` says to archive them.
 
     Attributes:
-        since: Requested time of the first action that has to stay.
-        reason: Why.
+        since: Requested time of the first action that stays; empty when all actions stay.
+        reason: Why it stays.
         remedy: What to do about it.
-        writes: Completed writes that it holds back.
+        writes: How many completed writes stay because of it.
     """
 
     since: str
@@ -72,21 +70,22 @@ class HeldBack:
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """What an archiving did, or would do.
+    """The result of `Table.archive`.
 
     Attributes:
-        instants: The actions that went to the history.
-        held_back: What holds others back, the nearest first.
-        writes: Completed writes that were on the active timeline.
-        keep_min: Completed writes that stay: `hoodie.keep.min.commits`, or more when the cleaner needs them.
-        keep_max: Completed writes beyond which archiving begins: `hoodie.keep.max.commits`, or more likewise.
-        files: Files of the history that were written.
-        files_compacted: Files of the history that were merged into larger ones.
-        dry_run: Whether nothing was done.
+        instants: The actions that moved to the history.
+        held_back: What blocks the archival of other actions, the oldest action first.
+        writes: How many completed writes were on the active timeline.
+        keep_min: How many completed writes stay: `hoodie.keep.min.commits`, or more when the cleaner needs them.
+        keep_max: Number of completed writes above which archival starts: `hoodie.keep.max.commits`, or more when the
+            cleaner needs them.
+        files: How many files of the history were written.
+        files_compacted: How many files of the history were merged into larger ones.
+        dry_run: Whether nothing was changed.
     """
 
     instants: tuple[Instant, ...]
-    held_back: tuple[HeldBack, ...]
+    held_back: tuple[ArchiveBlocker, ...]
     writes: int
     keep_min: int
     keep_max: int
@@ -94,12 +93,20 @@ class ArchiveReport:
     files_compacted: int
     dry_run: bool
 
+    @classmethod
+    def from_native(cls, value: _native.ArchiveRow, *, dry_run: bool) -> ArchiveReport:
+        """Make a report of what the core returns."""
+        instants, blockers, (writes, keep_min, keep_max), files, files_compacted = value
+        archived = tuple(Instant(*row) for row in instants)
+        held_back = tuple(ArchiveBlocker(*row) for row in blockers)
+        return cls(archived, held_back, writes, keep_min, keep_max, files, files_compacted, dry_run)
+
 
 class Timeline:
-    """The timeline of a table. Each call reads it anew."""
+    """The timeline of a table: `Table.timeline`. Each call reads the newest state from the storage."""
 
-    def __init__(self, native: NativeTable) -> None:
-        """Made by `Table.timeline`."""
+    def __init__(self, native: _native.NativeTable) -> None:
+        """Take an open table."""
         self._native = native
 
     def instants(
@@ -112,21 +119,21 @@ class Timeline:
         history: bool = False,
         order: str = "requested",
     ) -> list[Instant]:
-        """Lists actions by the time they were requested, or by the time they were completed.
+        """Return actions, sorted by requested time or by completion time.
 
         Args:
             action: Only this action, such as `commit`.
-            state: Only this state, in any case.
+            state: Only this state: `REQUESTED`, `INFLIGHT` or `COMPLETED`, in upper or lower case.
             since: Only requested times greater than or equal to this.
             until: Only requested times less than or equal to this.
-            history: Also those that were archived.
-            order: `requested`, or `completed`: the order in which actions became visible, pending ones last.
+            history: Return archived actions too.
+            order: `requested`, or `completed`: the order in which actions became visible, pending actions last.
 
         Returns:
             The actions, oldest first.
 
         Raises:
-            InvalidOptionError: A state or an order that does not exist.
+            InvalidOptionError: `state` or `order` is invalid.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
@@ -138,10 +145,9 @@ class Timeline:
         """
         wanted = _wanted(action, state, since, until)
         if order not in _ORDERS:
-            message = f"{order!r} is no order. Use 'requested' or 'completed'"
+            message = f"invalid order {order!r}: expected 'requested' or 'completed'"
             raise InvalidOptionError(message)
-        # The active ones first: an archiving in between moves instants the other way, and they are then seen twice
-        # rather than not at all.
+        # The active timeline is read first: when an archival runs in between, its actions come twice and not never.
         rows = [Instant(*row) for row in self._native.instants()]
         if history:
             active = {(i.requested, i.action) for i in rows}
@@ -152,18 +158,27 @@ class Timeline:
             rows.sort(key=lambda i: (i.completed is None, i.completed or "", i.requested))
         return [i for i in rows if wanted(i)]
 
-    def hollow(self) -> list[Instant]:
-        """Lists pending writes behind which later ones are completed already.
+    def hollow_commits(self) -> list[Instant]:
+        """Return pending writes that were requested before a write that is completed: Hudi's hollow commits.
 
-        A reader that goes by requested times must stop before the first of them, or it will miss its rows when it
-        completes; one that goes by completion times need not care. A pending clustering is none: it changes no rows.
+        A reader that follows requested times must stop before the first of them, or it misses its rows. A reader that
+        follows completion times, such as `Table.changes`, misses none. A pending clustering does not count: it changes
+        no rows.
 
         Returns:
             The writes, oldest first.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/hollow", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> t.timeline.hollow_commits()
+            []
         """
         rows = self.instants()
-        newest = max((i.requested for i in rows if i.state == "COMPLETED" and i.action in _WRITES), default="")
-        return [i for i in rows if i.state != "COMPLETED" and i.action in _WRITES and i.requested < newest]
+        newest = max((i.requested for i in rows if i.state == "COMPLETED" and i.action in _ROW_ACTIONS), default="")
+        return [i for i in rows if i.state != "COMPLETED" and i.action in _ROW_ACTIONS and i.requested < newest]
 
     def latest(
         self,
@@ -173,12 +188,12 @@ class Timeline:
         since: str | None = None,
         until: str | None = None,
     ) -> list[Instant]:
-        """Lists the newest of the actions asked for, archived ones too, in bounded memory.
+        """Return the newest actions, archived actions too, in bounded memory.
 
         Args:
-            count: How many at most.
+            count: Return at most this many actions.
             action: Only this action, such as `commit`.
-            state: Only this state, in any case.
+            state: Only this state, in upper or lower case.
             since: Only requested times greater than or equal to this.
             until: Only requested times less than or equal to this.
 
@@ -186,7 +201,7 @@ class Timeline:
             The actions by requested time, oldest first.
 
         Raises:
-            InvalidOptionError: A state that does not exist.
+            InvalidOptionError: `state` is invalid.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
@@ -202,11 +217,11 @@ class Timeline:
         active = self.instants()
         found = [i for i in active if wanted(i)]
         if len(found) >= count:
-            # Only later ones still matter: a pending action stays while those behind it are archived.
+            # Only newer actions matter now. (A pending action stays while newer actions are archived.)
             since = found[-count].requested
         if state is None or state.upper() == "COMPLETED":
             seen = {(i.requested, i.action) for i in active}
-            # One more for each that is on the active timeline too, as an archiving that died leaves them.
+            # An archival that was killed leaves actions in both; read one more for each active action.
             archived = self._latest_archived(count + len(seen), action, since, until)
             found += [i for i in archived if (i.requested, i.action) not in seen]
             found.sort(key=lambda i: (i.requested, i.action))
@@ -225,7 +240,7 @@ class Timeline:
             if action is not None:
                 rows = rows.filter(pc.equal(rows["action"], action))
             tail = rows if tail is None else pa.concat_tables([tail, rows])
-            # No more is held than is asked for.
+            # Bounds the memory.
             tail = tail.slice(max(tail.num_rows - count, 0))
         if tail is None:
             return []
@@ -233,16 +248,16 @@ class Timeline:
         return [Instant(begin, end, name, "COMPLETED") for begin, end, name in zip(*columns, strict=True)]
 
     def to_arrow(self, since: str | None = None, until: str | None = None, *, history: bool = True) -> pa.Table:
-        """Gives actions as an Arrow table.
+        """Return actions as an Arrow table.
 
         Args:
             since: Only requested times greater than or equal to this.
             until: Only requested times less than or equal to this.
-            history: Also those that were archived.
+            history: Return archived actions too.
 
         Returns:
-            The columns `requested`, `completed` (null while it is pending), `action` and `state`, all text, by
-            requested time.
+            The string columns `requested`, `completed` (null while the action is pending), `action` and `state`,
+            sorted by requested time.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
@@ -261,7 +276,7 @@ class Timeline:
         archived = archived.rename_columns(["requested", "completed", "action"])
         archived = archived.append_column("state", pa.array(["COMPLETED"] * archived.num_rows, pa.string()))
         if active:
-            # What an archiving that died left in both places is taken from the active timeline.
+            # An archival that was killed leaves actions in both; the active timeline wins.
             twice = pc.is_in(archived["requested"], pa.array([i.requested for i in active if i.action != "savepoint"]))
             archived = archived.filter(pc.invert(twice))
         return pa.concat_tables([archived, found]).sort_by([("requested", "ascending"), ("action", "ascending")])
@@ -269,7 +284,7 @@ class Timeline:
     def read_history(
         self, columns: str = "action", since: str | None = None, until: str | None = None
     ) -> pa.RecordBatchReader:
-        """Streams the archived actions, in bounded memory.
+        """Stream the archived actions, in bounded memory.
 
         Args:
             columns: `time`: requested and completion time; `action`: these and the action; `metadata`: these and the
@@ -278,20 +293,29 @@ class Timeline:
             until: Only requested times less than or equal to this.
 
         Returns:
-            A reader of Arrow batches by requested time, each action once. The columns have the names of Hudi's files:
-            `instantTime`, `completionTime`, `action` (text), `metadata` and `plan` (bytes: Avro container files).
+            A reader over the actions, sorted by requested time, each action once. The columns have the names of Hudi's
+            files: the strings `instantTime`, `completionTime` and `action`, and the binary columns `metadata` and
+            `plan` (Avro container files).
 
         Raises:
-            InvalidOptionError: Columns of another name.
-            CorruptFileError: A file of the history that cannot be read; while streaming, as the text of an Arrow error.
+            InvalidOptionError: `columns` is invalid.
+            CorruptFileError: A file of the history cannot be read. While streaming, this is an Arrow error with the
+                same message.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/read", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> t.timeline.read_history("time").schema.names
+            ['instantTime', 'completionTime']
         """
         return self._native.scan_history(columns, since, until)
 
     def history_files(self) -> History:
-        """Lists the files that the archived actions are kept in.
+        """Return the files of the history.
 
         Returns:
-            The version and its files.
+            The version of the manifest, and its files.
 
         Raises:
             CorruptFileError: The manifest cannot be read.
@@ -315,25 +339,25 @@ class Timeline:
         *,
         history: bool = True,
         limit: int = 5_000,
-        figures: int = 30,
+        stats: int = 30,
     ) -> Path:
-        """Draws actions as intervals from their request to their completion.
+        """Draw actions as intervals from requested to completion time.
 
         Args:
-            path: The file: `.html` for a page of its own, which fetches nothing, to zoom and look into; `.png` for a
-                picture, which takes matplotlib (`pip install 'hoodoo[plot]'`).
+            path: The file. `.html`: a page to zoom and to inspect; it loads nothing from elsewhere. `.png`: a picture,
+                which needs matplotlib (`pip install 'hoodoo[plot]'`).
             since: Only requested times greater than or equal to this.
             until: Only requested times less than or equal to this.
-            history: Also actions that were archived.
-            limit: How many actions at most; the newest are drawn.
-            figures: Of how many of the newest writes the metadata are read, for a page to tell their rows and files.
+            history: Draw archived actions too.
+            limit: Draw at most this many actions, the newest ones.
+            stats: Read the commit stats of this many writes, the newest ones, for the details in a page.
 
         Returns:
             The path.
 
         Raises:
-            InvalidOptionError: A path with another ending.
-            UnsupportedError: A PNG without matplotlib.
+            InvalidOptionError: The path ends in neither `.html` nor `.png`, or `limit` is below 1.
+            MissingDependencyError: The path ends in `.png`, and matplotlib is not installed.
 
         Examples:
             >>> import hoodoo, pathlib, pyarrow as pa, tempfile
@@ -345,8 +369,11 @@ class Timeline:
             >>> commit.instant in page
             True
         """
+        from hoodoo.plot import draw  # noqa: PLC0415 - loaded only for plots
+        from hoodoo.plot.intervals import chart  # noqa: PLC0415
+
         if limit < 1:
-            message = f"{limit} actions cannot be drawn. Give a limit of 1 or more"
+            message = f"invalid limit {limit}: expected 1 or more"
             raise InvalidOptionError(message)
         if history:
             found = self.latest(limit, since=since, until=until)
@@ -354,82 +381,106 @@ class Timeline:
             found = self.instants(since=since, until=until)[-limit:]
         options = self._native.properties()
         zone = zone_of(options)
-        writes = [i for i in found if i.action in WRITES and i.state == "COMPLETED"]
-        read = writes[-figures:] if figures > 0 and Path(path).suffix.lower() != ".png" else []
+        writes = [i for i in found if i.action in WRITE_ACTIONS and i.state == "COMPLETED"]
+        read = writes[-stats:] if stats > 0 and Path(path).suffix.lower() != ".png" else []
         drawn = chart(
             found,
             now_in(zone),
             title=options.get("hoodie.table.name", ""),
             zone=zone,
-            figures=self.figures(read),
+            stats=self.commit_stats(read),
         )
         return draw(drawn, path)
 
-    def figures(self, instants: Iterable[Instant]) -> dict[Instant, Figures]:
-        """Adds up what actions did: rows, files and bytes.
+    def commit_stats(self, instants: Iterable[Instant]) -> dict[Instant, CommitStats]:
+        """Return the commit stats of actions: rows, files and bytes.
 
         Args:
-            instants: The actions; those that are not completed are left out.
+            instants: The actions. Pending actions have no stats and are left out.
 
         Returns:
-            The figures of each.
+            The stats of each action.
 
         Raises:
-            CorruptFileError: Metadata that cannot be decoded.
+            CorruptFileError: The metadata of an action cannot be decoded.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
-            >>> t = hoodoo.Table.create("memory://docs-timeline/figures", pa.schema({"id": pa.int64()}), name="t",
+            >>> t = hoodoo.Table.create("memory://docs-timeline/stats", pa.schema({"id": pa.int64()}), name="t",
             ...                         record_key="id")
             >>> commit = t.insert({"id": [1, 2]})
-            >>> [(did.operation, did.inserted, did.files) for did in t.timeline.figures(t.timeline.instants()).values()]
+            >>> [(s.operation, s.inserted, s.files) for s in t.timeline.commit_stats(t.timeline.instants()).values()]
             [('insert', 2, 1)]
         """
         done = [i for i in instants if i.state == "COMPLETED"]
         with ThreadPoolExecutor(_READERS) as readers:
-            return {i: summarize(i.action, m) for i, m in zip(done, readers.map(self.metadata, done), strict=True)}
+            return {i: commit_stats(i.action, m) for i, m in zip(done, readers.map(self.metadata, done), strict=True)}
 
     def compact_history(self) -> HistoryCompaction:
-        """Merges files of the history level by level, and removes old versions. Archiving does it too.
+        """Merge files of the history level by level, and remove old versions. `Table.archive` does it too.
 
         Returns:
             What was done.
 
         Raises:
-            UnsupportedError: The table is of version 6.
+            UnsupportedError: The table has version 6.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/compact", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> t.timeline.compact_history().files
+            0
         """
         return HistoryCompaction(*self._native.compact_history())
 
     def metadata(self, instant: Instant | str) -> dict[str, Any]:
-        """Reads the metadata of a completed action, or what the file of a pending one holds.
+        """Return the metadata of a completed action, or the content of the file of a pending action.
 
         Args:
             instant: The action, archived or not, or its requested time; of several actions with that time, the first.
 
         Returns:
-            The content of its file with Hudi's field names; empty when the file is.
+            The content of its file with Hudi's field names; empty when the file is empty.
 
         Raises:
             InvalidOptionError: There is no such action, neither on the active timeline nor in the history.
             CorruptFileError: The file cannot be decoded.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/metadata", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> t.timeline.metadata(commit.instant)["operationType"]
+            'INSERT'
         """
         one = self._find(instant)
         text = self._native.metadata(one.requested, one.action, one.state, one.completed)
         return json.loads(text) or {}
 
     def plan(self, instant: Instant | str) -> dict[str, Any]:
-        """Reads what an action set out to do: the files to clean, to compact, to cluster, to roll back.
+        """Return the plan of an action: the files to clean, to compact, to cluster, to roll back.
 
         Args:
             instant: The action, archived or not, or its requested time; of several actions with that time, the first.
 
         Returns:
-            The plan with Hudi's field names; empty for an action without one, such as a commit, and for rollbacks that
-            are archived, which go without.
+            The plan with Hudi's field names; empty for an action without a plan, such as a commit or an archived
+            rollback.
 
         Raises:
             InvalidOptionError: There is no such action, neither on the active timeline nor in the history.
             CorruptFileError: The file cannot be decoded.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-timeline/plan", pa.schema({"id": pa.int64()}), name="t",
+            ...                         record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> plan = t.timeline.plan(t.schedule_clustering())
+            >>> len(plan["clusteringPlan"]["inputGroups"])
+            1
         """
         one = self._find(instant)
         return json.loads(self._native.plan(one.requested, one.action)) or {}
@@ -439,15 +490,15 @@ class Timeline:
             return instant
         found = self.instants(since=instant, until=instant) or self.instants(since=instant, until=instant, history=True)
         if not found:
-            message = f"there is no instant {instant} on the timeline or in its history"
+            message = f"there is no instant {instant} on the active timeline or in the history"
             raise InvalidOptionError(message)
         return found[0]
 
 
 def _wanted(action: str | None, state: str | None, since: str | None, until: str | None) -> Callable[[Instant], bool]:
-    """Checks what is asked for, and gives the condition."""
+    """Return the condition of a query, or raise."""
     if state is not None and state.upper() not in _RANK:
-        message = f"{state!r} is no state. Use REQUESTED, INFLIGHT or COMPLETED"
+        message = f"invalid state {state!r}: expected REQUESTED, INFLIGHT or COMPLETED"
         raise InvalidOptionError(message)
     highest = None if state is None else state.upper()
     return lambda i: (

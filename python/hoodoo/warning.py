@@ -1,4 +1,4 @@
-"""Warnings that point at the caller's line."""
+"""Warnings with the line of the caller."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["warn", "warn_of_commit"]
 
 
 def warn(message: str) -> None:
-    """Warns of something that was asked for and not done.
+    """Warn of a request that has no effect.
 
     Args:
-        message: What, and what to do about it.
+        message: What has no effect, and what to do.
     """
     warnings.warn(message, HudiWarning, stacklevel=_levels_in_package())
 
 
 def warn_of_commit(message: str) -> None:
-    """Warns of something that a commit did besides. Where filters make warnings errors, this one is left to `Commit`.
+    """Warn about a commit. A filter that turns warnings into errors does not raise: the commit has the warning.
 
     Args:
-        message: What it did.
+        message: What happened.
     """
     try:
         warnings.warn(message, HudiWarning, stacklevel=_levels_in_package())
     except HudiWarning:
-        # The commit stands: who took this for a failed write and tried again would write twice.
+        # The commit is valid: a caller that saw an error would write the rows again.
         return
 
 

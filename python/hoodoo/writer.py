@@ -1,17 +1,19 @@
-"""Writing with nothing but an options dictionary, as Spark jobs do."""
+"""Writes with Hudi's options alone, as Spark jobs do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hoodoo import _native
-from hoodoo.arrow_input import Rows, record_batch_reader
 from hoodoo.commit import Commit
-from hoodoo.table import SchemaEvolution, check_options, evolution_option, text_options
+from hoodoo.options import check_options, split_list, string_options, write_options
+from hoodoo.rows import Rows, record_batch_reader
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+
+    from hoodoo.options import Options, SchemaEvolution
 
 __all__ = ["write"]
 
@@ -20,32 +22,33 @@ def write(
     data: Rows,
     uri: str | os.PathLike[str],
     operation: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     storage_options: Mapping[str, str] | None = None,
     *,
     schema_evolution: SchemaEvolution | None = None,
 ) -> Commit:
-    """Writes rows; creates the table when there is none.
+    """Write rows; create the table when there is none.
 
     Args:
-        data: See `hoodoo.arrow_input.Rows`. A `delete` needs the key columns only, and looks in all partitions when
-            the partition columns are missing; `delete_partition` needs the partition columns, or no rows when
-            `hoodie.datasource.write.partitions.to.delete` names the partitions.
+        data: The rows; see `hoodoo.rows.Rows`. `delete` needs only the key columns, and searches all partitions when
+            the partition columns are missing. `delete_partition` needs only the partition columns; it ignores the rows
+            when `hoodie.datasource.write.partitions.to.delete` names the partitions.
         uri: The table's location.
         operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
-            `delete_partition`. When None: `hoodie.datasource.write.operation` of the options, else `upsert`, or
+            `delete_partition`. Default: the option `hoodie.datasource.write.operation`, else `upsert`, or
             `bulk_insert` for a table without key columns.
         options: Hudi's options. A new table needs `hoodie.table.name`.
         storage_options: See `Table`.
         schema_evolution: `allow` or `refuse`; see `Table.upsert`.
 
     Returns:
-        What was done.
+        The commit.
 
     Raises:
-        InvalidOptionError: Options that contradict each other or the table.
-        SchemaError: Data that do not fit the table.
-        UnsupportedError: A table or an option that hoodoo cannot handle.
+        InvalidOptionError: Options contradict each other or the table.
+        SchemaError: The rows do not match the table.
+        UnsupportedError: The table or an option is not supported.
+        ConflictError: Another writer changed the same file groups, and retries did not help.
 
     Examples:
         >>> import hoodoo
@@ -53,7 +56,7 @@ def write(
         >>> hoodoo.write({"id": [1, 2]}, "memory://docs-write/t", options=options).inserted
         2
     """
-    given = text_options(options) | evolution_option(schema_evolution)
+    given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
     reader = record_batch_reader(data)
     storage = dict(storage_options or {})
@@ -62,9 +65,7 @@ def write(
         table = _native.NativeTable.open(str(uri), given, storage)
     else:
         table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
-    partitions = [
-        p.strip() for p in given.get("hoodie.datasource.write.partitions.to.delete", "").split(",") if p.strip()
-    ]
+    partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
         return Commit.from_native(table.write(chosen, None, partitions))
     return Commit.from_native(table.write(chosen, reader))

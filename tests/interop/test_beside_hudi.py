@@ -11,8 +11,9 @@ import pytest
 
 import hoodoo
 from hoodoo import ConflictError
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import prepare_write
 from tests.interop.hudi import Hudi
+from tests.local_executor import LocalExecutor
 
 _SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("n", pa.int64())])
 _OPTIONS = {"hoodie.table.timeline.timezone": "UTC", "hoodie.compact.inline.max.delta.commits": "1"}
@@ -57,9 +58,8 @@ def _streamed(uri: str, middle: Callable[[], object]) -> None:
 
 def _in_tasks(uri: str, middle: Callable[[], object]) -> None:
     begun = prepare_write(_SCHEMA, uri, "upsert", _OPTIONS, {}).begin(_SCHEMA, 1)
-    routed = pa.Table.from_batches(list(begun.task.route(_rows(("b", "p", 2), ("d", "p", 2)).to_batches(), 0)))
-    order = [(name, "ascending") for name in ("_hoodie_partition_path", "_hoodie_route", "_hoodie_row")]
-    reports = begun.task.apply(routed.sort_by(order).combine_chunks().to_batches(), 0, "0-0-0")
+    data = [_rows(("b", "p", 2), ("d", "p", 2))]
+    reports = begun.execute(LocalExecutor(), data, _SCHEMA, "upsert", _OPTIONS)
     middle()
     begun.commit(reports)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -82,7 +83,7 @@ def _refused(
     return caught.value
 
 
-def _write(table: Path, data: object, operation: str = "upsert", **options: str) -> Callable[[], object]:
+def _write(table: Path, data: Any, operation: str = "upsert", **options: str) -> Callable[[], object]:
     return lambda: hoodoo.write(data, str(table), operation=operation, options={**OPTIONS, **options})
 
 
@@ -184,7 +185,7 @@ def test_a_batch_that_breaks_off(table: Path) -> None:
 def test_something_that_is_no_table(table: Path) -> None:
     before = arrow_rows(hoodoo.Table(str(table)).to_arrow())
     with pytest.raises((TypeError, hoodoo.HudiError)):
-        hoodoo.write(object(), str(table), operation="upsert", options=OPTIONS)
+        hoodoo.write(object(), str(table), operation="upsert", options=OPTIONS)  # type: ignore[arg-type]
     assert arrow_rows(hoodoo.Table(str(table)).to_arrow()) == before
 
 

@@ -14,7 +14,7 @@ import hoodoo
 from hoodoo.cli import render
 from hoodoo.cli.arguments import pairs
 from hoodoo.cli.commands import app, main
-from hoodoo.figures import Figures, summarize
+from hoodoo.commit_stats import CommitStats, commit_stats
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 
@@ -137,8 +137,8 @@ def test_text_with_markup_is_shown_as_it_is():
     assert len(render.cell("x" * 1000)) == render.WIDEST_CELL
 
 
-def test_figures_of_the_other_actions():
-    assert summarize("clean", {"totalFilesDeleted": 4}).files == 4
-    assert summarize("savepoint", json.loads('{"savepointedBy": "me"}')) == Figures(operation="savepoint")
+def test_stats_of_the_other_actions():
+    assert commit_stats("clean", {"totalFilesDeleted": 4}).files == 4
+    assert commit_stats("savepoint", json.loads('{"savepointedBy": "me"}')) == CommitStats(operation="savepoint")
     replaced = {"operationType": "INSERT_OVERWRITE", "partitionToWriteStats": {"p": [{"path": "p/a", "numInserts": 2}]}}
-    assert summarize("replacecommit", replaced).inserted == 2
+    assert commit_stats("replacecommit", replaced).inserted == 2

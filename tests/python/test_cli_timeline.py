@@ -14,10 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import hoodoo
-from hoodoo import HeldBack, Instant, InvalidOptionError
+from hoodoo import ArchiveBlocker, Instant, InvalidOptionError
 from hoodoo.cli import render, render_timeline
 from hoodoo.cli.commands import app, main
-from hoodoo.figures import Figures
+from hoodoo.commit_stats import CommitStats
 from hoodoo.instant_time import bound, parse_instant, took
 from tests.histories import NAMES, unpack
 
@@ -183,14 +183,14 @@ KEEP = [f"--set=hoodie.{key}" for key in ("keep.min.commits=3", "keep.max.commit
 
 def test_archive_says_what_would_go_and_then_does_it(written: str):
     before = hoodoo.Table(written).timeline.instants()
-    assert "nothing would go" in run("archive", written, "--dry-run")
+    assert "nothing would move" in run("archive", written, "--dry-run")
     dry = of_json("archive", written, "--dry-run", *KEEP)
     assert dry["dry_run"]
     assert dry["instants"]
     assert hoodoo.Table(written).timeline.instants() == before
     output = run("archive", written, *KEEP)
-    assert re.search(r"\d actions went to the history: \d commit", output)
-    assert "7 completed writes were on the active timeline; archiving begins beyond 4 and leaves 3" in output
+    assert re.search(r"\d actions moved to the history: \d commit", output)
+    assert "7 completed writes were on the active timeline; archival starts above 4 and keeps 3" in output
     gone = [row[0] for row in cells(output)]
     assert gone == [one["requested"] for one in dry["instants"]]
     assert hoodoo.Table(written).timeline.instants(history=True) == before
@@ -201,11 +201,11 @@ def test_archive_says_what_would_go_and_then_does_it(written: str):
 
 def test_archive_says_what_holds_actions_back(tables: dict[str, str]):
     output = " ".join(run("archive", tables["cow_v9_states"], "--dry-run", *KEEP).split())
-    assert "Held back" in output
+    assert "Archive blockers" in output
     assert "20261121170817424 replacecommit INFLIGHT is not finished" in output
     assert "→ Finish it, or roll it back if its writer is gone" in output
     told = of_json("archive", tables["cow_v9_states"], "--dry-run", *KEEP)["held_back"]
-    assert all(HeldBack(**held).remedy for held in told)
+    assert all(ArchiveBlocker(**held).remedy for held in told)
 
 
 def test_compact_merges_files_of_the_history(written: str):
@@ -240,8 +240,8 @@ def test_plot_writes_a_page(written: str, tmp_path: Path, monkeypatch: pytest.Mo
     ("arguments", "message"),
     [
         (("inspect", "", "20000101000000000"), "no instant 20000101000000000"),
-        (("show", "", "--since", "yesterday"), "is no time"),
-        (("show", "", "--state", "done"), "'done' is no state"),
+        (("show", "", "--since", "yesterday"), "invalid time"),
+        (("show", "", "--state", "done"), "invalid state 'done'"),
     ],
 )
 def test_mistakes_are_readable(
@@ -273,7 +273,7 @@ def test_no_row_is_broken_on_a_narrow_terminal(width: int, tables: dict[str, str
     console = Console(width=width, force_terminal=True, color_system=None)
     monkeypatch.setattr(render_timeline, "console", console)
     with console.capture() as captured:
-        console.print(render_timeline.timeline_grid(instants, timeline.figures(instants), NOW))
+        console.print(render_timeline.timeline_grid(instants, timeline.commit_stats(instants), NOW))
     lines = [line for line in captured.get().splitlines() if re.match(r"\s*2026\d{13}", line)]
     assert len(lines) == len(instants)
     assert max(len(line) for line in lines) <= width
@@ -294,7 +294,7 @@ def test_bounds():
 
 
 def grid_of(instant: Instant) -> Any:
-    return render_timeline.timeline_grid([instant], {instant: Figures()}, NOW)
+    return render_timeline.timeline_grid([instant], {instant: CommitStats()}, NOW)
 
 
 def test_times_of_odd_names():

@@ -73,7 +73,7 @@ def test_run_carries_plans_out(tmp_path: Path):
     table = make(tmp_path / "t", [range(40), range(30, 60)])
     planned = run("cluster", "plan", uri, "--sort-by", "n")
     instant = table.pending_clusterings()[0].instant
-    assert f"carry it out with: hoodoo cluster run {uri} {instant}" in planned
+    assert f"execute it with: hoodoo cluster run {uri} {instant}" in planned
     output = run("cluster", "run", uri, instant)
     assert output.startswith(f"{instant} clustered 70 rows in")
     assert "2 at most" in output, "the plan says what is sorted by"
@@ -173,7 +173,7 @@ def test_overlap(tmp_path: Path):
     table.insert(rows(range(30, 60)))
     table.insert(rows(range(5), "la"))
     found = table.overlap("n")
-    assert found.depth.greatest == 2
+    assert found.depth.max == 2
     assert sorted((f.partition, f.rows, f.range) for f in found.files) == [
         ("la", 5, ("0", "4")),
         ("sf", 30, ("30", "59")),
@@ -190,13 +190,13 @@ def test_overlap(tmp_path: Path):
         table.overlap("nope")
 
 
-def places(kind: pa.DataType, *files: tuple[str | None, str | None] | None) -> list[str]:
+def bars(kind: pa.DataType, *files: tuple[str | None, str | None] | None) -> list[str]:
     spans = [Span("", ends) for ends in files]
     return [line[LABEL:].ljust(10)[:10] for line in picture("c", kind, spans, [], LABEL + 10).splitlines()[1:-3]]
 
 
 @pytest.mark.parametrize(
-    ("kind", "least", "middle", "greatest"),
+    ("kind", "low", "middle", "high"),
     [
         (pa.int32(), "-10", "0", "10"),
         (pa.float64(), "-1.5e3", "0", "1.5e3"),
@@ -211,22 +211,22 @@ def places(kind: pa.DataType, *files: tuple[str | None, str | None] | None) -> l
     ],
     ids=str,
 )
-def test_values_have_their_places(kind: pa.DataType, least: str | None, middle: str, greatest: str):
-    files = [(least, middle), (middle, greatest)]
-    if least is None:
-        # Null is drawn where the least value is.
+def test_values_are_drawn_by_size_or_order(kind: pa.DataType, low: str | None, middle: str, high: str):
+    files = [(low, middle), (middle, high)]
+    if low is None:
+        # Null is drawn where the min is.
         files = [(None, "0"), ("0", "2"), ("2", "4")]
-        assert places(kind, *files) == ["▌" + " " * 9, "█████     ", "     █████"]
+        assert bars(kind, *files) == ["▌" + " " * 9, "█████     ", "     █████"]
     else:
-        assert places(kind, *files) == ["█████     ", "     █████"]
+        assert bars(kind, *files) == ["█████     ", "     █████"]
 
 
 def test_odd_pictures():
     assert picture("n", pa.int64(), [], [], 80) == ""
     assert picture("n", pa.int64(), [Span("", None)], [Span("", None)], 80) == ""
-    assert places(pa.int64(), ("0", "9"), None) == ["█" * 10, "░" * 10]
-    assert places(pa.int64(), ("7", "7")) == ["▌         "]
-    assert places(pa.int64(), (None, None)) == ["▌         "]
+    assert bars(pa.int64(), ("0", "9"), None) == ["█" * 10, "░" * 10]
+    assert bars(pa.int64(), ("7", "7")) == ["▌         "]
+    assert bars(pa.int64(), (None, None)) == ["▌         "]
     many = [Span("", (str(n), str(n + 5))) for n in range(500)]
     lines = picture("n", pa.int64(), many, many, 80).splitlines()
     assert len(lines) == 1 + 2 * (MOST_BARS + 1) <= 20

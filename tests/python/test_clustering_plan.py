@@ -40,13 +40,13 @@ def test_overlap_groups_files_whose_ranges_lie_over_each_other(tmp_path: Path):
     table = make(tmp_path / "t", [range(40), range(100, 140), range(200, 240), range(130, 180)])
     plan = table.schedule_clustering(sort_by="n", strategy="OVERLAP", explain=True)
     (group,) = plan.groups
-    assert (group.partition, len(group.file_ids), group.outputs) == ("sf", 2, 1)
+    assert (group.partition, len(group.file_ids), group.output_file_groups) == ("sf", 2, 1)
     assert group.ranges == {"n": ("100", "179")}
     assert group.before == hoodoo.OverlapDepth(2, 1.5)
     assert group.after == hoodoo.OverlapDepth(1, 1.0)
     assert plan.before is not None
     assert plan.after is not None
-    assert (plan.before.greatest, plan.after.greatest) == (2, 1)
+    assert (plan.before.max, plan.after.max) == (2, 1)
     assert instants(table) == ["commit"] * 4, "explaining writes nothing"
     assert table.schedule_clustering(sort_by="n", strategy="OVERLAP", explain=True) == plan
     planned = table.schedule_clustering(sort_by="n", strategy="OVERLAP")
@@ -202,9 +202,9 @@ def test_a_plan_is_arrow_and_is_drawn(tmp_path: Path):
     table = make(tmp_path / "t", [range(40), range(30, 60)])
     plan = table.schedule_clustering(sort_by="n", explain=True)
     found = plan.to_arrow().to_pylist()
-    assert [(r["group"], r["partition"], r["outputs"], r["depth_before"], r["depth_after"]) for r in found] == [
-        (0, "sf", 1, 2, 1)
-    ] * 2
+    assert [
+        (r["group"], r["partition"], r["output_file_groups"], r["depth_before"], r["depth_after"]) for r in found
+    ] == [(0, "sf", 1, 2, 1)] * 2
     assert found[0]["ranges"] == [("n", {"min": "0", "max": "59"})]
     sizes = {s.base_file: s.size for s in table.file_slices()}
     assert {r["base_file"]: r["base_bytes"] for r in found} == sizes

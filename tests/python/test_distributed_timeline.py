@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hoodoo
-from hoodoo.distributed_timeline import TimelineRead, disjoint
+from hoodoo.distributed.timeline import TimelineRead, disjoint
 from tests.histories import NAMES, unpack
 
 Row = dict[str, Any]
@@ -117,7 +117,7 @@ def test_a_pending_action_that_is_gone_has_no_files(tmp_path: Path):
 
 
 def test_mistakes(tmp_path: Path):
-    with pytest.raises(hoodoo.InvalidOptionError, match="'all' are no columns"):
+    with pytest.raises(hoodoo.InvalidOptionError, match="invalid columns 'all'"):
         TimelineRead(unpack("cow_v9_states", tmp_path), columns="all")
     with pytest.raises(hoodoo.TableNotFoundError):
         TimelineRead(str(tmp_path / "nothing"))

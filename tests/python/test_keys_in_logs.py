@@ -10,7 +10,8 @@ import pytest
 
 import hoodoo
 from hoodoo import Table
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import write_rows
+from tests.local_executor import LocalExecutor
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
 INDEXES = ["BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE"]
@@ -28,18 +29,8 @@ def _data(*rows: tuple[int, str, int]) -> pa.Table:
 
 def _in_tasks(uri: str, operation: str, data: pa.Table, options: dict[str, str]) -> hoodoo.Commit:
     """Writes as Spark's tasks do, two of them at each step."""
-    write = prepare_write(data.schema, uri, operation, options, None).begin(data.schema, 2)
-    task = write.task
     halves = [data.slice(0, len(data) // 2), data.slice(len(data) // 2)]
-    if write.whole_table:
-        keyed = [b for n, half in enumerate(halves) for b in task.key(half.to_batches(), n)]
-        ordered = pa.Table.from_batches(keyed).sort_by([("_hoodie_row", "ascending")])
-        routed = list(task.locate(ordered.combine_chunks().to_batches()))
-    else:
-        routed = [b for n, half in enumerate(halves) for b in task.route(half.to_batches(), n)]
-    order = [("_hoodie_partition_path", "ascending"), ("_hoodie_route", "ascending"), ("_hoodie_row", "ascending")]
-    rows = pa.Table.from_batches(routed).sort_by(order)
-    return write.commit(task.apply(rows.combine_chunks().to_batches(), 0, "0-0-0") if len(rows) else [])
+    return write_rows(LocalExecutor(), halves, uri, operation, options)
 
 
 def _write(way: str, uri: str, operation: str, data: pa.Table, index: str) -> hoodoo.Commit:

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import prepare_write
+from tests.local_executor import LocalExecutor
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
-ORDER = [(name, "ascending") for name in ("_hoodie_partition_path", "_hoodie_route", "_hoodie_row")]
 
 
 def _rows(*rows: tuple[int, str, int]) -> pa.Table:
@@ -40,8 +40,7 @@ def make(folder: Path, *, cleans: bool) -> hoodoo.Table:
     table.insert(_rows((1, "a", 0), (2, "a", 0), (3, "b", 0)))
     table.upsert(_rows((1, "a", 1)))
     begun = prepare_write(SCHEMA, str(folder), "upsert", options, {}).begin(SCHEMA, 1)
-    routed = pa.Table.from_batches(list(begun.task.route(_rows((2, "a", 2)).to_batches(), 0)))
-    reports = begun.task.apply(routed.sort_by(ORDER).combine_chunks().to_batches(), 0, "0-0-0")
+    reports = begun.execute(LocalExecutor(), [_rows((2, "a", 2))], SCHEMA, "upsert", options)
     planned = table.schedule_compaction()
     late = begun.commit(reports)
     assert planned is not None

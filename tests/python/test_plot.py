@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -134,11 +136,11 @@ def test_plots_of_timelines_that_hudi_wrote(fixture: str, tmp_path: Path):
     assert drawn == sorted((i.requested, i.action) for i in timeline.instants(history=True))
     pending = sum(end is None for lane in lanes for end in lane["end"])
     assert pending == sum(i.state != "COMPLETED" for i in timeline.instants())
-    assert any(lane["figures"] for lane in lanes)
-    active = data_of(timeline.plot(tmp_path / "a.html", history=False, figures=0).read_text(encoding="utf-8"))["lanes"]
+    assert any(lane["stats"] for lane in lanes)
+    active = data_of(timeline.plot(tmp_path / "a.html", history=False, stats=0).read_text(encoding="utf-8"))["lanes"]
     assert isinstance(active, list)
     assert sum(len(lane["requested"]) for lane in active) == len(timeline.instants())
-    assert not any(lane["figures"] for lane in active)
+    assert not any(lane["stats"] for lane in active)
 
 
 def test_a_picture(tmp_path: Path):
@@ -154,13 +156,33 @@ def test_a_picture(tmp_path: Path):
 
 def test_a_picture_without_matplotlib_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(hoodoo.UnsupportedError, match=r"pip install 'hoodoo\[plot\]'"):
+    with pytest.raises(
+        hoodoo.MissingDependencyError, match=r"a PNG needs matplotlib: pip install 'hoodoo\[plot\]'"
+    ) as e:
         picture(chart([], NOW), str(tmp_path / "t.png"))
+    assert isinstance(e.value, ImportError)
+    assert isinstance(e.value, hoodoo.UnsupportedError)
     assert not (tmp_path / "t.png").exists()
 
 
 def test_other_files_are_refused(tmp_path: Path):
-    with pytest.raises(hoodoo.InvalidOptionError, match="neither"):
+    with pytest.raises(hoodoo.InvalidOptionError, match=r"ends in \.html or \.png"):
         draw(chart([], NOW), tmp_path / "t.svg")
     with pytest.raises(hoodoo.InvalidOptionError, match="limit"):
         hoodoo.Table(unpack("cow_v9_states", tmp_path)).timeline.plot(tmp_path / "t.html", limit=0)
+
+
+def test_plotting_is_imported_when_it_is_used(tmp_path: Path):
+    uri = unpack("cow_v9_states", tmp_path)
+    script = f"""
+import sys
+import hoodoo
+def loaded():
+    return sorted(name for name in sys.modules if name.startswith(("hoodoo.plot", "matplotlib", "rich", "typer")))
+assert loaded() == [], loaded()
+table = hoodoo.Table({str(uri)!r})
+table.timeline.plot({str(tmp_path / "t.html")!r})
+assert "hoodoo.plot.page" in loaded(), loaded()
+assert "matplotlib" not in loaded() and "hoodoo.plot.picture" not in loaded(), loaded()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

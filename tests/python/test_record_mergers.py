@@ -158,7 +158,7 @@ def test_what_cannot_be_imported_is_told(tmp_path: Path) -> None:
         patch.syspath_prepend(str(tmp_path))
         with pytest.raises(hoodoo.InvalidOptionError, match="a_module_that_is_not_there"):
             hoodoo.Table(tmp_path / "t", options={CLASSES: "broken_merger.Merger"})
-    with pytest.raises(hoodoo.InvalidOptionError, match=r"no hoodoo\.RecordMerger"):
+    with pytest.raises(hoodoo.InvalidOptionError, match=r"expected a subclass of hoodoo\.RecordMerger"):
         hoodoo.Table(tmp_path / "t", options={CLASSES: "pathlib.Path"})
 
 

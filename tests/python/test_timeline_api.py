@@ -1,4 +1,4 @@
-"""The timeline from Python: orders, ranges, the history as Arrow, archiving and what holds it back."""
+"""The timeline from Python: orders, ranges, the history as Arrow, archival and what blocks it."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ def test_what_holds_back_is_said(tmp_path: Path) -> None:
     report = table.archive(dry_run=True)
     assert any(pending in held.reason for held in report.held_back)
     assert all(held.remedy and held.writes > 0 for held in report.held_back)
-    assert [i.requested for i in table.timeline.hollow()] == [pending]
+    assert [i.requested for i in table.timeline.hollow_commits()] == [pending]
 
 
 def test_orders() -> None:
     table = _table("memory://timeline-api-orders/t", 3)
     rows = table.timeline.instants(order="completed", history=True)
     assert [i.completed for i in rows] == sorted(i.completed or "" for i in rows)
-    with pytest.raises(InvalidOptionError, match="no order"):
+    with pytest.raises(InvalidOptionError, match="invalid order"):
         table.timeline.instants(order="size")
-    assert table.timeline.hollow() == []
+    assert table.timeline.hollow_commits() == []
 
 
 def test_the_history_as_arrow() -> None:

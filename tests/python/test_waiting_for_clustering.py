@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo.distributed_clustering import DistributedClustering
+from hoodoo.distributed.clustering import begin_clusterings
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
@@ -28,8 +28,8 @@ def _table(folder: Path, kind: str, **options: str) -> hoodoo.Table:
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_one_that_is_carried_out_is_waited_for(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)
-    (clustering,) = DistributedClustering.begin_each(table.uri, "v", None, None)
-    files = [clustering.task.cluster(group, "0-0-0") for group in clustering.groups]
+    (clustering,) = begin_clusterings(table.uri, "v")
+    files = [clustering.task.execute(group, "0-0-0") for group in clustering.units]
     over = threading.Event()
 
     def commit() -> None:
@@ -55,7 +55,7 @@ def test_one_that_is_not_completed_is_an_error(tmp_path: Path, *, leave: bool) -
         assert table.schedule_clustering(sort_by="v") is not None
         clustering = None
     else:
-        (clustering,) = DistributedClustering.begin_each(table.uri, "v", None, None)
+        (clustering,) = begin_clusterings(table.uri, "v")
     begun = time.monotonic()
     with pytest.raises(hoodoo.ConflictError, match="pending clustering"):
         table.upsert(_rows(1))

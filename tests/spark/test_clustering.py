@@ -20,8 +20,9 @@ from pyspark.errors import PySparkException
 
 import hoodoo
 import hoodoo.spark
-from hoodoo.distributed_clustering import ClusteringTask, DistributedClustering
-from hoodoo.spark import clusterer
+from hoodoo.distributed import BatchFunction
+from hoodoo.distributed.clustering import begin_clusterings
+from hoodoo.spark import executor
 from tests.interop.layouts import SIMPLE, batch, row
 from tests.rows import Row, arrow_rows
 from tests.spark.same_table import leftovers
@@ -142,7 +143,7 @@ def test_plans_of_others(tmp_path: Path, spark: Any, caplog: pytest.LogCaptureFi
     planned = planned.strip()
     with pytest.raises(hoodoo.InvalidOptionError, match="instant alone"):
         hoodoo.spark.cluster(spark, str(path), sort_by="id", instant=planned)
-    with caplog.at_level(logging.INFO, "hoodoo.spark.clusterer"):
+    with caplog.at_level(logging.INFO, "hoodoo.distributed.clustering"):
         done = hoodoo.spark.cluster(spark, str(path), instant=planned)
     assert done is not None
     assert done.instant == planned
@@ -195,25 +196,25 @@ def test_a_plan_whose_file_is_gone(tmp_path: Path, spark: Any):
     path = tmp_path / "t"
     table = _make(path)
     before = _content(path)
-    begun = next(DistributedClustering.begin_each(str(path), "val", None, None))
+    begun = next(begin_clusterings(str(path), "val"))
     gone = path / str(table.file_slices()[0].base_file)
     kept = gone.rename(gone.with_suffix(".away"))
-    broken = [group for group in begun.groups if gone.name in group]
+    broken = [group for group in begun.units if gone.name in group]
     with pytest.raises(hoodoo.CorruptFileError, match=gone.name):
-        begun.task.cluster(broken[0], "0-1-1")
-    begun.leave()
+        begun.task.execute(broken[0], "0-1-1")
+    begun.release()
     kept.rename(gone)
     assert hoodoo.spark.cluster(spark, str(path)) is not None
     _check(path, before)
 
 
 def _task(when: str, dies: bool, *, always: bool = False) -> Any:
-    """Stands in for what runs in tasks: first attempts break before or after the work. Reaches the workers by value."""
+    """Replaces `run_task`: first attempts break before or after the work. Reaches the workers by value."""
 
-    def run(task: ClusteringTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(function: BatchFunction, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        from hoodoo.spark import clusterer as ours
+        from hoodoo.spark.executor import run_task
 
         def break_it() -> None:
             if dies:
@@ -223,7 +224,7 @@ def _task(when: str, dies: bool, *, always: bool = False) -> Any:
         breaks = always or TaskContext.get().attemptNumber() == 0
         if breaks and when == "before":
             break_it()
-        done = list(ours._cluster(task, batches))
+        done = list(run_task(function, batches))
         if breaks:
             break_it()
         yield from done
@@ -237,7 +238,7 @@ def test_a_task_is_tried_again(when: str, dies: bool, tmp_path: Path, spark: Any
     path = tmp_path / "t"
     _make(path, MOR, "p 0")
     before = _content(path)
-    monkeypatch.setattr(clusterer, "_cluster", _task(when, dies))
+    monkeypatch.setattr(executor, "run_task", _task(when, dies))
     done = hoodoo.spark.cluster(spark, str(path), sort_by="val")
     assert done is not None
     _check(path, before)
@@ -250,7 +251,7 @@ def test_a_job_that_fails_for_good(tmp_path: Path, spark: Any, monkeypatch: pyte
     _make(path, part="p 0")
     before = _content(path)
     with monkeypatch.context() as patch:
-        patch.setattr(clusterer, "_cluster", _task("after", dies=False, always=True))
+        patch.setattr(executor, "run_task", _task("after", dies=False, always=True))
         with pytest.raises(PySparkException, match="broken on purpose") as caught:
             hoodoo.spark.cluster(spark, str(path), sort_by="val")
     assert caught.value.__traceback__ is not None
@@ -268,12 +269,12 @@ def test_an_attempt_that_outlives_the_clustering(tmp_path: Path):
     path = tmp_path / "t"
     _make(path)
     before = _content(path)
-    (begun,) = [*DistributedClustering.begin_each(str(path), "val", None, None)]
-    begun.task.cluster(begun.groups[0], "0-1-1")
-    begun.commit([begun.task.cluster(group, f"{number}-1-2") for number, group in enumerate(begun.groups)])
+    (begun,) = begin_clusterings(str(path), "val")
+    begun.task.execute(begun.units[0], "0-1-1")
+    begun.commit([begun.task.execute(group, f"{number}-1-2") for number, group in enumerate(begun.units)])
     _check(path, before)
     with pytest.raises(hoodoo.HudiError):
-        begun.task.cluster(begun.groups[0], "0-1-3")
+        begun.task.execute(begun.units[0], "0-1-3")
     with pytest.raises(hoodoo.InvalidOptionError, match="over"):
         begun.commit([])
     _check(path, before)

@@ -12,8 +12,10 @@ from pyspark.errors import PySparkException
 
 import hoodoo
 import hoodoo.spark
-from hoodoo.distributed import WriteTask, prepare_write
-from hoodoo.spark import dataframe_writer
+from hoodoo.distributed import Attempt, BatchFunction
+from hoodoo.distributed.executor import strings
+from hoodoo.distributed.write import ROUTE_COLUMNS, WriteTask, prepare_write
+from hoodoo.spark import executor
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
 from tests.rows import arrow_rows
 from tests.spark.same_table import leftovers
@@ -83,13 +85,16 @@ def _upstream(break_it: Break, *, always: bool = False) -> Any:
 
 
 def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False) -> Any:
-    """Stands in for one of the functions that run in tasks: first attempts break before, within or after the work."""
+    """Replaces `run_task`: first attempts of the named function break before, within or after the work."""
 
-    def run(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(function: BatchFunction, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        from hoodoo.spark import dataframe_writer as writer
+        from hoodoo.spark.executor import run_task
 
+        if function.__name__ != name:
+            yield from run_task(function, batches)
+            return
         breaks = always or TaskContext.get().attemptNumber() == 0
 
         def cut(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,7 +105,7 @@ def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False)
 
         if breaks and when == "before":
             break_it()
-        stats = list(getattr(writer, name)(task, cut(batches) if when == "within" else batches))
+        stats = list(run_task(function, cut(batches) if when == "within" else batches))
         if breaks and when == "after":
             break_it()
         yield from stats
@@ -120,7 +125,7 @@ def test_the_stage_before_ours_is_tried_again(operation: str, break_it: Callable
 
 @pytest.mark.parametrize("when", ["before", "within", "after"])
 @pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize(("name", "operation"), [("_apply", "upsert"), ("_append", "bulk_insert")])
+@pytest.mark.parametrize(("name", "operation"), [("apply", "upsert"), ("append", "bulk_insert")])
 def test_a_writing_task_is_tried_again(
     name: str,
     operation: str,
@@ -130,7 +135,7 @@ def test_a_writing_task_is_tried_again(
     frame: Frame,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    monkeypatch.setattr(executor, "run_task", _writer_task(name, break_it(), when))
     commit = hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
     both = pa.concat_tables([_rows(range(300), 10, "old"), _rows(range(100, 400), 11, "new")])
     _check(table, _merged() if operation == "upsert" else both)
@@ -139,16 +144,16 @@ def test_a_writing_task_is_tried_again(
 
 @pytest.mark.parametrize("when", ["before", "within", "after"])
 @pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize("name", ["_key", "_locate", "_apply"])
+@pytest.mark.parametrize("name", ["key", "locate", "apply"])
 def test_a_task_of_a_write_over_the_whole_table_is_tried_again(
     name: str, break_it: Callable[[], Break], when: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
     """Rows that move are in two file groups at once while they are on their way."""
     moved, new = _rows(range(100, 200), 11, "moved", "p new"), _rows(range(200, 400), 11, "new")
-    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    monkeypatch.setattr(executor, "run_task", _writer_task(name, break_it(), when))
     hoodoo.spark.write(frame(moved, moved, new), str(table), options=GLOBAL)
     _check(table, pa.concat_tables([_rows(range(100), 10, "old"), moved, new]))
-    monkeypatch.setattr(dataframe_writer, name, _writer_task(name, break_it(), when))
+    monkeypatch.setattr(executor, "run_task", _writer_task(name, break_it(), when))
     commit = hoodoo.spark.write(frame(moved.select(["id"]), new.select(["id"])), str(table), "delete", EVENT)
     assert commit.deleted == 300
     _check(table, _rows(range(100), 10, "old"))
@@ -158,9 +163,9 @@ def test_a_task_of_a_write_over_the_whole_table_is_tried_again(
 def test_a_job_over_the_whole_table_that_fails_for_good(
     operation: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
-    name = "_partitions" if operation == "delete_partition" else "_locate"
+    name = "report_partitions" if operation == "delete_partition" else "locate"
     with monkeypatch.context() as patch:
-        patch.setattr(dataframe_writer, name, _writer_task(name, _raises(), "after", always=True))
+        patch.setattr(executor, "run_task", _writer_task(name, _raises(), "after", always=True))
         with pytest.raises(PySparkException, match="broken on purpose"):
             hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, GLOBAL)
     _check(table, _rows(range(300), 10, "old"))
@@ -171,9 +176,9 @@ def test_a_job_over_the_whole_table_that_fails_for_good(
 def test_a_job_that_fails_for_good(
     operation: str, break_it: Callable[[], Break], table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
-    name = "_append" if operation == "bulk_insert" else "_apply"
+    name = "append" if operation == "bulk_insert" else "apply"
     with monkeypatch.context() as patch:
-        patch.setattr(dataframe_writer, name, _writer_task(name, break_it(), "after", always=True))
+        patch.setattr(executor, "run_task", _writer_task(name, break_it(), "after", always=True))
         with pytest.raises(Exception, match=r"(?s)broken on purpose|crashed|exited|EOF") as caught:
             hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
     assert isinstance(caught.value, PySparkException) or "Py4JJavaError" in type(caught.value).__name__
@@ -183,8 +188,8 @@ def test_a_job_that_fails_for_good(
 
 
 def _routed(task: WriteTask, rows: pa.Table) -> list[pa.RecordBatch]:
-    batches = list(task.route(rows.to_batches(), 0))
-    order = [(name, "ascending") for name in ("_hoodie_partition_path", "_hoodie_route", "_hoodie_row")]
+    batches = list(task.route(rows.to_batches(), Attempt(0, "0-0-0")))
+    order = [(name, "ascending") for name in ROUTE_COLUMNS.names[1:]]
     routed: list[pa.RecordBatch] = pa.Table.from_batches(batches).sort_by(order).to_batches()
     return routed
 
@@ -197,7 +202,7 @@ def test_an_attempt_that_outlives_the_write(aborted: bool, operation: str, table
     prepared = prepare_write(SCHEMA, str(table), operation, EVENT, None)
     begun = prepared.begin(SCHEMA, 2)
     routed = _routed(begun.task, new)
-    first = begun.task.apply(routed, 0, "0-1-1")
+    first = strings(begun.task.apply(routed, Attempt(0, "0-1-1")))
 
     def slow() -> Iterator[pa.RecordBatch]:
         # The copy is at work, with nothing written yet, when the write ends.
@@ -208,11 +213,11 @@ def test_an_attempt_that_outlives_the_write(aborted: bool, operation: str, table
             begun.commit(first)
 
     with pytest.raises(hoodoo.ConflictError):
-        begun.task.apply(slow(), 0, "0-1-2")
+        strings(begun.task.apply(slow(), Attempt(0, "0-1-2")))
     with pytest.raises(hoodoo.ConflictError):
-        begun.task.apply(routed, 0, "0-1-3")
+        strings(begun.task.apply(routed, Attempt(0, "0-1-3")))
     with pytest.raises(hoodoo.ConflictError):
-        begun.task.append(new.to_batches(), 0, "0-1-4")
+        strings(begun.task.append(new.to_batches(), Attempt(0, "0-1-4")))
     old = _rows(range(300), 10, "old")
     _check(table, old if aborted else pa.concat_tables([old, new]))
 
@@ -221,8 +226,8 @@ def test_two_attempts_that_both_finish(table: Path):
     prepared = prepare_write(SCHEMA, str(table), "upsert", EVENT, None)
     begun = prepared.begin(SCHEMA, 2)
     routed = _routed(begun.task, _rows(range(100, 400), 11, "new"))
-    begun.task.apply(routed, 0, "0-1-1")
-    second = begun.task.apply(routed, 0, "0-1-2")
+    strings(begun.task.apply(routed, Attempt(0, "0-1-1")))
+    second = strings(begun.task.apply(routed, Attempt(0, "0-1-2")))
     begun.commit(second)
     _check(table, _merged())
 
@@ -234,23 +239,23 @@ def test_speculative_copies(frame: Frame, table: Path, monkeypatch: pytest.Monke
         pytest.skip("needs a cluster with speculation: HOODOO_TEST_SPARK=cluster")
     slow_one, copy = table.parent / "slow-attempt", table.parent / "copy"
 
-    def slow(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def slow(function: BatchFunction, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import time
 
         from pyspark import TaskContext
 
-        from hoodoo.spark import dataframe_writer as writer
+        from hoodoo.spark.executor import run_task
 
         context = TaskContext.get()
-        stats = list(writer._apply(task, batches))
-        if context.partitionId() == 0 and context.attemptNumber() > 0:
+        reports = list(run_task(function, batches))
+        if function.__name__ == "apply" and context.partitionId() == 0 and context.attemptNumber() > 0:
             copy.write_text("overtakes")
-        elif context.partitionId() == 0:
+        elif function.__name__ == "apply" and context.partitionId() == 0:
             slow_one.write_text("wrote, and hangs")
             time.sleep(200)
-        yield from stats
+        yield from reports
 
-    monkeypatch.setattr(dataframe_writer, "_apply", slow)
+    monkeypatch.setattr(executor, "run_task", slow)
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
     try:
         hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), options=EVENT)

@@ -1,6 +1,6 @@
-"""The `hoodoo` command: looks into Hudi tables from a terminal.
+"""The `hoodoo` command: Hudi tables from a terminal.
 
-`commands` says what there is to ask, `render` how the answers look; neither knows anything of the format.
+`commands` defines the commands, `render` prints the results; neither knows the format.
 """
 
 from hoodoo.cli.commands import main

@@ -1,4 +1,4 @@
-"""Arguments that commands have in common, and the table that they name."""
+"""Arguments that several commands have, and the table that they name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import typer
 
 from hoodoo import Table
 
-Uri = Annotated[str, typer.Argument(metavar="URI", help="Where the table is: a folder, s3://…, gs://…, az://…")]
+Uri = Annotated[str, typer.Argument(metavar="URI", help="Location of the table: a folder, s3://…, gs://…, az://…")]
 StorageOptions = Annotated[
     list[str] | None,
-    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="For the object store; may be given many times."),
+    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="A setting of the object store; may be repeated."),
 ]
 Options = Annotated[
     list[str] | None,
@@ -20,16 +20,16 @@ Options = Annotated[
 
 
 def pairs(assignments: list[str] | None) -> dict[str, str]:
-    """Turns `KEY=VALUE` arguments into a dictionary.
+    """Return `KEY=VALUE` arguments as a dictionary.
 
     Args:
-        assignments: What the user gave, or None.
+        assignments: The arguments, or None.
 
     Returns:
-        The keys with their values.
+        The values by key.
 
     Raises:
-        typer.BadParameter: If one of them has no `=`.
+        typer.BadParameter: An argument has no `=`.
 
     Examples:
         >>> pairs(["region=eu-west-1", "endpoint=http://localhost:5000/?a=b"])
@@ -45,10 +45,10 @@ def pairs(assignments: list[str] | None) -> dict[str, str]:
 
 
 def open_table(uri: str, storage_options: list[str] | None, options: list[str] | None = None) -> Table:
-    """Opens the table that a command was given.
+    """Open the table of a command.
 
     Args:
-        uri: Where it is.
+        uri: Location of the table.
         storage_options: `KEY=VALUE` arguments for the object store.
         options: `KEY=VALUE` arguments with Hudi's options.
 

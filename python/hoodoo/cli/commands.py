@@ -1,4 +1,4 @@
-"""The commands: each opens a table, asks the library one question and hands the answer to `render`."""
+"""The commands: each opens a table, calls the library and passes the result to `render`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hoodoo.cli.commands_timeline import timeline_app
 
 app = typer.Typer(
     name="hoodoo",
-    help="Reads, checks and maintains Apache Hudi tables, whoever wrote them.",
+    help="Read, check and maintain Apache Hudi tables, whoever wrote them.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -26,7 +26,7 @@ app.add_typer(cluster_app, name="cluster")
 
 @app.command()
 def info(uri: Uri, storage_option: StorageOptions = None) -> None:
-    """What the table is: its keys, its merging, its size and its schema."""
+    """Show the table: its key, merge mode, size and schema."""
     table = open_table(uri, storage_option)
     slices = table.file_slices()
     render.show_info(
@@ -34,9 +34,9 @@ def info(uri: Uri, storage_option: StorageOptions = None) -> None:
         version=table.version,
         options=table.options,
         schema=table.schema,
-        partitions=len({part.partition for part in slices}),
+        partitions=len({one.partition for one in slices}),
         file_groups=len(slices),
-        size=sum(part.size for part in slices),
+        size=sum(one.size for one in slices),
         instants=table.timeline.instants(),
     )
 
@@ -49,7 +49,7 @@ def scan(
     as_of: Annotated[str | None, typer.Option(help="The table as it was at this instant.")] = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """The first rows of the table."""
+    """Show the first rows of the table."""
     table = open_table(uri, storage_option)
     wanted = [name.strip() for name in columns.split(",")] if columns else None
     render.show_rows(table.scan(columns=wanted, as_of=as_of), limit)
@@ -57,7 +57,7 @@ def scan(
 
 @app.command()
 def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
-    """Checks every invariant that we know. Exit status 1 if one does not hold."""
+    """Check every known invariant. Exit status 1 when one does not hold."""
     report = open_table(uri, storage_option).verify()
     render.show_report(report)
     if not report.ok:
@@ -67,17 +67,17 @@ def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
 @app.command()
 def compact(  # noqa: PLR0917 - the options of a command
     uri: Uri,
-    instant: Annotated[str | None, typer.Option(help="Only the plan with this requested time.")] = None,
-    schedule: Annotated[bool, typer.Option("--schedule", help="Only plan; carry nothing out.")] = False,
-    logs: Annotated[bool, typer.Option("--logs", help="Merge log files with each other only.")] = False,
+    instant: Annotated[str | None, typer.Option(help="Execute only the plan with this requested time.")] = None,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Only plan; execute nothing.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Merge log files into log files only.")] = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Merges the log files of a merge-on-read table into new base files."""
+    """Merge the log files of a merge-on-read table into new base files."""
     if schedule and instant is not None:
-        raise typer.BadParameter("--schedule makes a plan, --instant carries one out: give one of them")
+        raise typer.BadParameter("--schedule makes a plan and --instant executes one: give one of them")
     if logs and (schedule or instant is not None):
-        raise typer.BadParameter("--logs plans and carries out by itself: leave --schedule and --instant out")
+        raise typer.BadParameter("--logs plans and executes: it takes neither --schedule nor --instant")
     table = open_table(uri, storage_option, option)
     if schedule:
         render.show_planned_compaction(uri, table.schedule_compaction())
@@ -93,7 +93,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def main() -> int:
-    """Runs the command line; errors of the library become one readable message and exit status 1.
+    """Run the command line. An error of the library becomes one message and exit status 1.
 
     Returns:
         The exit status.
@@ -106,7 +106,7 @@ def main() -> int:
         render.show_failure(str(error))
         return 1
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of our output closed it, such as `head`.
         sys.stderr.close()
         return 0
     return 0

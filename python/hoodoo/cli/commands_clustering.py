@@ -12,7 +12,7 @@ from hoodoo.cli import render, render_clustering
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.instant_time import now_in, zone_of
 
-cluster_app = typer.Typer(help="Rewriting files of a table into fewer, larger or sorted ones.", no_args_is_help=True)
+cluster_app = typer.Typer(help="Rewrite files of a table into fewer, larger or sorted files.", no_args_is_help=True)
 
 SortBy = Annotated[str | None, typer.Option(help="Sort rows by these columns: a,b.")]
 Strategy = Annotated[
@@ -34,7 +34,7 @@ def plan(  # noqa: PLR0917 - the options of a command
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Plans a clustering, for Hudi or hoodoo to carry out."""
+    """Plan a clustering, for Hudi or hoodoo to execute."""
     table = open_table(uri, storage_option, option)
     columns = _columns(sort_by)
     if explain:
@@ -57,14 +57,14 @@ def run(  # noqa: PLR0917 - the options of a command
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Rewrites files by the plans that wait; by a new one when there is none, or with --sort-by or --strategy."""
-    anew = sort_by is not None or strategy is not None
-    if instant is not None and anew:
-        raise typer.BadParameter("a plan says itself how it groups and sorts: give INSTANT alone")
+    """Execute all pending plans; make a new plan when there is none, or with --sort-by or --strategy."""
+    new_plan = sort_by is not None or strategy is not None
+    if instant is not None and new_plan:
+        raise typer.BadParameter("a plan has its own sort columns and strategy: give INSTANT alone")
     table = open_table(uri, storage_option, option)
-    waiting = {} if anew else {plan.instant: plan.sort_by for plan in table.pending_clusterings()}
-    plans = list(waiting) if instant is None else [instant]
-    sorted_by = [name for plan in plans for name in waiting.get(plan, ())]
+    pending = {} if new_plan else {plan.instant: plan.sort_by for plan in table.pending_clusterings()}
+    plans = list(pending) if instant is None else [instant]
+    sorted_by = [name for plan in plans for name in pending.get(plan, ())]
     columns = _columns(sort_by)
     if not plans:
         with render.working("planning"):
@@ -92,14 +92,14 @@ def _clustered(
 ) -> render_clustering.Clustered:
     replaced = {(part, file_id) for commit in commits for part, ids in commit.replaced.items() for file_id in ids}
     files = {file for commit in commits for file in commit.files}
-    taken = [piece for piece in before if (piece.partition, piece.file_id) in replaced]
-    written = [piece for piece in table.file_slices() if piece.base_file in files]
-    return render_clustering.Clustered(commits, taken, written, seconds)
+    removed = [one for one in before if (one.partition, one.file_id) in replaced]
+    written = [one for one in table.file_slices() if one.base_file in files]
+    return render_clustering.Clustered(commits, removed, written, seconds)
 
 
 @cluster_app.command("status")
 def status(uri: Uri, storage_option: StorageOptions = None) -> None:
-    """The clusterings that are planned and not completed."""
+    """Show the clusterings that are planned and not completed."""
     table = open_table(uri, storage_option)
     render_clustering.show_pending(table.pending_clusterings(), now_in(zone_of(table.options)))
 
@@ -111,7 +111,7 @@ def rollback(
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Takes a planned clustering off the timeline, with all that a try of it wrote. No row is lost."""
+    """Remove a pending clustering from the timeline, with all files that an attempt wrote. No rows are lost."""
     table = open_table(uri, storage_option, option)
     with render.working("rolling back"):
         table.rollback_clustering(instant)

@@ -14,12 +14,12 @@ import typer
 from hoodoo import Instant, StorageError, Table, Timeline
 from hoodoo.cli import render, render_timeline
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
-from hoodoo.figures import Figures
+from hoodoo.commit_stats import CommitStats
 from hoodoo.instant_time import bound, now_in, took, zone_of
 
-timeline_app = typer.Typer(help="What happened to a table, and what is under way.", no_args_is_help=True)
+timeline_app = typer.Typer(help="The actions on a table, completed and pending.", no_args_is_help=True)
 
-Limit = Annotated[int, typer.Option(min=1, help="How many of the latest actions to show.")]
+Limit = Annotated[int, typer.Option(min=1, help="How many of the newest actions to show.")]
 Action = Annotated[str | None, typer.Option(help="Only this action: commit, clean, …")]
 State = Annotated[str | None, typer.Option(help="Only this state: requested, inflight or completed.")]
 Since = Annotated[
@@ -64,22 +64,24 @@ def show(
     as_json: Json = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """The latest actions on the table with their state, duration and figures, newest last."""
+    """Show the newest actions with their state, duration and commit stats, newest last."""
     table = open_table(uri, storage_option)
     timeline, now = table.timeline, _now(table)
     begin, end = _range(now, since, until)
     active = timeline.instants(action, state, begin, end)
-    # One more than is shown, to know whether there are older ones.
+    # One more than is shown says whether there are older actions.
     found = timeline.latest(limit + 1, action, state, begin, end) if history else active
     shown = found[-limit:]
-    figures = timeline.figures(shown)
+    stats = timeline.commit_stats(shown)
     kept = {(one.requested, one.action) for one in active}
     archived = {one for one in shown if (one.requested, one.action) not in kept}
     if as_json:
-        _print_json([{**_facts(one, archived=one in archived), **asdict(figures.get(one, Figures()))} for one in shown])
+        _print_json(
+            [{**_facts(one, archived=one in archived), **asdict(stats.get(one, CommitStats()))} for one in shown]
+        )
         return
     older = None if history and len(found) > limit else len(found) - len(shown)
-    render_timeline.show_timeline(shown, figures, now=now, archived=archived, older=older)
+    render_timeline.show_timeline(shown, stats, now=now, archived=archived, older=older)
 
 
 @timeline_app.command("inspect")
@@ -89,15 +91,15 @@ def inspect(
     as_json: Json = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """The whole plan and metadata of one action in all its states, with Hudi's own field names."""
+    """Show the plan and the metadata of one action in all its states, with Hudi's field names."""
     table = open_table(uri, storage_option)
     timeline = table.timeline
     active = timeline.instants(since=instant, until=instant)
     found = timeline.instants(since=instant, until=instant, history=True)
     if not found:
-        render.show_failure(f"there is no instant {instant} on the timeline of {uri} or in its history")
+        render.show_failure(f"there is no instant {instant} on the active timeline or in the history of {uri}")
         raise typer.Exit(1)
-    told = [
+    found_facts = [
         {
             **_facts(one, archived=one not in active),
             "states": _states(timeline, one) if one in active else {"COMPLETED": timeline.metadata(one)},
@@ -106,16 +108,16 @@ def inspect(
         for one in found
     ]
     if as_json:
-        _print_json(told)
+        _print_json(found_facts)
         return
-    for one, facts in zip(found, told, strict=True):
+    for one, facts in zip(found, found_facts, strict=True):
         render_timeline.show_action(
             one, now=_now(table), archived=facts["archived"], states=facts["states"], plan=facts["plan"]
         )
 
 
 def _states(timeline: Timeline, instant: Instant) -> dict[str, dict[str, Any]]:
-    """What the file of each state that an action went through holds."""
+    """The content of the file of each state that an action was in."""
     contents: dict[str, dict[str, Any]] = {}
     for state in ("REQUESTED", "INFLIGHT", "COMPLETED"):
         if state == instant.state:
@@ -124,7 +126,8 @@ def _states(timeline: Timeline, instant: Instant) -> dict[str, dict[str, Any]]:
         try:
             contents[state] = timeline.metadata(replace(instant, state=state, completed=None))
         except StorageError:
-            continue  # some actions are never requested: there is no such file
+            # Some actions have no file of this state.
+            continue
     return contents
 
 
@@ -135,12 +138,12 @@ def history_command(
     as_json: Json = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """The files that archived actions are kept in, by level."""
+    """Show the files of the history, by level."""
     table = open_table(uri, storage_option)
     timeline = table.timeline
     kept = timeline.history_files()
     actions = [_count(timeline, one.since, one.until) if rows else None for one in kept.files]
-    # Files may overlap, and an archive of version 6 has none: the total is counted by itself.
+    # Files may overlap, and the archive of version 6 has none: the total is not their sum.
     total = _count(timeline, None, None) if rows else None
     if as_json:
         files = [{**asdict(file), "actions": n} for file, n in zip(kept.files, actions, strict=True)]
@@ -157,12 +160,12 @@ def _count(timeline: Timeline, since: str | None, until: str | None) -> int:
 @timeline_app.command("archive")
 def archive(
     uri: Uri,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be archived.")] = False,
     option: Options = None,
     as_json: Json = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Moves old completed actions to the history, and says what holds others back."""
+    """Move old completed actions to the history, and show what blocks the archival of others."""
     table = open_table(uri, storage_option, option)
     report = table.archive(dry_run=dry_run)
     if as_json:
@@ -173,7 +176,7 @@ def archive(
 
 @timeline_app.command("compact")
 def compact(uri: Uri, option: Options = None, as_json: Json = False, storage_option: StorageOptions = None) -> None:
-    """Merges files of the history level by level, and removes old versions of it."""
+    """Merge files of the history level by level, and remove old versions."""
     done = open_table(uri, storage_option, option).timeline.compact_history()
     if as_json:
         _print_json(asdict(done))
@@ -185,17 +188,17 @@ def compact(uri: Uri, option: Options = None, as_json: Json = False, storage_opt
 def plot(
     uri: Uri,
     *,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="A page to zoom and look into.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE.png", help="A picture; takes matplotlib.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many of the latest actions to draw.")] = 5_000,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="A page to zoom and to inspect.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE.png", help="A picture; needs hoodoo\\[plot].")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many of the newest actions to draw.")] = 5_000,
     since: Since = None,
     until: Until = None,
     history: Annotated[bool, typer.Option(help="Also actions that were archived.")] = True,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Draws the actions as intervals from request to completion, into a page, a picture, or both.
+    """Draw actions as intervals from requested to completion time: as a page, a picture, or both.
 
-    Without --out and --png the page goes to NAME-timeline.html.
+    Without --out and --png, write a page to NAME-timeline.html.
     """
     for file, ending in ((out, ".html"), (png, ".png")):
         if file is not None and file.suffix.lower() != ending:

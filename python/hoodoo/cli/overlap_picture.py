@@ -1,4 +1,4 @@
-"""Drawing how files lie over each other in a column: a bar for each file, as wide as its range."""
+"""Draws how the ranges of files overlap in a column: a bar for each file, as wide as its range."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from hoodoo import ClusteringPlan, Overlap
 
 LABEL = 8
-# Of more files, some are drawn: twice this and four lines of text are a picture that fits any terminal.
+# Draws some of the files when there are more: two times this and four lines fit any terminal.
 MOST_BARS = 8
 HALVES = " ▐▌█"
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
-Place = tuple[float, float] | None
+Extent = tuple[float, float] | None
+"""Where a range lies, between 0 and 1; None when it is not known."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The range of a file, or one of equal parts of a range.
+    """The range of a file, or one of several equal parts of a range.
 
     Attributes:
         partition: Where the file is.
-        ends: Least and greatest value as text; None where they are not known.
+        ends: Min and max as strings; None when they are not known.
         part: Which part of the range, from 0.
         parts: How many parts the range has.
     """
@@ -40,26 +41,26 @@ class Span:
 
 
 def spans_of(overlap: Overlap) -> list[Span]:
-    """Gives the ranges of files as they are.
+    """Return the ranges of files.
 
     Args:
         overlap: The files.
 
     Returns:
-        One for each.
+        One span for each file.
     """
     return [Span(file.partition, file.range) for file in overlap.files]
 
 
 def spans_expected(overlap: Overlap, plan: ClusteringPlan) -> list[Span]:
-    """Gives the ranges of files as they will be, as far as can be told: those of a group share its range evenly.
+    """Return the expected ranges of files after a plan: the output files of a group share its range evenly.
 
     Args:
-        overlap: The files now.
-        plan: What is done to them.
+        overlap: The files before.
+        plan: The plan.
 
     Returns:
-        One for each file that there will be.
+        One span for each file after it.
     """
     taken = {(group.partition, file_id) for group in plan.groups for file_id in group.file_ids}
     spans = [Span(file.partition, file.range) for file in overlap.files if (file.partition, file.file_id) not in taken]
@@ -67,15 +68,15 @@ def spans_expected(overlap: Overlap, plan: ClusteringPlan) -> list[Span]:
     linear = "hoodie.layout.optimize.strategy" not in plan.parameters
     for group in plan.groups:
         ends = group.ranges.get(overlap.column)
-        parts = range(group.outputs)
-        spans += [Span(group.partition, ends, *((part, group.outputs) if linear else ())) for part in parts]
+        parts = range(group.output_file_groups)
+        spans += [Span(group.partition, ends, *((part, group.output_file_groups) if linear else ())) for part in parts]
     return spans
 
 
 def picture(column: str, kind: pa.DataType, before: Sequence[Span], after: Sequence[Span], width: int = 80) -> str:
-    """Draws files before and after, and below each how many there are at a value: the most, and at each.
+    """Return a drawing of the files before and after, each with the number of files at each value below.
 
-    Of several partitions the one is drawn that is deepest before.
+    Of several partitions it shows the one with the most overlap before.
 
     Args:
         column: The column.
@@ -85,7 +86,7 @@ def picture(column: str, kind: pa.DataType, before: Sequence[Span], after: Seque
         width: Columns of the terminal.
 
     Returns:
-        Lines of text; empty when no range is known.
+        The lines; empty when no range is known.
 
     Examples:
         >>> files = [Span("", ("0", "60")), Span("", ("30", "99"))]
@@ -101,16 +102,16 @@ def picture(column: str, kind: pa.DataType, before: Sequence[Span], after: Seque
     ends = {end for span in (*before, *after) if span.ends is not None for end in span.ends}
     if not ends:
         return ""
-    known, place = sorted(end for end in ends if end is not None), _scale(ends, kind)
+    known, scale = sorted(end for end in ends if end is not None), _scale(ends, kind)
     partitions = sorted({span.partition for span in before})
-    chosen = max(partitions, key=lambda name: _worst(_placed(before, name, place)), default="")
-    sides = [_placed(before, chosen, place), _placed(after, chosen, place)]
+    chosen = max(partitions, key=lambda name: _worst(_extents(before, name, scale)), default="")
+    sides = [_extents(before, chosen, scale), _extents(after, chosen, scale)]
     bars = max(width - LABEL, 8)
     depths = [_depths(side, bars) for side in sides]
     highest = max(map(max, depths))
-    least, greatest = (min(known, key=place), max(known, key=place)) if known else ("null", "null")
+    low, high = (min(known, key=scale), max(known, key=scale)) if known else ("null", "null")
     of = f", of {len(partitions):,} partitions the deepest: {chosen}" if len(partitions) > 1 else ""
-    lines = [f"{column} from {'null' if None in ends else least} to {greatest}{of}"]
+    lines = [f"{column} from {'null' if None in ends else low} to {high}{of}"]
     for name, side, depth in zip(("before", "after"), sides, depths, strict=True):
         drawn = [_bar(one, bars) for one in _some(side)] or ["no file"]
         labels = [name, *[""] * (len(drawn) - 1)]
@@ -132,10 +133,10 @@ def _scale(ends: set[str | None], kind: pa.DataType) -> Callable[[str | None], f
     elif not all(map(math.isfinite, values)):
         order = sorted(values)
         values = [float(order.index(value)) for value in values]
-    least, width = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
-    places = {end: (value - least) / width if width else 0.0 for end, value in zip(known, values, strict=True)}
+    low, width = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
+    positions = {end: (value - low) / width if width else 0.0 for end, value in zip(known, values, strict=True)}
     # Null sorts before everything.
-    return lambda end: 0.0 if end is None else places[end]
+    return lambda end: 0.0 if end is None else positions[end]
 
 
 def _sizes(known: list[str], kind: pa.DataType) -> list[float] | None:
@@ -150,52 +151,52 @@ def _sizes(known: list[str], kind: pa.DataType) -> list[float] | None:
     return None
 
 
-def _placed(spans: Sequence[Span], partition: str, place: Callable[[str | None], float]) -> list[Place]:
+def _extents(spans: Sequence[Span], partition: str, scale: Callable[[str | None], float]) -> list[Extent]:
     """The spans of a partition, from left to right; those that are not known last."""
-    found: list[Place] = []
+    found: list[Extent] = []
     for span in spans:
         if span.partition == partition:
             if span.ends is None:
                 found.append(None)
                 continue
-            least, greatest = place(span.ends[0]), place(span.ends[1])
-            step = (greatest - least) / span.parts
-            found.append((least + span.part * step, least + (span.part + 1) * step))
+            low, high = scale(span.ends[0]), scale(span.ends[1])
+            step = (high - low) / span.parts
+            found.append((low + span.part * step, low + (span.part + 1) * step))
     return sorted(found, key=lambda one: (one is None, one or (0.0, 0.0)))
 
 
-def _at(places: Sequence[Place], point: float) -> int:
+def _at(extents: Sequence[Extent], point: float) -> int:
     # The last value of a file may be the first one of the next: that is no overlap worth drawing.
-    return sum(one is None or one[0] <= point < one[1] or one[0] == point == one[1] for one in places)
+    return sum(one is None or one[0] <= point < one[1] or one[0] == point == one[1] for one in extents)
 
 
-def _worst(places: Sequence[Place]) -> tuple[int, int]:
-    return max((_at(places, one[0]) for one in places if one), default=len(places)), len(places)
+def _worst(extents: Sequence[Extent]) -> tuple[int, int]:
+    return max((_at(extents, one[0]) for one in extents if one), default=len(extents)), len(extents)
 
 
-def _depths(places: Sequence[Place], cells: int) -> list[int]:
+def _depths(extents: Sequence[Extent], cells: int) -> list[int]:
     """How many files there are at the values of each cell: at its middle, or where a file begins in it."""
-    depths = [_at(places, (cell + 0.5) / cells) for cell in range(cells)]
-    for one in places:
+    depths = [_at(extents, (cell + 0.5) / cells) for cell in range(cells)]
+    for one in extents:
         if one is not None:
             cell = min(int(one[0] * cells), cells - 1)
-            depths[cell] = max(depths[cell], _at(places, one[0]))
+            depths[cell] = max(depths[cell], _at(extents, one[0]))
     return depths
 
 
-def _some(places: list[Place]) -> list[Place]:
-    if len(places) <= MOST_BARS:
-        return places
+def _some(extents: list[Extent]) -> list[Extent]:
+    if len(extents) <= MOST_BARS:
+        return extents
     # One line less, which tells of the rest.
     shown = MOST_BARS - 1
-    return [places[number * (len(places) - 1) // (shown - 1)] for number in range(shown)]
+    return [extents[number * (len(extents) - 1) // (shown - 1)] for number in range(shown)]
 
 
-def _bar(place: Place, cells: int) -> str:
-    if place is None:
+def _bar(extent: Extent, cells: int) -> str:
+    if extent is None:
         return "░" * cells
-    begin = min(round(place[0] * 2 * cells), 2 * cells - 1)
-    end = max(round(place[1] * 2 * cells), begin + 1)
+    begin = min(round(extent[0] * 2 * cells), 2 * cells - 1)
+    end = max(round(extent[1] * 2 * cells), begin + 1)
     filled = [begin <= half < end for half in range(2 * cells)]
     return "".join(HALVES[2 * filled[half] + filled[half + 1]] for half in range(0, 2 * cells, 2))
 

@@ -1,4 +1,4 @@
-"""How answers look on a terminal: everything here takes plain values and prints them with rich."""
+"""Output on a terminal: functions that print plain values with rich."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
     from hoodoo import Commit, FileSlice, Instant, Report
 
-# Written to a file or a pipe there is no edge to break at.
+# Width of output to a file or a pipe, which has no width of its own.
 PIPE_WIDTH = 200
 console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 errors = Console(stderr=True)
 
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-# Wider cells are cut, so that a row stays a row.
+# Longer values are truncated, so that a row takes one line.
 WIDEST_CELL = 40
 
 
 def human_size(size: float) -> str:
-    """Writes a number of bytes as a person would.
+    """Return a number of bytes for people.
 
     Args:
         size: Bytes.
 
     Returns:
-        Text with a binary unit.
+        The number with a binary unit.
 
     Examples:
         >>> human_size(512), human_size(1536), human_size(3 * 1024**3)
@@ -54,13 +54,13 @@ def human_size(size: float) -> str:
 
 
 def count(number: int | None) -> str:
-    """Writes a count with thousands apart; nothing where there is none.
+    """Return a count with separators of thousands; an empty string for None.
 
     Args:
         number: The count, or None.
 
     Returns:
-        The text.
+        The string.
     """
     return "" if number is None else f"{number:,}"
 
@@ -76,17 +76,17 @@ def show_info(
     size: int,
     instants: Sequence[Instant],
 ) -> None:
-    """Prints what a table is.
+    """Print the properties of a table.
 
     Args:
-        uri: Where it is.
-        version: Its table version.
-        options: Its table config.
-        schema: Its columns.
-        partitions: How many partitions hold data.
-        file_groups: How many file groups it has now.
-        size: Their bytes.
-        instants: Its active timeline.
+        uri: Location of the table.
+        version: Table version.
+        options: Table config.
+        schema: The columns.
+        partitions: How many partitions have files.
+        file_groups: How many file groups the newest snapshot has.
+        size: Total size of the base files in bytes.
+        instants: The active timeline.
     """
     facts = Grid(show_header=False, box=None)
     facts.add_column(style="bold")
@@ -114,13 +114,13 @@ def show_info(
 
 
 def cell(value: object) -> str:
-    """Writes one value of a row, cut to a width that keeps tables readable.
+    """Return one value of a row, truncated so that tables stay readable.
 
     Args:
         value: Any Python value of an Arrow column.
 
     Returns:
-        Text without markup.
+        The string, without markup.
     """
     if value is None:
         return "[dim]null[/dim]"
@@ -131,7 +131,7 @@ def cell(value: object) -> str:
 
 
 def show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
-    """Prints the first rows of a stream and reads no further.
+    """Print the first rows of a stream, and read no further.
 
     Args:
         reader: The rows.
@@ -143,10 +143,10 @@ def show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
     shown = 0
     with reader:
         for batch in reader:
-            part = batch.slice(0, limit - shown)
-            for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
+            rows = batch.slice(0, limit - shown)
+            for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 grid.add_row(*(cell(value) for value in row))
-            shown += part.num_rows
+            shown += rows.num_rows
             if shown >= limit:
                 break
     console.print(grid)
@@ -154,10 +154,10 @@ def show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
 
 
 def show_report(report: Report) -> None:
-    """Prints what a verification found.
+    """Print the report of a verification.
 
     Args:
-        report: Its result.
+        report: The report.
     """
     checked = ", ".join(f"{number:,} {what}" for what, number in report.checked.items())
     console.print(f"checked: {checked}", style="dim")
@@ -178,39 +178,39 @@ def show_report(report: Report) -> None:
 
 
 def working(what: str) -> Status:
-    """Shows that something takes its time, while it does.
+    """Show progress while something runs.
 
     Args:
-        what: What is done.
+        what: What runs.
 
     Returns:
-        The context to do it in.
+        The context in which it runs.
     """
     return errors.status(f"{what} …")
 
 
 def show_planned_compaction(uri: str, instant: str | None) -> None:
-    """Prints what came of planning a compaction.
+    """Print the result of planning a compaction.
 
     Args:
-        uri: Where the table is.
-        instant: Requested time of the plan, if there is one.
+        uri: Location of the table.
+        instant: Requested time of the plan; None when there is none.
     """
     if instant is None:
         console.print("nothing to compact", style="bold")
     else:
         console.print(f"planned as {instant}", style="bold")
         command = f"hoodoo compact {escape(uri)} --instant {instant}"
-        console.print(f"carry it out with: {command}", style="dim", highlight=False, soft_wrap=True)
+        console.print(f"execute it with: {command}", style="dim", highlight=False, soft_wrap=True)
 
 
 def show_compaction(done: Commit | None, before: Sequence[FileSlice], after: Sequence[FileSlice]) -> None:
-    """Prints what a compaction did.
+    """Print the result of a compaction.
 
     Args:
-        done: The compaction, if there was anything to do.
+        done: The compaction; None when there was nothing to compact.
         before: The file slices before it.
-        after: Those after it.
+        after: The file slices after it.
     """
     if done is None:
         console.print("nothing to compact", style="bold")
@@ -229,7 +229,7 @@ def show_compaction(done: Commit | None, before: Sequence[FileSlice], after: Seq
 
 
 def show_written(path: Path) -> None:
-    """Prints where a file was written.
+    """Print the path of a file that was written.
 
     Args:
         path: The file.
@@ -238,18 +238,18 @@ def show_written(path: Path) -> None:
 
 
 def show_failure(message: str) -> None:
-    """Prints why a command did not work, on standard error.
+    """Print an error, on standard error.
 
     Args:
-        message: The reason, with its remedy.
+        message: The error, with its remedy.
     """
     errors.print(Text.assemble(("error: ", "bold red"), message))
 
 
 def show_warning(message: str) -> None:
-    """Prints what was not done, on standard error.
+    """Print a warning, on standard error.
 
     Args:
-        message: What, with its remedy.
+        message: The warning, with its remedy.
     """
     errors.print(Text.assemble(("warning: ", "bold yellow"), message), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How clusterings look on a terminal."""
+"""Output of clusterings on a terminal."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ PICTURE_WIDTH = 80
 
 @dataclass(frozen=True)
 class Clustered:
-    """What a run of clusterings did.
+    """The result of `hoodoo cluster run`.
 
     Attributes:
-        commits: The clusterings, in their order.
-        taken: The file slices that they replaced.
-        written: Those that they wrote.
-        seconds: The time it took.
+        commits: The clusterings, in order.
+        replaced: The file slices that they replaced.
+        written: The file slices that they wrote.
+        seconds: The time it took, in seconds.
     """
 
     commits: Sequence[Commit]
-    taken: Sequence[FileSlice]
+    replaced: Sequence[FileSlice]
     written: Sequence[FileSlice]
     seconds: float
 
 
 def show_plan(plan: ClusteringPlan, overlap: Overlap | None, schema: pa.Schema) -> None:
-    """Prints what would be planned.
+    """Print a plan.
 
     Args:
         plan: The plan.
-        overlap: How files lie over each other in its first sort column, when it has one.
-        schema: Columns of the table.
+        overlap: The overlap of files in its first sort column; None without sort columns.
+        schema: The columns of the table.
     """
     console.print(plan)
     if overlap is not None:
@@ -53,13 +53,13 @@ def show_plan(plan: ClusteringPlan, overlap: Overlap | None, schema: pa.Schema) 
 
 
 def show_clustered(done: Clustered, before: Overlap | None, after: Overlap | None, schema: pa.Schema) -> None:
-    """Prints what was done.
+    """Print the result of clusterings.
 
     Args:
         done: The clusterings.
-        before: How files lay over each other in the first sort column, when there is one.
-        after: How they do now.
-        schema: Columns of the table.
+        before: The overlap of files in the first sort column before them; None without sort columns.
+        after: The overlap after them.
+        schema: The columns of the table.
     """
     if not done.commits:
         console.print("nothing to cluster", style="bold")
@@ -72,7 +72,7 @@ def show_clustered(done: Clustered, before: Overlap | None, after: Overlap | Non
     for heading in ("files", "bytes"):
         grid.add_column(heading, justify="right")
     cells = []
-    for name, slices in (("in", done.taken), ("out", done.written)):
+    for name, slices in (("in", done.replaced), ("out", done.written)):
         size = sum(part.size + part.log_size for part in slices)
         cells.append([name, f"{len(slices):,}", human_size(size)])
     if before is not None and after is not None:
@@ -87,18 +87,18 @@ def show_clustered(done: Clustered, before: Overlap | None, after: Overlap | Non
 
 
 def _depth(depth: OverlapDepth) -> str:
-    return f"{depth.greatest:,} at most, {depth.mean:.1f} on average"
+    return f"{depth.max:,} at most, {depth.mean:.1f} on average"
 
 
 def draw(before: Overlap, after: Sequence[Span], schema: pa.Schema) -> None:
-    """Draws files over the range of a column.
+    """Print how files overlap in a column.
 
     Args:
-        before: How they lie.
-        after: How they will lie.
-        schema: Columns of the table.
+        before: The overlap before.
+        after: The ranges after.
+        schema: The columns of the table.
     """
-    # Of other columns, those of Hudi and fields of structs, values are drawn by their order.
+    # Columns of Hudi and fields of structs are not in the schema: their values are drawn by order.
     kind = schema.field(before.column).type if before.column in schema.names else pa.string()
     lines = picture(before.column, kind, spans_of(before), after, min(console.width, PICTURE_WIDTH))
     if lines:
@@ -106,35 +106,35 @@ def draw(before: Overlap, after: Sequence[Span], schema: pa.Schema) -> None:
 
 
 def show_rolled_back(instant: str) -> None:
-    """Prints that a plan is gone.
+    """Print that a plan was rolled back.
 
     Args:
-        instant: Its requested time.
+        instant: Requested time of the plan.
     """
     console.print(f"{instant} is off the timeline; the files of its plan are as they were", style="bold")
 
 
 def show_planned(uri: str, instant: str | None) -> None:
-    """Prints what came of planning a clustering.
+    """Print the result of planning a clustering.
 
     Args:
-        uri: Where the table is.
-        instant: Requested time of the plan, if there is one.
+        uri: Location of the table.
+        instant: Requested time of the plan; None when there is none.
     """
     if instant is None:
         console.print("nothing to cluster", style="bold")
     else:
         console.print(f"planned as {instant}", style="bold")
         command = f"hoodoo cluster run {escape(uri)} {instant}"
-        console.print(f"carry it out with: {command}", style="dim", highlight=False, soft_wrap=True)
+        console.print(f"execute it with: {command}", style="dim", highlight=False, soft_wrap=True)
 
 
 def show_pending(pending: Sequence[PendingClustering], now: datetime) -> None:
-    """Prints the plans that wait.
+    """Print pending clusterings.
 
     Args:
         pending: The plans.
-        now: The present time in the zone of the table.
+        now: The current time in the zone of the table.
     """
     if not pending:
         console.print("no clustering is planned", style="bold")
@@ -143,7 +143,7 @@ def show_pending(pending: Sequence[PendingClustering], now: datetime) -> None:
     grid.add_column("instant")
     grid.add_column("planned")
     grid.add_column("state")
-    for heading in ("groups", "file slices", "bytes", "outputs"):
+    for heading in ("groups", "file slices", "bytes", "output file groups"):
         grid.add_column(heading, justify="right")
     grid.add_column("sort by")
     for plan in pending:
@@ -154,7 +154,7 @@ def show_pending(pending: Sequence[PendingClustering], now: datetime) -> None:
             f"{plan.groups:,}",
             f"{plan.slices:,}",
             human_size(plan.bytes),
-            f"{plan.outputs:,}",
+            f"{plan.output_file_groups:,}",
             escape(", ".join(plan.sort_by)),
         )
     console.print(grid)

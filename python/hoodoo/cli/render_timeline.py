@@ -1,4 +1,4 @@
-"""How timelines look on a terminal."""
+"""Output of timelines on a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hoodoo.cli.render import console, count, human_size
-from hoodoo.figures import Figures
+from hoodoo.commit_stats import CommitStats
 from hoodoo.instant_time import parse_instant, took
 from hoodoo.plot.palette import colour, order
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 STATE_STYLES = {"COMPLETED": "green", "INFLIGHT": "yellow", "REQUESTED": "cyan"}
 MARKS = {"COMPLETED": "✓", "INFLIGHT": "◐", "REQUESTED": "○"}
 PLAIN_MARKS = {"COMPLETED": "+", "INFLIGHT": "~", "REQUESTED": "."}
-# What a narrower terminal goes without, the least telling first.
+# Columns that a narrow terminal leaves out, the first ones first.
 DROPPED = ("written", "deleted", "operation", "inserted", "updated", "files", "age", "took")
-# Archived actions that are listed; more are only counted.
+# How many archived actions are listed; the others are only counted.
 LISTED = 20
 
 
 def lasting(time: timedelta) -> str:
-    """Writes how long something took, in its two largest units.
+    """Return a duration in its two largest units.
 
     Args:
-        time: How long.
+        time: The duration.
 
     Returns:
-        The text.
+        The string.
 
     Examples:
         >>> [lasting(timedelta(seconds=s)) for s in (0.42, 75, 7_500, 200_000)]
@@ -62,14 +62,14 @@ def lasting(time: timedelta) -> str:
 
 
 def age(name: str, now: datetime) -> str:
-    """Says how long ago an instant was, in one unit.
+    """Return how long ago an instant was, in one unit.
 
     Args:
         name: The instant.
-        now: The present in the table's zone.
+        now: The current time in the zone of the table.
 
     Returns:
-        The text; empty for names that are no times.
+        The string; empty for an instant that is not a time.
 
     Examples:
         >>> [age(t, datetime(2026, 1, 2)) for t in ("20260101235950000", "20260101200000000", "20260102000100000")]
@@ -88,7 +88,7 @@ def age(name: str, now: datetime) -> str:
 
 
 def state_text(state: str) -> Text:
-    """Writes a state with its mark.
+    """Return a state with its mark.
 
     Args:
         state: Such as `COMPLETED`.
@@ -101,7 +101,7 @@ def state_text(state: str) -> Text:
 
 
 def action_text(action: str) -> Text:
-    """Writes an action in its colour.
+    """Return an action in its colour.
 
     Args:
         action: Its name.
@@ -113,20 +113,20 @@ def action_text(action: str) -> Text:
 
 
 def timeline_grid(
-    instants: Sequence[Instant], figures: Mapping[Instant, Figures], now: datetime, archived: Collection[Instant] = ()
+    instants: Sequence[Instant], stats: Mapping[Instant, CommitStats], now: datetime, archived: Collection[Instant] = ()
 ) -> Grid:
-    """Draws a timeline.
+    """Return a timeline as a grid.
 
     Args:
         instants: The actions, oldest first.
-        figures: What the completed ones did.
-        now: The present in the table's zone.
-        archived: Those that are in the history.
+        stats: Commit stats of the completed actions.
+        now: The current time in the zone of the table.
+        archived: The actions that are in the history.
 
     Returns:
         A rich table.
     """
-    rows = [_cells(instant, figures.get(instant, Figures()), now, dim=instant in archived) for instant in instants]
+    rows = [_cells(instant, stats.get(instant, CommitStats()), now, dim=instant in archived) for instant in instants]
     for dropped in range(len(DROPPED) + 1):
         grid = _grid_without(DROPPED[:dropped], rows)
         if Measurement.get(console, console.options.update(max_width=1 << 16), grid).maximum <= console.width:
@@ -147,19 +147,19 @@ def _grid_without(dropped: Collection[str], rows: Sequence[Mapping[str, str | Te
     return grid
 
 
-def _cells(instant: Instant, did: Figures, now: datetime, *, dim: bool) -> dict[str, str | Text]:
+def _cells(instant: Instant, stats: CommitStats, now: datetime, *, dim: bool) -> dict[str, str | Text]:
     return {
         "requested": Text(instant.requested, style="dim" if dim else ""),
         "age": Text(age(instant.requested, now), style="dim"),
         "action": action_text(instant.action),
         "state": state_text(instant.state),
         "took": _took(instant, now),
-        "operation": Text("" if did.operation == instant.action else did.operation),
-        "files": count(did.files),
-        "inserted": count(did.inserted),
-        "updated": count(did.updated),
-        "deleted": count(did.deleted),
-        "written": "" if did.size is None else human_size(did.size),
+        "operation": Text("" if stats.operation == instant.action else stats.operation),
+        "files": count(stats.files),
+        "inserted": count(stats.inserted),
+        "updated": count(stats.updated),
+        "deleted": count(stats.deleted),
+        "written": "" if stats.size is None else human_size(stats.size),
     }
 
 
@@ -174,25 +174,25 @@ def _took(instant: Instant, now: datetime) -> Text:
 
 def show_timeline(
     instants: Sequence[Instant],
-    figures: Mapping[Instant, Figures],
+    stats: Mapping[Instant, CommitStats],
     *,
     now: datetime,
     archived: Collection[Instant] = (),
     older: int | None = 0,
 ) -> None:
-    """Prints a timeline.
+    """Print a timeline.
 
     Args:
         instants: The actions, oldest first.
-        figures: What the completed ones did.
-        now: The present in the table's zone.
-        archived: Those that are in the history.
-        older: How many older ones were left out; None when they were not counted.
+        stats: Commit stats of the completed actions.
+        now: The current time in the zone of the table.
+        archived: The actions that are in the history.
+        older: How many older actions are not shown; None when they were not counted.
     """
     if not instants:
         console.print("no actions", style="dim")
         return
-    console.print(timeline_grid(instants, figures, now, archived))
+    console.print(timeline_grid(instants, stats, now, archived))
     pending = [one for one in instants if one.state != "COMPLETED"]
     parts = [f"{len(instants):,} actions"]
     if pending:
@@ -208,14 +208,14 @@ def show_timeline(
 def show_action(
     instant: Instant, *, now: datetime, archived: bool, states: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any]
 ) -> None:
-    """Prints all that is known of one action.
+    """Print everything about one action.
 
     Args:
         instant: The action.
-        now: The present in the table's zone.
+        now: The current time in the zone of the table.
         archived: Whether it is in the history.
-        states: What the file of each state holds.
-        plan: What it set out to do.
+        states: The content of the file of each state.
+        plan: The plan.
     """
     facts = Grid(show_header=False, box=None, pad_edge=False)
     facts.add_column(style="bold")
@@ -248,14 +248,14 @@ def _moment(name: str, now: datetime) -> str:
 def show_history(
     history: History, actions: Sequence[int | None], total: int | None, *, now: datetime, table_version: int
 ) -> None:
-    """Prints the files of a history.
+    """Print the files of a history.
 
     Args:
         history: The version and its files.
-        actions: How many actions each file has; None where that was not counted.
-        total: How many there are together.
-        now: The present in the table's zone.
-        table_version: Version of the table.
+        actions: How many actions each file has; None when they were not counted.
+        total: How many actions all files have; None when they were not counted.
+        now: The current time in the zone of the table.
+        table_version: The table version.
     """
     known = "" if total is None else f", {total:,} actions"
     if not history.files:
@@ -292,13 +292,13 @@ def show_history(
 
 
 def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
-    """Prints what an archiving did or would do, and what holds it back.
+    """Print the result of an archival, and what blocks the archival of other actions.
 
     Args:
         report: The result.
-        now: The present in the table's zone.
+        now: The current time in the zone of the table.
     """
-    verb = "would go" if report.dry_run else "went"
+    verb = "would move" if report.dry_run else "moved"
     gone = report.instants
     if gone:
         kinds = Counter(one.action for one in gone)
@@ -310,7 +310,7 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
             console.print(f"and {len(gone) - LISTED:,} more, up to {gone[-1].requested}", style="dim")
     else:
         console.print(f"nothing {verb} to the history", style="bold")
-    begins = f"archiving begins beyond {report.keep_max:,} and leaves {report.keep_min:,}"
+    begins = f"archival starts above {report.keep_max:,} and keeps {report.keep_min:,}"
     console.print(f"{report.writes:,} completed writes were on the active timeline; {begins}", highlight=False)
     if report.files or report.files_compacted:
         merged = f", {report.files_compacted:,} merged into larger ones" if report.files_compacted else ""
@@ -318,21 +318,20 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
     if not report.held_back:
         return
     console.print()
-    console.print("Held back", style="bold yellow")
+    console.print("Archive blockers", style="bold yellow")
     grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, leading=1)
     for heading in ("from", "age", "writes", "why, and what to do"):
-        # Names of options are to be read whole.
         right = heading in {"age", "writes"}
         grid.add_column(heading, no_wrap=right, overflow="fold", justify="right" if right else "left")
-    for held in report.held_back:
-        why = Text.assemble(held.reason, "\n", ("→ " + held.remedy, "cyan"))
-        since = escape(held.since) or "all of them"
-        grid.add_row(since, Text(age(held.since, now), style="dim"), count(held.writes), why)
+    for blocker in report.held_back:
+        why = Text.assemble(blocker.reason, "\n", ("→ " + blocker.remedy, "cyan"))
+        since = escape(blocker.since) or "all actions"
+        grid.add_row(since, Text(age(blocker.since, now), style="dim"), count(blocker.writes), why)
     console.print(grid)
 
 
 def show_compaction(done: HistoryCompaction) -> None:
-    """Prints what a compaction of the history did.
+    """Print what a compaction of the history stats.
 
     Args:
         done: The result.

@@ -1,6 +1,7 @@
-"""Timelines as pictures: actions as intervals from their request to their completion, one lane an action.
+"""Timelines as pictures: actions as intervals from requested to completion time, one lane for each kind of action.
 
-`intervals` lays them out, `page` and `picture` draw them.
+`intervals` computes the layout, `page` and `picture` draw it. Nothing here is imported before something is drawn;
+`picture` needs the extra `hoodoo[plot]`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoodoo.exceptions import InvalidOptionError
-from hoodoo.plot.page import page
-from hoodoo.plot.picture import picture
 
 if TYPE_CHECKING:
     from hoodoo.plot.intervals import Chart
@@ -19,26 +18,30 @@ __all__ = ["draw"]
 
 
 def draw(chart: Chart, path: str | Path) -> Path:
-    """Draws a chart into a file.
+    """Draw a chart into a file.
 
     Args:
-        chart: What `hoodoo.plot.intervals.chart` laid out.
-        path: The file; its ending says what it becomes: `.html` or `.png`.
+        chart: The layout, from `hoodoo.plot.intervals.chart`.
+        path: The file. It ends in `.html` or `.png`.
 
     Returns:
         The path.
 
     Raises:
-        InvalidOptionError: Another ending.
-        UnsupportedError: A PNG without matplotlib.
+        InvalidOptionError: The path ends in something else.
+        MissingDependencyError: The path ends in `.png`, and matplotlib is not installed.
     """
     file = Path(path)
     kind = file.suffix.lower()
     if kind in {".html", ".htm"}:
+        from hoodoo.plot.page import page  # noqa: PLC0415 - only for HTML
+
         file.write_text(page(chart), encoding="utf-8")
     elif kind == ".png":
+        from hoodoo.plot.picture import picture  # noqa: PLC0415 - only for PNG
+
         picture(chart, str(file))
     else:
-        message = f"{str(path)!r} is neither .html nor .png"
+        message = f"invalid file name {str(path)!r}: expected a name that ends in .html or .png"
         raise InvalidOptionError(message)
     return file

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hoodoo.figures import Figures
+from hoodoo.commit_stats import CommitStats
 from hoodoo.instant_time import parse_instant
 from hoodoo.plot.palette import order
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Chart", "Interval", "Lane", "chart"]
 
-# Times have the table's own zone. There were no tables before the first, and will be none after the second.
+# In the time zone of the table. Instants outside of this range are not times.
 _EPOCH, _DOOMSDAY = datetime(1970, 1, 1), datetime(2300, 1, 1)  # noqa: DTZ001
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An action from its request to its completion.
+    """An action from requested to completion time.
 
     Attributes:
         instant: The action.
-        begin: Milliseconds since 1970 in the table's zone.
-        end: The same; None while it is pending.
-        row: In which row of its lane it is.
-        figures: What it did, where that was read.
+        begin: Requested time, in milliseconds since 1970 in the zone of the table.
+        end: Completion time likewise; None while the action is pending.
+        row: Its row in the lane, from 0.
+        stats: Its commit stats, when they were read.
     """
 
     instant: Instant
     begin: int
     end: int | None
     row: int
-    figures: Figures = field(default_factory=Figures)
+    stats: CommitStats = field(default_factory=CommitStats)
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Lane:
 
     Attributes:
         action: Its name.
-        rows: How many of them overlap at most.
-        intervals: By requested time.
+        rows: The maximum number of intervals that overlap.
+        intervals: The intervals, sorted by requested time.
     """
 
     action: str
@@ -58,14 +58,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn.
+    """The layout of a plot.
 
     Attributes:
         title: Name of the table.
         zone: Zone of all times: `UTC` or `LOCAL`.
-        now: When it was drawn, in milliseconds since 1970 in that zone; pending intervals are open there.
-        lanes: Writes first.
-        left_out: Actions whose names are no times.
+        now: Time of the plot, in milliseconds since 1970 in that zone; pending intervals end there.
+        lanes: The lanes, writes first.
+        left_out: How many actions are not drawn because their instant is not a time.
     """
 
     title: str
@@ -76,13 +76,13 @@ class Chart:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The times from the first request to the last known end, and on to the present if that is near."""
+        """The range of time: from the first requested time to the last known time, or to now if that is near."""
         known = [one.begin for lane in self.lanes for one in lane.intervals]
         if not known:
             return self.now - 3_600_000, self.now
         known += [one.end for lane in self.lanes for one in lane.intervals if one.end is not None]
         first, last = min(known), max(known)
-        # An old table with a pending action is not to be a speck at the left edge.
+        # Otherwise an old table with a pending action would be a dot at the left edge.
         near = last < self.now <= last + (last - first) // 4
         return first, max(self.now if near else last, first + 1)
 
@@ -93,12 +93,12 @@ class Chart:
 
     @property
     def pending(self) -> int:
-        """How many of them are open."""
+        """How many of them are pending."""
         return sum(one.end is None for lane in self.lanes for one in lane.intervals)
 
 
 def millis(time: datetime) -> int:
-    """Gives milliseconds since 1970 of a time without a zone.
+    """Return milliseconds since 1970 of a time without a zone.
 
     Args:
         time: The time.
@@ -115,19 +115,19 @@ def chart(
     *,
     title: str = "",
     zone: str = "UTC",
-    figures: Mapping[Instant, Figures] | None = None,
+    stats: Mapping[Instant, CommitStats] | None = None,
 ) -> Chart:
-    """Puts actions into lanes.
+    """Return the layout of actions in lanes.
 
     Args:
         instants: The actions.
-        now: The present in the table's zone.
+        now: The current time in the zone of the table.
         title: Name of the table.
-        zone: Its zone.
-        figures: What some of the actions did.
+        zone: Zone of the table.
+        stats: Commit stats of some of the actions.
 
     Returns:
-        The chart. Intervals of a row do not overlap, and no lane has more rows than it needs.
+        The layout. Intervals of a row do not overlap, and a lane has no more rows than it needs.
 
     Examples:
         >>> from hoodoo import Instant
@@ -144,34 +144,35 @@ def chart(
         if begin is None or (one.completed and end is None):
             left_out += 1
             continue
-        # Clocks of two machines may give an end before the beginning.
+        # Clocks of two machines may differ: then the end is before the start.
         closed = None if end is None else max(end, begin)
         lanes.setdefault(one.action, []).append((begin, closed, one))
-    known = figures or {}
+    known = stats or {}
     drawn = [_lane(action, lanes[action], known) for action in sorted(lanes, key=order)]
     return Chart(title=title, zone=zone, now=millis(now), lanes=tuple(drawn), left_out=left_out)
 
 
 def _millis_of(name: str) -> int | None:
     time = parse_instant(name)
-    # What else looks like a time is none, and would make a speck of all others.
+    # Other values are not times of actions, and would stretch the axis.
     return None if time is None or not _EPOCH <= time < _DOOMSDAY else millis(time)
 
 
-def _lane(action: str, found: list[tuple[int, int | None, Instant]], figures: Mapping[Instant, Figures]) -> Lane:
+def _lane(action: str, found: list[tuple[int, int | None, Instant]], stats: Mapping[Instant, CommitStats]) -> Lane:
     found.sort(key=lambda one: (one[0], one[2].requested))
-    busy: list[tuple[int, int]] = []  # (end, row) of the rows that are taken
+    occupied: list[tuple[int, int]] = []  # (end, row)
     free: list[int] = []
     rows, intervals = 0, []
     for begin, end, instant in found:
-        while busy and busy[0][0] <= begin:
-            heapq.heappush(free, heapq.heappop(busy)[1])
+        while occupied and occupied[0][0] <= begin:
+            heapq.heappush(free, heapq.heappop(occupied)[1])
         if free:
             row = heapq.heappop(free)
         else:
             row, rows = rows, rows + 1
-        # What is pending keeps its row for good; what took no time keeps it for a moment, so that twins are both seen.
-        taken_until = 1 << 62 if end is None else max(end, begin + 1)
-        heapq.heappush(busy, (taken_until, row))
-        intervals.append(Interval(instant, begin, end, row, figures.get(instant, Figures())))
+        # A pending action occupies its row to the end. An action of no duration occupies it for 1 ms, so that two
+        # actions at the same time are both visible.
+        until = 1 << 62 if end is None else max(end, begin + 1)
+        heapq.heappush(occupied, (until, row))
+        intervals.append(Interval(instant, begin, end, row, stats.get(instant, CommitStats())))
     return Lane(action, rows, tuple(intervals))

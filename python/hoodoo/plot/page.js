@@ -37,7 +37,7 @@ const grouped = (n) => n.toLocaleString("en-US");
 
 // ---- the view --------------------------------------------------------------------------------------------------
 
-const AXIS = 34, GAP = 10, PAD = 10, SLOT = 16, TALLEST = 132, LEAST = 4;
+const AXIS = 34, GAP = 10, PAD = 10, SLOT = 16, TALLEST = 132, SMALLEST = 4;
 const [first, last] = data.span;
 const margin = Math.max((last - first) * 0.03, 50);
 const whole = { from: first - margin, to: last + margin };
@@ -83,7 +83,7 @@ function layout() {
     if (!lane.shown) continue;
     lane.label = y;
     if (!gutter) y += 18;
-    lane.step = Math.max(Math.min(SLOT, TALLEST / lane.rows), LEAST);
+    lane.step = Math.max(Math.min(SLOT, TALLEST / lane.rows), SMALLEST);
     lane.top = y + PAD / 2;
     lane.height = Math.max(lane.rows * lane.step, SLOT);
     y = lane.top + lane.height + GAP;
@@ -323,7 +323,7 @@ function detail({ lane, index }) {
   const rows = [["instant", lane.requested[index]], ["requested", `${day(begin)} ${clock(begin, true)}`]];
   if (end === null) rows.push(["pending for", lasting(Math.max(data.now - begin, 0))]);
   else rows.push(["completed", `${day(end)} ${clock(end, true)}`], ["took", lasting(end - begin)]);
-  const did = lane.figures[index];
+  const did = lane.stats[index];
   if (did) {
     const [operation, files, inserted, updated, deleted, size] = did;
     if (operation && operation !== lane.action) rows.push(["operation", operation]);

@@ -1,4 +1,4 @@
-"""A chart as one HTML page that fetches nothing: its style, its script and its data are inside."""
+"""A chart as one HTML page that loads nothing: its style, script and data are inside."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
 
 def page(chart: Chart) -> str:
-    """Draws a chart as a page.
+    """Return a chart as a page.
 
     Args:
         chart: The lanes.
 
     Returns:
-        HTML. The chart can be zoomed and moved there, and its intervals tell their details.
+        HTML. The page can zoom and pan, and shows the details of an interval.
 
     Examples:
         >>> from datetime import datetime
@@ -41,16 +41,16 @@ def page(chart: Chart) -> str:
         "left_out": chart.left_out,
         "lanes": [_lane(lane) for lane in chart.lanes],
     }
-    parts = {
+    values = {
         "TITLE": html.escape(f"Timeline of {chart.title}" if chart.title else "Timeline"),
         "STYLE": _resource("page.css"),
         "SCRIPT": _resource("page.js"),
-        # No text of a table can end the element that it is in, or begin another.
+        # A string of the table cannot end its element, or start another.
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", r"\u003c").replace(">", r"\u003e"),
     }
-    # Cut before anything is put in: what is put in may look like a place.
-    pieces = _resource("page.html").split("{{")
-    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+    # The template is split before values are inserted: a value may look like a placeholder.
+    head, *chunks = _resource("page.html").split("{{")
+    return head + "".join(values[name] + rest for name, rest in (chunk.split("}}", 1) for chunk in chunks))
 
 
 def _resource(name: str) -> str:
@@ -68,10 +68,10 @@ def _lane(lane: Lane) -> dict[str, Any]:
         "row": [one.row for one in ones],
         "state": [_STATES.get(one.instant.state, 0) for one in ones],
         "requested": [one.instant.requested for one in ones],
-        "figures": {n: _figures(one) for n, one in enumerate(ones) if one.figures.operation},
+        "stats": {n: _stats(one) for n, one in enumerate(ones) if one.stats.operation},
     }
 
 
-def _figures(one: Interval) -> list[str | int | None]:
-    did = one.figures
-    return [did.operation, did.files, did.inserted, did.updated, did.deleted, did.size]
+def _stats(one: Interval) -> list[str | int | None]:
+    stats = one.stats
+    return [stats.operation, stats.files, stats.inserted, stats.updated, stats.deleted, stats.size]

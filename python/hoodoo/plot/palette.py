@@ -1,11 +1,11 @@
-"""One colour for each action, on terminals, pages and pictures alike."""
+"""The colours of actions, on terminals, pages and pictures."""
 
 from __future__ import annotations
 
 __all__ = ["COLOURS", "colour", "order"]
 
-# Of middling lightness, so that they show on light and on dark ground. Writes are blue, what tidies the table is green
-# to amber, what takes something back is red. The order is that of the lanes.
+# Of medium lightness, so that they are visible on light and dark backgrounds. Writes are blue, services green to amber,
+# rollbacks and restores red. The order is that of the lanes.
 COLOURS = {
     "commit": "#3b82f6",
     "deltacommit": "#0ea5e9",
@@ -23,10 +23,10 @@ _OTHER = "#64748b"
 
 
 def colour(action: str) -> str:
-    """Gives the colour of an action, as `#rrggbb`.
+    """Return the colour of an action, as `#rrggbb`.
 
     Args:
-        action: Its name; one that is not known has a colour too.
+        action: Its name; an unknown action has a colour too.
 
     Returns:
         The colour.
@@ -35,7 +35,7 @@ def colour(action: str) -> str:
 
 
 def order(action: str) -> tuple[int, str]:
-    """Gives what actions are sorted by: writes first, unknown ones last.
+    """Return the sort key of an action: writes first, unknown actions last.
 
     Args:
         action: Its name.

@@ -1,11 +1,11 @@
-"""A chart as a PNG, by matplotlib."""
+"""A chart as a PNG, by matplotlib: the extra `hoodoo[plot]`."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hoodoo.exceptions import UnsupportedError
+from hoodoo.extras import import_extra
 from hoodoo.plot.palette import colour
 
 if TYPE_CHECKING:
@@ -15,28 +15,26 @@ __all__ = ["picture"]
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # times have the table's own zone
 _WIDTH, _DPI = 14.0, 150
-# Inches: a lane of one row, each further row, and how tall a lane may be.
+# Inches: the height of a lane with one row, of each further row, and the maximum height of a lane.
 _LANE, _ROW, _TALLEST = 0.42, 0.16, 1.8
-# The least share of the width that an interval is drawn with: about two pixels.
-_LEAST = 0.0012
+# The minimum share of the width that an interval is drawn with: about two pixels.
+_MIN_SHARE = 0.0012
 
 
 def picture(chart: Chart, path: str) -> None:
-    """Draws a chart into a PNG file.
+    """Draw a chart into a PNG file.
 
     Args:
         chart: The lanes.
-        path: Where to; a file that is there is replaced.
+        path: The file; an existing file is replaced.
 
     Raises:
-        UnsupportedError: matplotlib is not installed.
+        MissingDependencyError: matplotlib is not installed.
     """
-    try:
-        from matplotlib import dates  # noqa: PLC0415  # an extra
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        message = "a PNG needs matplotlib. Install it with: pip install 'hoodoo[plot]'"
-        raise UnsupportedError(message) from error
+    import_extra("matplotlib", "plot", "a PNG")
+    from matplotlib import dates  # noqa: PLC0415 - an extra
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     heights = [min(_LANE + _ROW * (lane.rows - 1), _TALLEST) for lane in chart.lanes] or [_LANE]
     figure = Figure(figsize=(_WIDTH, sum(heights) + 1.3), dpi=_DPI, layout="constrained")
     axes = figure.add_subplot()
@@ -73,13 +71,13 @@ def _title(chart: Chart) -> str:
 
 
 def _days(time: int) -> float:
-    """Gives what matplotlib counts dates in."""
+    """Return a time in days since 1970, as matplotlib counts."""
     return (_EPOCH + timedelta(milliseconds=time) - _EPOCH) / timedelta(days=1)
 
 
 def _draw_lane(axes: Any, lane: Lane, now: float, y: float, height: float) -> None:
     left, right = axes.get_xlim()
-    least = (right - left) * _LEAST
+    min_width = (right - left) * _MIN_SHARE
     step = (height - 0.12) / lane.rows
     # One collection for each row and state: thousands of single patches take minutes.
     groups: dict[tuple[int, str], list[Interval]] = {}
@@ -92,7 +90,7 @@ def _draw_lane(axes: Any, lane: Lane, now: float, y: float, height: float) -> No
             begin = _days(one.begin)
             # An interval without an end goes on to the present, or out of the picture.
             end = max(now, begin) if one.end is None else _days(one.end)
-            bars.append((begin, max(min(end, right) - begin, least)))
+            bars.append((begin, max(min(end, right) - begin, min_width)))
         tint = colour(lane.action)
         style: dict[str, Any] = {"facecolor": tint, "linewidth": 0}
         if state != "COMPLETED":

@@ -1,27 +1,29 @@
-"""Merging DataFrames by Hudi's rules, without a table."""
+"""Merges DataFrames by Hudi's rules, without a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
-from hoodoo.row_merging import merge_options, merge_readers
-from hoodoo.spark.arrow_schema import arrow_of
+from hoodoo.options import as_list, merge_options, string_options
+from hoodoo.row_merging import merge_readers
+from hoodoo.spark.executor import arrow_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
+    from hoodoo.options import Columns, Options
     from hoodoo.record_merger import RecordMerger
 
 __all__ = ["merge", "merge_batches"]
 
 SIDE = "_hoodoo_side"
-"""Which rows are the newer ones (0) and which the older ones (1)."""
+"""The column that says whether a row is newer (0) or older (1)."""
 _ROW = "_hoodoo_row"
 _NEWER, _OLDER = 0, 1
 
@@ -29,47 +31,34 @@ _NEWER, _OLDER = 0, 1
 def merge(
     older: DataFrame,
     newer: DataFrame,
-    key: str | Sequence[str],
-    ordering: str | Sequence[str] | None = None,
+    key: Columns,
+    ordering: Columns | None = None,
     mode: str | None = None,
     *,
     merger: RecordMerger | None = None,
     payload_class: str | None = None,
     partial_update_mode: str | None = None,
     delete_marker: tuple[str, str] | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
 ) -> DataFrame:
-    """Merges newer rows into older ones: what an upsert into a Hudi table would make of them.
+    """Merge newer rows into older rows, as an upsert into a Hudi table does.
 
-    One shuffle of Spark's brings the rows of each key together; they are merged in Rust, through `mapInArrow`. The rows
-    of a partition come in no particular order.
+    One shuffle of Spark brings the rows of each key together; Rust merges them, through `mapInArrow`. The merged rows
+    come in no order.
 
-    Args:
-        older: Rows as they are.
-        newer: Rows that change them, with the same columns, and `_hoodie_is_deleted` or the marker's column if older
-            rows have none. Of rows with equal ordering values the one that comes later in the DataFrame wins.
-        key: See `hoodoo.merge`, as for the other arguments.
-        ordering: Columns that tell which version of a record is later.
-        mode: `EVENT_TIME_ORDERING` or `COMMIT_TIME_ORDERING`.
-        merger: A record merger of one's own. It is sent to the tasks.
-        payload_class: A payload class of Hudi.
-        partial_update_mode: `IGNORE_DEFAULTS` or `FILL_UNAVAILABLE`.
-        delete_marker: A column and the text in it that make a newer row a delete.
-        options: More of Hudi's options, and `hoodoo.memory.budget` for each task.
+    Arguments and errors as those of `hoodoo.merge`; errors come while Spark runs. The columns `_hoodie_is_deleted` and
+    of `delete_marker` may be in `newer` alone. Of rows with equal ordering values the row that comes later in the
+    DataFrame wins. A merger is sent to the tasks, and `hoodoo.memory.budget` is that of one task.
 
     Returns:
         The merged rows, with the columns of `older`.
-
-    Raises:
-        SchemaError: Columns that are missing or do not fit; while Spark runs.
-        InvalidOptionError: Options that contradict each other; while Spark runs.
 
     Example:
         ```python
         merged = hoodoo.spark.merge(old, new, key="id", ordering=["ts"])
         ```
     """
-    keys = [key] if isinstance(key, str) else list(key)
+    keys = as_list(key)
     more = [field for field in newer.schema.fields if field.name not in older.columns]
     order = monotonically_increasing_id()
     after = newer.withColumn(SIDE, lit(_NEWER)).withColumn(_ROW, order)
@@ -83,26 +72,26 @@ def merge(
 
 def merge_batches(
     schema: pa.Schema,
-    key: str | Sequence[str],
-    ordering: str | Sequence[str] | None = None,
+    key: Columns,
+    ordering: Columns | None = None,
     *,
     merger: RecordMerger | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     side: str = SIDE,
     ignored: Sequence[str] = (),
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Gives a function for `DataFrame.mapInArrow` that merges rows of one DataFrame.
+    """Return a function for `DataFrame.mapInArrow` that merges the rows of one DataFrame.
 
-    All rows of a key have to be in one partition, the newer ones first.
+    All rows of a key must be in one partition, and newer rows must come before older rows.
 
     Args:
-        schema: The columns of the result, as Arrow has them.
-        key: Columns that say which record a row is.
-        ordering: Columns that tell which version of a record is later.
-        merger: A record merger of one's own.
+        schema: The Arrow schema of the result.
+        key: The record key: one or more columns.
+        ordering: Columns that say which version of a record is later.
+        merger: A custom record merger.
         options: Hudi's options, such as `hoodie.record.merge.mode`.
-        side: A column of integers: 0 for newer rows, 1 for older ones.
-        ignored: Columns that are not looked at.
+        side: A column of integers: 0 for newer rows, 1 for older rows.
+        ignored: Columns to leave out.
 
     Returns:
         The function.
@@ -113,9 +102,7 @@ def merge_batches(
         rows = df.repartition("id").sortWithinPartitions("_hoodoo_side").mapInArrow(merging, "id string, ts bigint")
         ```
     """
-    keys = [key] if isinstance(key, str) else list(key)
-    fields = [ordering] if isinstance(ordering, str) else list(ordering or [])
-    given = {name: str(value) for name, value in (options or {}).items()}
+    keys, fields, given = as_list(key), as_list(ordering), string_options(options)
     left_out = {side, *ignored}
 
     def merging(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -132,7 +119,7 @@ def merge_batches(
 
 
 class _Sides:
-    """Batches of which the newer rows come first, cut in two streams; the newer ones are to be read first."""
+    """Batches whose newer rows come first, as two streams. Read the stream of newer rows first."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], side: str, left_out: set[str]) -> None:
         self._batches = iter(batches)

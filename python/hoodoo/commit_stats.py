@@ -1,4 +1,4 @@
-"""What one action did, in a few numbers."""
+"""Commit stats: rows, files and bytes of one action."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["WRITES", "Figures", "summarize"]
+__all__ = ["WRITE_ACTIONS", "CommitStats", "commit_stats"]
 
-WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
-"""Actions that write rows, by the names that they have when they are completed."""
+WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit"})
+"""Actions that write rows, by their names in the completed state."""
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What one action did, as its metadata tells.
+class CommitStats:
+    """The stats of one action, from its metadata.
 
     Attributes:
         operation: Hudi's name of the operation, in lower case.
-        files: Data files written, or removed by a clean or rollback.
-        inserted: Rows that were new.
-        updated: Rows that replaced older ones.
-        deleted: Rows that were removed.
+        files: Data files that it wrote; for a clean or rollback, files that it removed.
+        inserted: New rows.
+        updated: Rows that replaced stored rows.
+        deleted: Rows that were deleted.
         size: Bytes written.
     """
 
@@ -35,33 +35,34 @@ class Figures:
     size: int | None = None
 
 
-def summarize(action: str, metadata: Mapping[str, Any]) -> Figures:
-    """Adds up the metadata of a completed action.
+def commit_stats(action: str, metadata: Mapping[str, Any]) -> CommitStats:
+    """Return the stats of a completed action.
 
     Args:
         action: The action's name on the timeline.
         metadata: Its metadata with Hudi's field names.
 
     Returns:
-        The figures that this kind of action has.
+        The stats; None where this kind of action has none.
 
     Examples:
-        >>> stats = {"city=sf": [{"path": "city=sf/a.parquet", "numInserts": 2, "numUpdateWrites": 3, "numDeletes": 1}]}
-        >>> figures = summarize("commit", {"operationType": "UPSERT", "partitionToWriteStats": stats})
-        >>> (figures.operation, figures.files, figures.inserted, figures.updated, figures.deleted)
+        >>> written = {"p": [{"path": "p/a.parquet", "numInserts": 2, "numUpdateWrites": 3, "numDeletes": 1}]}
+        >>> metadata = {"operationType": "UPSERT", "partitionToWriteStats": written}
+        >>> stats = commit_stats("commit", metadata)
+        >>> (stats.operation, stats.files, stats.inserted, stats.updated, stats.deleted)
         ('upsert', 1, 2, 3, 1)
     """
     if action in {"clean", "rollback"}:
-        return Figures(operation=action, files=metadata.get("totalFilesDeleted"))
+        return CommitStats(operation=action, files=metadata.get("totalFilesDeleted"))
     written = metadata.get("partitionToWriteStats")
     if written is None:
-        return Figures(operation=action)
+        return CommitStats(operation=action)
     stats = [stat for group in written.values() for stat in group]
 
     def total(name: str) -> int:
         return sum(stat.get(name) or 0 for stat in stats)
 
-    return Figures(
+    return CommitStats(
         operation=str(metadata.get("operationType") or "unknown").lower(),
         files=sum(1 for stat in stats if stat.get("path")),
         inserted=total("numInserts"),

@@ -1,4 +1,4 @@
-"""Several writers of one table, none of whom says that there are others: they take turns."""
+"""Several writers of one local table without a lock provider: only one at a time holds the writer lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 import hoodoo
 from hoodoo import ConflictError, HudiError, LockError
-from hoodoo.distributed import prepare_write
+from hoodoo.distributed.write import prepare_write
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -108,20 +108,20 @@ def test_threads(tmp_path: Path, kind: str):
     assert set(found.values()) == {7}
 
 
-def test_a_writer_that_was_killed_leaves_its_turn(tmp_path: Path):
+def test_a_writer_that_was_killed_releases_its_lease(tmp_path: Path):
     root = tmp_path / "t"
     table = make(root)
-    for turn in range(6):
+    for number in range(6):
         other = start(root, "other", 10_000)
         deadline = time.monotonic() + 60
         before = len(table.timeline.instants(history=True))
         while len(table.timeline.instants(history=True)) < before + 3 and time.monotonic() < deadline:
-            time.sleep(0.01 + 0.003 * turn)
+            time.sleep(0.01 + 0.003 * number)
         other.send_signal(signal.SIGKILL)
         other.wait()
-        table.upsert(rows("mine", 4, turn))
+        table.upsert(rows("mine", 4, number))
         found = content(table)
-        assert [found[f"mine{i:03}"] for i in range(4)] == [turn] * 4
+        assert [found[f"mine{i:03}"] for i in range(4)] == [number] * 4
     assert table.verify().ok
 
 

@@ -1,0 +1,180 @@
+"""Hudi's options: how keyword arguments become options, and which options are refused or warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from hoodoo import _native
+from hoodoo.exceptions import InvalidOptionError
+from hoodoo.warning import warn
+
+__all__ = [
+    "Columns",
+    "Options",
+    "SchemaEvolution",
+    "as_list",
+    "check_options",
+    "clustering_options",
+    "clustering_request",
+    "creation_options",
+    "merge_options",
+    "split_list",
+    "string_options",
+    "write_options",
+]
+
+Options: TypeAlias = Mapping[str, object]
+"""Hudi's options by key: strings, numbers and booleans. `True` is written as `true`; None leaves an option out."""
+
+Columns: TypeAlias = str | Sequence[str]
+"""The name of one column, or the names of several."""
+
+SchemaEvolution: TypeAlias = Literal["allow", "refuse"]
+"""Whether a write may change the schema of the table (`hoodoo.schema.evolution`)."""
+
+
+def string_options(options: Options | None) -> dict[str, str]:
+    """Return options as strings, as Hudi spells their values.
+
+    Args:
+        options: The options, or None.
+
+    Returns:
+        The options without those that are None.
+
+    Examples:
+        >>> string_options({"hoodie.metadata.enable": True, "hoodie.keep.max.commits": 30, "hoodie.table.name": None})
+        {'hoodie.metadata.enable': 'true', 'hoodie.keep.max.commits': '30'}
+    """
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (options or {}).items()
+        if value is not None
+    }
+
+
+def check_options(options: dict[str, str], used: Literal["table", "read", "write"]) -> None:
+    """Refuse options that cannot be ignored, and warn of options that have no effect.
+
+    Args:
+        options: The options.
+        used: What the options are for. A read warns of options of writes, and a write of options of reads.
+
+    Raises:
+        InvalidOptionError: An option has an invalid value, or options contradict each other.
+        UnsupportedError: Options that are not supported; the error names all of them.
+    """
+    for message in _native.option_warnings(options, used):
+        warn(message)
+
+
+def as_list(names: Columns | None) -> list[str]:
+    """Return names as a list; an empty one for None."""
+    return [names] if isinstance(names, str) else list(names or [])
+
+
+def split_list(value: str | None) -> list[str]:
+    """Return the items of a comma-separated option.
+
+    Args:
+        value: The value of the option; None when it is not set.
+
+    Returns:
+        The items without spaces around them; empty items are left out.
+
+    Examples:
+        >>> split_list("city, ts,")
+        ['city', 'ts']
+    """
+    return [item.strip() for item in (value or "").split(",") if item.strip()]
+
+
+def creation_options(  # noqa: PLR0917 - those of `Table.create`
+    options: Options | None,
+    name: str | None,
+    record_key: Columns | None,
+    partition_by: Columns | None,
+    ordering: Columns | None,
+    table_type: str | None,
+) -> dict[str, str]:
+    """Return the options of a new table. Arguments as those of `Table.create`; an argument wins over its option."""
+    given = string_options(options) | _named(
+        {
+            "hoodie.table.name": name,
+            "hoodie.table.recordkey.fields": record_key,
+            "hoodie.table.partition.fields": partition_by,
+            "hoodie.table.ordering.fields": ordering,
+            "hoodie.table.type": table_type,
+        }
+    )
+    check_options(given, "write")
+    return given
+
+
+def write_options(schema_evolution: SchemaEvolution | None = None, sort_by: Columns | None = None) -> dict[str, str]:
+    """Return the options of one write. Arguments as those of `Table.bulk_insert`."""
+    return _named(
+        {
+            "hoodoo.schema.evolution": schema_evolution,
+            "hoodie.bulkinsert.user.defined.partitioner.sort.columns": sort_by,
+        }
+    )
+
+
+def clustering_options(sort_by: Columns | None, strategy: str | None, options: Options | None) -> dict[str, str]:
+    """Return the options of a clustering plan. Arguments as those of `Table.schedule_clustering`."""
+    is_class = strategy is not None and "." in strategy
+    key = "hoodie.clustering.plan.strategy.class" if is_class else "hoodoo.clustering.plan.strategy"
+    given = string_options(options) | _named({"hoodie.clustering.plan.strategy.sort.columns": sort_by, key: strategy})
+    check_options(given, "write")
+    return given
+
+
+def clustering_request(
+    sort_by: Columns | None, strategy: str | None, instant: str | None, options: Options | None
+) -> tuple[dict[str, str], bool]:
+    """Return the options of a clustering that is executed at once, and whether it needs a new plan.
+
+    Arguments as those of `Table.cluster`.
+
+    Raises:
+        InvalidOptionError: `instant` was given together with `sort_by` or `strategy`.
+    """
+    new_plan = sort_by is not None or strategy is not None
+    if instant is not None and new_plan:
+        raise InvalidOptionError(
+            "a plan has its own sort columns and strategy, so sort_by and strategy do not apply: pass instant alone"
+        )
+    given = clustering_options(sort_by, strategy, options)
+    if sort_by is not None:
+        # The caller named columns: partitions that did not change since the last clustering count too.
+        given.setdefault("hoodie.table.services.incremental.enabled", "false")
+    return given, new_plan
+
+
+def merge_options(
+    mode: str | None,
+    payload_class: str | None,
+    partial_update_mode: str | None,
+    delete_marker: tuple[str, str] | None,
+    options: Options | None,
+) -> dict[str, str]:
+    """Return the options of a merge without a table. Arguments as those of `hoodoo.merge`."""
+    given = string_options(options)
+    check_options(given, "table")
+    named = {
+        "hoodie.record.merge.mode": mode,
+        "hoodie.datasource.write.payload.class": payload_class,
+        "hoodie.table.partial.update.mode": partial_update_mode,
+    }
+    if delete_marker is not None:
+        prefix = "hoodie.record.merge.property.hoodie.payload.delete"
+        named |= {f"{prefix}.field": delete_marker[0], f"{prefix}.marker": delete_marker[1]}
+    return given | _named(named)
+
+
+def _named(options: Mapping[str, Columns | None]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else ",".join(value) for key, value in options.items() if value is not None
+    }
