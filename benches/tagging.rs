@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use arrow::array::{AsArray, RecordBatchIterator, RecordBatchReader};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hoodoo::client;
+use hoodoo::file_group::base::BaseFileReader;
 use hoodoo::merge::{KeyedRows, MergeMode, OrderingValues, precombine};
 use hoodoo::table::{KeyQuery, lookup_keys};
 use hoodoo::write::{Operation, WriteRequest};
@@ -42,7 +43,8 @@ fn bench(c: &mut Criterion) {
     group.throughput(Throughput::Elements(ROWS)).sample_size(10);
     group.bench_function("a_tenth_of_a_file", |b| {
         b.iter(|| {
-            let found = lookup_keys(table.storage(), &file, None, &query).unwrap();
+            let reader = BaseFileReader::open(table.storage().reader(&file.path, file.size).unwrap()).unwrap();
+            let found = lookup_keys(table.storage(), &file, &reader, None, &query).unwrap();
             assert_eq!(found.len() as u64, ROWS.div_ceil(10));
         })
     });

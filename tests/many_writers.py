@@ -276,12 +276,13 @@ def main() -> None:
     kind = given.get("kind", "COPY_ON_WRITE")
     if kind == "COPY_ON_WRITE":
         services = tuple(s for s in services if s != "compact")
-    server = None
+    server: Any = None
     storage: dict[str, str] = {}
-    if sys.argv[1] == "s3":
+    if sys.argv[1] in ("s3", "memory-s3"):
+        from tests.memory_s3 import MemoryS3
         from tests.s3_server import BUCKET, S3Server
 
-        server = S3Server()
+        server = S3Server() if sys.argv[1] == "s3" else MemoryS3()
         uri, storage = f"s3://{BUCKET}/t", server.storage_options
     else:
         uri = sys.argv[1]

@@ -72,7 +72,9 @@ impl Storage {
     /// Fetches files that nobody changes and that were not fetched before, many at a time. What fails is tried again, and
     /// explained, when it is read.
     pub fn fetch_unchanging(&self, paths: &[String]) {
-        let missing: Vec<_> = paths.iter().filter(|path| self.kept.get(path).is_none()).collect();
+        let mut missing: Vec<_> = paths.iter().filter(|path| self.kept.get(path).is_none()).collect();
+        missing.sort();
+        missing.dedup();
         if !self.is_remote() || missing.len() < 2 {
             return;
         }
