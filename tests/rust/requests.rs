@@ -112,13 +112,13 @@ fn check(took: &Took, requests: usize, in_sequence: usize) {
 fn of_a_copy_on_write_table() {
     let far = Far::new("cow", "COPY_ON_WRITE", &[]).filled(100, 1);
     check(&far.took("open", |t| t.reload().unwrap()), 1, 1);
-    check(&far.took("scan of 100 files", read), 210, 104);
+    check(&far.took("scan of 100 files", read), 205, 104);
     check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
     check(&far.took("the next one", |t| write(t, Operation::Upsert, &[row(7, 7, 3)]).unwrap()), 21, 13);
     let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
     check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 115);
-    check(&far.took("clean", |t| hoodoo::services::clean::clean(t).unwrap()), 330, 120);
-    check(&far.took("archive, nothing due", |t| archive(t).unwrap()), 6, 6);
+    check(&far.took("clean", |t| hoodoo::services::clean::clean(t).unwrap()), 120, 22);
+    check(&far.took("archive, nothing due", |t| archive(t).unwrap()), 3, 3);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn of_a_merge_on_read_table() {
     check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
     let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
     check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 115);
-    check(&far.took("compaction of 100 file groups", |t| client::compact(t, None).unwrap().unwrap()), 650, 180);
+    check(&far.took("compaction of 100 file groups", |t| client::compact(t, None).unwrap().unwrap()), 640, 190);
     let far = Far::new("clustered", "COPY_ON_WRITE", &[("hoodie.clustering.plan.strategy.sort.columns", "id")]);
     let far = far.filled(20, 10);
     check(&far.took("clustering of 20 files", |t| client::cluster(t, None, true).unwrap().unwrap()), 110, 60);
@@ -142,12 +142,12 @@ fn of_an_upsert_into_a_table_of_a_thousand_files() {
 }
 
 #[test]
-fn trace_small() {
-    let far = Far::new("c3", "COPY_ON_WRITE", &[]).filled(3, 1);
-    far.took("clustering of 3 files", |t| client::cluster(t, None, false).unwrap().unwrap());
-    let far = Far::new("m3", "MERGE_ON_READ", &[]).filled(3, 1);
+fn of_services_of_a_small_table() {
+    let far = Far::new("small-cow", "COPY_ON_WRITE", &[]).filled(3, 1);
+    check(&far.took("clustering of 3 files", |t| client::cluster(t, None, false).unwrap().unwrap()), 42, 24);
+    let far = Far::new("small-mor", "MERGE_ON_READ", &[]).filled(3, 1);
     let rows: Vec<Row> = (0..3).map(|n| row(n, n, 4)).collect();
-    far.took("upsert 3", |t| write(t, Operation::Upsert, &rows).unwrap());
-    far.took("compaction of 3", |t| client::compact(t, None).unwrap().unwrap());
-    far.took("scan of 3", read);
+    check(&far.took("upsert into 3 log files", |t| write(t, Operation::Upsert, &rows).unwrap()), 30, 15);
+    check(&far.took("compaction of 3 file groups", |t| client::compact(t, None).unwrap().unwrap()), 44, 26);
+    check(&far.took("scan of 3 files", read), 8, 5);
 }

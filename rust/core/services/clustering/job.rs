@@ -286,12 +286,7 @@ fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -
 
 /// Fails when a file group of the plan of this time has other files now than when it was planned: what was written to it
 /// would be lost.
-fn check_unchanged(
-    table: &HudiTable,
-    timeline: &Timeline,
-    requested: &str,
-    groups: &[ClusteringGroup],
-) -> Result<()> {
+fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, groups: &[ClusteringGroup]) -> Result<()> {
     if !timeline.changed_since(requested) {
         return Ok(());
     }

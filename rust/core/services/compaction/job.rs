@@ -1,6 +1,6 @@
 //! Carrying a plan out: from inflight to completed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::task_files::remove_files_of;
 use super::super::{read_plan, schema_of};
@@ -38,6 +38,9 @@ pub struct Compacted {
 pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
     let Some(job) = CompactionJob::begin(table, requested, false)? else { return Ok(None) };
     let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.operations.len())?;
+    let partitions: BTreeSet<String> =
+        job.operations.iter().map(|o| o.partition_path.clone().unwrap_or_default()).collect();
+    job.view.list_ahead(&partitions.into_iter().collect::<Vec<_>>())?;
     let numbered: Vec<(usize, &CompactionOperation)> = job.operations.iter().enumerate().collect();
     let stats = run_parallel(numbered, table.threads()?, |(task, operation)| {
         unit.run(job.kind, operation, &format!("{task}-0-0"))

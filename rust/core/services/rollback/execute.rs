@@ -226,7 +226,9 @@ fn carry_out(
     let timeline = writer.load()?;
     refuse_completed(&timeline, &target).map_err(named)?;
     if !timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
-        return Err(named(Error::conflict("the rollback was finished by another process").with("table", storage.uri())));
+        return Err(named(
+            Error::conflict("the rollback was finished by another process").with("table", storage.uri()),
+        ));
     }
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
