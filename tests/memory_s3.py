@@ -181,9 +181,7 @@ class _Connection(asyncio.Protocol):
         )
         return 200, {"Content-Type": "application/xml"}, text.encode()
 
-    def upload(
-        self, method: str, key: str, arguments: dict[str, str], headers: dict[str, str], body: bytes
-    ) -> Answer:
+    def upload(self, method: str, key: str, arguments: dict[str, str], headers: dict[str, str], body: bytes) -> Answer:
         uploads = self.bucket.uploads
         if "uploads" in arguments:
             name = f"upload-{len(uploads)}-{time()}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hoodoo.warning import warn_of_commit
@@ -48,6 +48,18 @@ class Commit:
             issued as a `HudiWarning` too.
         schema_changes: Columns that the commit added to the schema of the table, and columns that it widened because a
             value did not fit. A `HudiWarning` names them too.
+        timings: Seconds of each stage of the write, in their order: `lease` (waiting for other writers of this machine,
+            rolling back what others left), `rows` (reading them, keys), `locate` (looking keys up), `begin` (the
+            instant), `files` (merging, encoding, writing), `publish` (comparison with other writers, the commit),
+            `services` (inline services behind it). Stages that were repeated after a conflict add up. Empty for table
+            services, and for writes in tasks of Spark.
+
+    Examples:
+        >>> import hoodoo, pyarrow as pa
+        >>> table = hoodoo.Table.create("memory://timings/t", pa.schema([("id", pa.int64())]), name="t", record_key="id")
+        >>> commit = table.upsert(pa.table({"id": [1]}))
+        >>> list(commit.timings)
+        ['lease', 'rows', 'locate', 'begin', 'files', 'publish', 'services']
     """
 
     instant: str
@@ -61,6 +73,7 @@ class Commit:
     replaced: dict[str, list[str]]
     warnings: tuple[str, ...] = ()
     schema_changes: tuple[SchemaChange, ...] = ()
+    timings: dict[str, float] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_native(cls, value: dict[str, Any]) -> Commit:

@@ -19,6 +19,7 @@ pub mod sort;
 pub mod storage;
 pub mod table;
 pub mod timeline;
+pub mod timings;
 pub mod transaction;
 pub mod write;
 

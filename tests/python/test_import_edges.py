@@ -21,12 +21,13 @@ BASE = {"format", "storage", "parallel"}
 FILES = BASE | {"timeline", "file_group"}
 TABLE = FILES | {"merge", "metadata_table"}
 # What every room may use.
-COMMON = {"error", "interrupt", "process"}
+COMMON = {"error", "interrupt", "process", "timings"}
 # Which rooms each room may use, besides itself and the common ones.
 RUST_EDGES: dict[str, set[str]] = {
     "error": set(),
     "interrupt": set(),
     "process": set(),
+    "timings": set(),
     "format": set(),
     "storage": {"parallel"},
     "parallel": set(),

@@ -25,6 +25,7 @@ use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
 use crate::timeline::{META_FOLDER, SystemClock, Timeline, Turn};
+use crate::timings::Timings;
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
@@ -33,6 +34,8 @@ pub use merge_rows::{MergeRequest, RowStream, merge_rows};
 
 /// Nobody takes so long to write a file of the timeline.
 const UNFINISHED: Duration = Duration::from_secs(10);
+/// How often something is planned from a timeline that others archive meanwhile.
+const LOOKS: u32 = 4;
 
 /// Creates a table.
 pub fn create_table(
@@ -65,12 +68,16 @@ pub fn open_or_create(
 
 /// Writes, with everything that goes before and after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
-    let Ready { table, timeline, _turn } = ready_to_write(table)?;
+    let mut timings = Timings::default();
+    let Ready { table, timeline, _turn } = timings.timed("lease", || ready_to_write(table))?;
     let Committed { mut outcome, timeline, ending } =
         run_write(&table, timeline, request).map_err(|e| given_up(&table, e))?;
-    after_write(&table, &mut outcome, timeline);
-    drop(ending);
-    Ok(outcome)
+    outcome.timings.iter().for_each(|(stage, time)| timings.add(stage, time));
+    timings.timed("services", || {
+        after_write(&table, &mut outcome, timeline);
+        drop(ending);
+    });
+    Ok(CommitOutcome { timings, ..outcome })
 }
 
 /// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
@@ -82,6 +89,22 @@ fn given_up(table: &HudiTable, error: Error) -> Error {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     error.with("table", table.storage().uri())
+}
+
+/// Does something from a timeline that was loaded a moment ago; once more from a new one when an instant was archived, or a
+/// file cleaned, between the look at the timeline and the reading.
+fn from_timeline<T>(
+    table: &HudiTable,
+    mut timeline: Timeline,
+    mut attempt: impl FnMut(Timeline) -> Result<T>,
+) -> Result<T> {
+    for _ in 1..LOOKS {
+        match attempt(timeline) {
+            Err(e) if e.kind() == ErrorKind::NotFound => timeline = table.timeline()?,
+            other => return other,
+        }
+    }
+    attempt(timeline)
 }
 
 /// A table that may be written to now.
@@ -204,7 +227,7 @@ pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
 /// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
     let Ready { table, timeline, _turn } = ready_to_write(table)?;
-    compaction::schedule(&table, timeline, Kind::Base)
+    from_timeline(&table, timeline, |timeline| compaction::schedule(&table, timeline, Kind::Base))
 }
 
 /// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
@@ -222,7 +245,7 @@ pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
 /// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
     let (table, left) = ready_to_serve(table)?;
-    clustering::schedule(&table, left.into_timeline())
+    from_timeline(&table, left.into_timeline(), |timeline| clustering::schedule(&table, timeline))
 }
 
 /// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
@@ -271,14 +294,16 @@ fn planned_clusterings(
     if let Some(instant) = instant {
         return Ok(vec![(instant.to_owned(), false)]);
     }
-    let mut planned: Vec<(String, bool)> = match anew {
-        true => Vec::new(),
-        false => clustering::planned(table, &timeline)?.into_iter().map(|instant| (instant, false)).collect(),
-    };
-    if planned.is_empty() {
-        planned.extend(clustering::schedule_now(table, timeline)?.map(|instant| (instant, true)));
-    }
-    Ok(planned)
+    from_timeline(table, timeline, |timeline| {
+        let mut planned: Vec<(String, bool)> = match anew {
+            true => Vec::new(),
+            false => clustering::planned(table, &timeline)?.into_iter().map(|instant| (instant, false)).collect(),
+        };
+        if planned.is_empty() {
+            planned.extend(clustering::schedule_now(table, timeline)?.map(|instant| (instant, true)));
+        }
+        Ok(planned)
+    })
 }
 
 /// Carries a plan out. One that was made for that and turns out to be impossible does not stay, to keep writers away.
@@ -336,6 +361,7 @@ fn clustered(done: Clustered) -> CommitOutcome {
         replaced: done.replaced,
         schema_changes: Vec::new(),
         warnings: done.warnings,
+        timings: Timings::default(),
     }
 }
 
@@ -351,7 +377,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
         None => compaction::pending(&timeline, kind),
     };
     if planned.is_empty() {
-        planned.extend(compaction::schedule(&table, timeline, kind)?);
+        planned.extend(from_timeline(&table, timeline, |timeline| compaction::schedule(&table, timeline, kind))?);
     }
     // Writers go on meanwhile.
     drop(turn);
@@ -376,7 +402,7 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
     };
     let planned = match planned {
         Some(planned) => Some(planned),
-        None => compaction::schedule(&table, timeline, Kind::Base)?,
+        None => from_timeline(&table, timeline, |timeline| compaction::schedule(&table, timeline, Kind::Base))?,
     };
     planned.map_or(Ok(None), |instant| CompactionJob::begin(&table, &instant, true))
 }
@@ -400,6 +426,7 @@ fn outcome(done: Compacted) -> CommitOutcome {
         replaced: BTreeMap::new(),
         schema_changes: Vec::new(),
         warnings: done.warnings,
+        timings: Timings::default(),
     }
 }
 
@@ -434,7 +461,7 @@ fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<Stri
             known = Some(timeline);
             continue;
         }
-        let planned = compaction::schedule(table, timeline, kind)?;
+        let planned = from_timeline(table, timeline, |timeline| compaction::schedule(table, timeline, kind))?;
         if let (true, Some(instant)) = (runs, planned) {
             run(&instant)?;
         }
@@ -460,7 +487,9 @@ fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
         }
     }
     if pending.is_empty()
-        && let (true, Some(instant)) = (options.inline, clustering::schedule(table, table.timeline()?)?)
+        && options.inline
+        && let Some(instant) =
+            from_timeline(table, table.timeline()?, |timeline| clustering::schedule(table, timeline))?
     {
         run_unless_outdated(table, &instant, true, warnings)?;
     }
@@ -510,7 +539,7 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     let now = |known: Option<Timeline>| known.map_or_else(|| table.timeline(), Ok);
     let mut known = timeline;
     let cleaned = is_on("hoodie.clean.automatic").and_then(|on| match on {
-        true => clean_from(table, now(known.clone())?),
+        true => from_timeline(table, now(known.clone())?, |timeline| clean_from(table, timeline)),
         false => Ok(None),
     });
     if !matches!(cleaned, Ok(None)) {
@@ -518,7 +547,7 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     }
     settle(table, "cleaning", cleaned.map(|_| ()), warnings);
     let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
-        true => archive_if_due(table, &now(known)?).map(|_| ()),
+        true => from_timeline(table, now(known)?, |timeline| archive_if_due(table, &timeline).map(|_| ())),
         false => Ok(()),
     });
     settle(table, "archiving", archived, warnings);

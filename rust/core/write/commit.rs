@@ -18,6 +18,7 @@ use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
+use crate::timings::Timings;
 use crate::transaction::{DataFiles, Ending, Transaction};
 
 /// What a write did.
@@ -37,6 +38,8 @@ pub struct CommitOutcome {
     pub schema_changes: Vec<ColumnChange>,
     /// What went wrong after the commit was published. The commit stands all the same.
     pub warnings: Vec<String>,
+    /// Where the time went; empty for table services.
+    pub timings: Timings,
 }
 
 /// The table that a write is planned from.
@@ -173,6 +176,7 @@ impl PendingCommit {
         let outcome = CommitOutcome {
             schema_changes: Vec::new(),
             warnings: done.warnings,
+            timings: Timings::default(),
             instant: done.instant.requested,
             completed: done.instant.completed.unwrap_or_default(),
             operation: operation.name(),

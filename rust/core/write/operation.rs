@@ -1,7 +1,7 @@
 //! Writes in one process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Stopwatch};
 
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
@@ -32,6 +32,7 @@ use crate::parallel::run_parallel;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{Evolution, HudiTable, SchemaChange, TableSchema, TableType, TableView, schema_changes};
 use crate::timeline::{LockGuard, Timeline};
+use crate::timings::Timings;
 
 /// Rows that take longer to come are planned from the table as it is then.
 const LONG_INPUT: Duration = Duration::from_secs(1);
@@ -65,7 +66,8 @@ pub fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -
         }
         Some(data) => {
             let keys = encoding_of_keys(table)?;
-            Write { table, config, view, old_schema, operation, partial, keys }.run(data)
+            let timings = Mutex::default();
+            Write { table, config, view, old_schema, operation, partial, keys, timings }.run(data)
         }
         None if operation == Operation::DeletePartition => planned_anew(table, |anew, held| {
             let view = anew.as_ref().unwrap_or(&view);
@@ -84,6 +86,7 @@ struct Write<'a> {
     operation: Operation,
     partial: bool,
     keys: KeyGenConfig,
+    timings: Mutex<Timings>,
 }
 
 /// What the units of the write will do.
@@ -98,7 +101,7 @@ impl Write<'_> {
         let given = data.schema();
         let evolution = self.evolution(&given)?;
         let begun = Stopwatch::now();
-        let (mut incoming, anywhere, widened) = self.prepare(data, &evolution)?;
+        let (mut incoming, anywhere, widened) = self.timed("rows", || self.prepare(data, &evolution))?;
         if begun.elapsed() > LONG_INPUT {
             // What happened meanwhile need not be found out only when all is written.
             self.view = self.table.view(None)?;
@@ -114,7 +117,8 @@ impl Write<'_> {
             context.take_partial_rows(&given, self.table.config().name())?;
         }
         if self.combines() {
-            combine_rows(&context, &mut incoming, anywhere || self.config.index.is_global())?;
+            let everywhere = anywhere || self.config.index.is_global();
+            self.timed("rows", || combine_rows(&context, &mut incoming, everywhere))?;
         }
         let mut done = planned_anew(self.table, |anew, held| {
             if let Some(view) = anew {
@@ -125,7 +129,16 @@ impl Write<'_> {
         })?;
         done.outcome.schema_changes = schema_changes(self.old_schema.as_ref(), &schema);
         done.outcome.warnings.extend(evolution.notes);
+        done.outcome.timings = self.timings.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(done)
+    }
+
+    /// Runs a stage of the write.
+    fn timed<T>(&self, stage: &'static str, work: impl FnOnce() -> T) -> T {
+        let begun = Stopwatch::now();
+        let done = work();
+        self.timings.lock().unwrap_or_else(PoisonError::into_inner).add(stage, begun.elapsed());
+        done
     }
 
     /// The rows were read as rows of these columns.
@@ -147,7 +160,7 @@ impl Write<'_> {
         held: Option<&LockGuard>,
     ) -> Result<Committed> {
         let busy = BusyGroups::of(self.table, &self.view)?;
-        let units = self.plan(incoming, context, anywhere, &busy).map_err(gone)?;
+        let units = self.timed("locate", || self.plan(incoming, context, anywhere, &busy)).map_err(gone)?;
         if let MergeRule::Missing(id) = &context.settings.rule
             && self.operation != Operation::Delete
             && units.merges.iter().any(|(update, _)| !update.is_empty())
@@ -162,13 +175,16 @@ impl Write<'_> {
         }
         let planned_from = PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() };
         let profile = self.profile(incoming, &units);
-        let pending = PendingCommit::begin(self.table, self.operation, planned_from, profile, held, false)?;
+        let begin = || PendingCommit::begin(self.table, self.operation, planned_from, profile, held, false);
+        let pending = self.timed("begin", begin)?;
         context.instant = pending.instant().to_owned();
         context.files = Some(pending.files().clone());
         if self.keys.generates_keys() {
             incoming.generate_keys(&mut AutoKeys::new(pending.instant(), 0))?;
         }
-        let executed = self.execute(incoming, context, units).and_then(|stats| Ok((stats, self.replaced(incoming)?)));
+        let executed = self
+            .timed("files", || self.execute(incoming, context, units))
+            .and_then(|stats| Ok((stats, self.replaced(incoming)?)));
         let (stats, replaced) = match executed.map_err(gone) {
             Err(e) if e.is_outdated_plan() => {
                 pending.take_back()?;
@@ -176,7 +192,7 @@ impl Write<'_> {
             }
             other => other?,
         };
-        pending.commit(stats, replaced, &context.data_schema)
+        self.timed("publish", || pending.commit(stats, replaced, &context.data_schema))
     }
 
     fn evolution(&self, given: &Schema) -> Result<Evolution> {

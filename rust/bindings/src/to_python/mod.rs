@@ -25,6 +25,11 @@ pub fn commit<'py>(py: Python<'py>, outcome: &CommitOutcome) -> PyResult<Bound<'
     let changes = outcome.schema_changes.iter().map(|c| (&c.column, c.old.as_deref(), &c.new));
     dict.set_item("schema_changes", changes.collect::<Vec<_>>())?;
     dict.set_item("warnings", &outcome.warnings)?;
+    let timings = PyDict::new(py);
+    for (stage, time) in outcome.timings.iter() {
+        timings.set_item(stage, time.as_secs_f64())?;
+    }
+    dict.set_item("timings", timings)?;
     Ok(dict)
 }
 

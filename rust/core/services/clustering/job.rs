@@ -290,7 +290,7 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, grou
     if !timeline.changed_since(requested) {
         return Ok(());
     }
-    let view = TableView::new(table.storage().clone(), timeline.clone())?;
+    let view = table.view_of(timeline.clone())?;
     let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
     let partitions: HashSet<&str> =
         slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
