@@ -1,8 +1,8 @@
 """A small S3 server that keeps objects in memory, in a process of its own: for runs of many thousand requests.
 
-It knows what an `object_store` client asks of S3: objects with conditions (`If-None-Match`, `If-Match`) and metadata, ranges,
-listings, deletes of many objects, and uploads in parts. It checks no signatures. `tests/s3_server.py` has moto, which
-checks more and takes 20 times as long for a request.
+It knows what an `object_store` client asks of S3: objects with conditions (`If-None-Match`, `If-Match`) and metadata,
+ranges, listings, deletes of many objects, and uploads in parts. It checks no signatures. `tests/s3_server.py` has moto,
+which checks more and takes much longer for a request.
 """
 
 from __future__ import annotations

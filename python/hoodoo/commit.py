@@ -56,7 +56,8 @@ class Commit:
 
     Examples:
         >>> import hoodoo, pyarrow as pa
-        >>> table = hoodoo.Table.create("memory://timings/t", pa.schema([("id", pa.int64())]), name="t", record_key="id")
+        >>> schema = pa.schema([("id", pa.int64())])
+        >>> table = hoodoo.Table.create("memory://timings/t", schema, name="t", record_key="id")
         >>> commit = table.upsert(pa.table({"id": [1]}))
         >>> list(commit.timings)
         ['lease', 'rows', 'locate', 'begin', 'files', 'publish', 'services']
