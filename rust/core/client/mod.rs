@@ -486,12 +486,11 @@ fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
             }
         }
     }
-    if pending.is_empty()
-        && options.inline
-        && let Some(instant) =
-            from_timeline(table, table.timeline()?, |timeline| clustering::schedule(table, timeline))?
-    {
-        run_unless_outdated(table, &instant, true, warnings)?;
+    if pending.is_empty() {
+        let planned = from_timeline(table, table.timeline()?, |timeline| clustering::schedule(table, timeline))?;
+        if let (true, Some(instant)) = (options.inline, planned) {
+            run_unless_outdated(table, &instant, true, warnings)?;
+        }
     }
     Ok(true)
 }
