@@ -57,7 +57,12 @@ impl<'a> Kept<'a> {
         }
         let here = self.list.get_mut(self.away..).unwrap_or_default();
         let wide = here.iter().map(with_keys).collect::<Result<Vec<_>>>()?;
-        for (records, wide) in here.iter_mut().zip((budget.spill)(&wide)?) {
+        let mapped = (budget.spill)(&wide)?;
+        if mapped.len() != here.len() {
+            let (given, back) = (here.len(), mapped.len());
+            return Err(Error::internal(format!("of {given} spilled batches {back} came back")));
+        }
+        for (records, wide) in here.iter_mut().zip(mapped) {
             replace(records, &wide)?;
         }
         self.away = self.list.len();
@@ -105,7 +110,11 @@ fn with_keys(records: &Records) -> Result<RecordBatch> {
 
 /// Takes over what [`with_keys`] made.
 fn replace(records: &mut Records, wide: &RecordBatch) -> Result<()> {
-    let lost = || Error::schema("records came back from the disk without their keys");
+    let lost = || Error::internal("spilled records came back without their keys");
+    if wide.num_rows() != records.len() {
+        let (given, back) = (records.len(), wide.num_rows());
+        return Err(Error::internal(format!("of {given} spilled records {back} came back")));
+    }
     let (keys, columns) = wide.columns().split_last().ok_or_else(lost)?;
     let (data, ordering) = columns.split_at_checked(records.data.num_columns()).ok_or_else(lost)?;
     records.keys = keys.as_string_opt::<i32>().ok_or_else(lost)?.clone();

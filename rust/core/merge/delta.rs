@@ -44,7 +44,7 @@ impl Delta {
             let keyed: Vec<KeyedRows<'_>> = batches.iter().map(KeyedRows::of).collect();
             let (rows, hashes) = precombine(&keyed, mode, true)?.into_parts();
             drop(keyed);
-            return Ok(Self { schema: schema.clone(), parts: batches, rows, table: KeyTable::new(&hashes), part_rows });
+            return Self::of(schema, batches, rows, &hashes, part_rows);
         }
         let mut kept = Kept::new(budget);
         let mut merged = |part| kept.push(part);
@@ -62,7 +62,24 @@ impl Delta {
         if u32::try_from(rows.len()).is_err() {
             return Err(Error::unsupported("more than 4 billion keys in the log files of one file group"));
         }
-        Ok(Self { schema: schema.clone(), parts, rows, table: KeyTable::new(&hashes), part_rows })
+        Self::of(schema, parts, rows, &hashes, part_rows)
+    }
+
+    /// Of the records that `rows` names, with the hashes of their keys. All that comes later relies on what is checked here.
+    fn of(
+        schema: &SchemaRef,
+        parts: Vec<Records>,
+        rows: Vec<RowRef>,
+        hashes: &[u64],
+        part_rows: usize,
+    ) -> Result<Self> {
+        if rows.len() != hashes.len() {
+            return Err(Error::internal(format!("{} records with {} hashes of keys", rows.len(), hashes.len())));
+        }
+        if let Some(last) = rows.iter().map(|at| at.batch).max().filter(|last| *last as usize >= parts.len()) {
+            return Err(Error::internal(format!("a newer record is in part {last} of {}", parts.len())));
+        }
+        Ok(Self { schema: schema.clone(), parts, rows, table: KeyTable::new(hashes), part_rows })
     }
 
     /// The records, each key once, some at a time.
@@ -87,8 +104,8 @@ impl Delta {
         self.rows.is_empty()
     }
 
-    fn key(&self, at: RowRef) -> &str {
-        self.parts.get(at.batch as usize).map_or("", |p| p.keys.value(at.row as usize))
+    fn has_key(&self, at: RowRef, key: &str) -> bool {
+        self.parts.get(at.batch as usize).is_some_and(|p| p.keys.value(at.row as usize) == key)
     }
 
     fn place(&self, entry: u32) -> Option<RowRef> {
@@ -97,7 +114,7 @@ impl Delta {
 
     /// Tells `found` of all keys that have a record: the row of the key, the number of the record.
     fn find_all(&self, keys: &StringArray, found: impl FnMut(usize, u32)) {
-        self.table.find_all(keys, |entry, key| self.place(entry).is_some_and(|at| self.key(at) == key), found);
+        self.table.find_all(keys, |entry, key| self.place(entry).is_some_and(|at| self.has_key(at, key)), found);
     }
 
     fn is_deleted(&self, at: RowRef) -> bool {
@@ -111,20 +128,29 @@ fn place_of(at: RowRef) -> Place {
 
 /// [`Records::gather`], looking only at the parts that are used.
 fn gather_used(schema: &SchemaRef, parts: &[&Records], mut rows: Vec<Place>) -> Result<Records> {
-    let used = renumber(&mut rows);
-    let parts: Vec<&Records> = used.iter().filter_map(|part| parts.get(*part).copied()).collect();
-    Records::gather(schema, &parts, &rows)
+    let used = renumber(&mut rows)?;
+    Records::gather(schema, &numbered(parts, &used)?, &rows)
+}
+
+/// The elements of these numbers. None may be missing: the others would get its number.
+fn numbered<T: Copy>(list: &[T], numbers: &[usize]) -> Result<Vec<T>> {
+    let of_number = |number: &usize| list.get(*number).copied();
+    let found: Option<Vec<T>> = numbers.iter().map(of_number).collect();
+    found.ok_or_else(|| {
+        Error::internal(format!("parts {numbers:?} are wanted of {} parts of newer records", list.len()))
+    })
 }
 
 /// Numbers the parts of rows anew, without those that no row is in; gives the old numbers.
-fn renumber(rows: &mut [Place]) -> Vec<usize> {
+fn renumber(rows: &mut [Place]) -> Result<Vec<usize>> {
     let mut used: Vec<usize> = rows.iter().map(|(part, _)| *part).collect();
     used.sort_unstable();
     used.dedup();
     for (part, _) in rows.iter_mut() {
-        *part = used.binary_search(part).unwrap_or_default();
+        let found = used.binary_search(part);
+        *part = found.map_err(|_| Error::internal(format!("part {part} of newer records is not among those used")))?;
     }
-    used
+    Ok(used)
 }
 
 /// What merging did.
@@ -205,7 +231,7 @@ impl MergeOnto {
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
         let Some(chosen) = self.choose(base, keys, ordering)? else { return self.wanted_of(base) };
-        let sides: Vec<&RecordBatch> = std::iter::once(base).chain(self.newer(&chosen)).collect();
+        let sides: Vec<&RecordBatch> = std::iter::once(base).chain(self.newer(&chosen)?).collect();
         interleave_batches(&self.wanted, &sides, &chosen.rows)
     }
 
@@ -233,9 +259,18 @@ impl MergeOnto {
     }
 
     /// The newer records among which [`Chosen::rows`] chooses, in its order.
-    pub fn newer<'c>(&'c self, chosen: &'c Chosen) -> impl Iterator<Item = &'c RecordBatch> {
-        let parts = chosen.parts.iter().filter_map(|number| self.delta.parts.get(*number)).map(|part| &part.data);
-        parts.chain(&chosen.made)
+    ///
+    /// # Errors
+    /// `Internal` for a choice among other records.
+    pub fn newer<'c>(&'c self, chosen: &'c Chosen) -> Result<Vec<&'c RecordBatch>> {
+        let mut newer = Vec::with_capacity(chosen.parts.len() + 1);
+        for number in &chosen.parts {
+            let part = self.delta.parts.get(*number);
+            let part = part.ok_or_else(|| Error::internal(format!("a choice names part {number} of newer records")))?;
+            newer.push(&part.data);
+        }
+        newer.extend(&chosen.made);
+        Ok(newer)
     }
 
     /// All newer records, and besides them such as lost against another of their key.
@@ -277,8 +312,8 @@ impl MergeOnto {
         ordering: &OrderingValues,
     ) -> Result<Chosen> {
         let mut places: Vec<Place> = met.iter().map(|(_, at)| place_of(*at)).collect();
-        let used = renumber(&mut places);
-        let parts: Vec<&Records> = used.iter().filter_map(|part| self.delta.parts.get(*part)).collect();
+        let used = renumber(&mut places)?;
+        let parts = numbered(&self.delta.parts.iter().collect::<Vec<_>>(), &used)?;
         let new_ordering = OrderingValues::gather(&parts.iter().map(|p| &p.ordering).collect::<Vec<_>>(), &places)?;
         let deleted: BooleanArray = met.iter().map(|(_, at)| Some(self.delta.is_deleted(*at))).collect();
         let judge = Judge::new(mode, Step::Final, Side::new(ordering, None), Side::new(&new_ordering, Some(&deleted)))?;
@@ -355,8 +390,8 @@ impl MergeOnto {
             let mut places: Vec<Place> = rows.filter(|at| !self.delta.is_deleted(*at)).map(place_of).collect();
             if !places.is_empty() {
                 self.counts.inserted += places.len() as u64;
-                let used = renumber(&mut places);
-                let parts: Vec<&RecordBatch> = used.iter().filter_map(|part| all.get(*part).copied()).collect();
+                let used = renumber(&mut places)?;
+                let parts = numbered(&all, &used)?;
                 return interleave_batches(&self.wanted, &parts, &places).map(Some);
             }
         }

@@ -7,7 +7,7 @@ use super::judge::Step;
 use super::precombine::hash_key;
 use super::records::{Place, Records};
 use super::rule::MergeRule;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Merges the records of each key in the given order, so many keys at a time; the results, each key once, go to `out`.
 pub fn fold(
@@ -20,7 +20,7 @@ pub fn fold(
     out: &mut dyn FnMut(Records) -> Result<()>,
 ) -> Result<()> {
     let parts: Vec<&Records> = batches.iter().collect();
-    let keys = ByKey::new(batches, order);
+    let keys = ByKey::new(batches, order)?;
     let (alone, several) = keys.split();
     let alone: Vec<Place> = alone.into_iter().map(|(place, _)| place).collect();
     for chunk in alone.chunks(keys_at_once.max(1)) {
@@ -38,7 +38,7 @@ pub(super) fn fold_several(
     keys_at_once: usize,
     out: &mut dyn FnMut(Records) -> Result<()>,
 ) -> Result<Vec<(Place, u64)>> {
-    let keys = ByKey::new(batches, in_order(batches));
+    let keys = ByKey::new(batches, in_order(batches))?;
     let (alone, several) = keys.split();
     fold_keys(schema, batches, &keys, several, rule, step, keys_at_once, out)?;
     Ok(alone)
@@ -63,6 +63,9 @@ fn fold_keys(
             chunk.iter().map_while(|entry| keys.rows_of(*entry).get(round).copied()).collect()
         };
         let mut merged = Records::gather(schema, &parts, &round(0))?;
+        if merged.len() != chunk.len() {
+            return Err(Error::internal(format!("of {} keys {} have a record", chunk.len(), merged.len())));
+        }
         for number in 1.. {
             let rows = round(number);
             if rows.len() < merged.len() {
@@ -80,8 +83,11 @@ fn fold_keys(
 }
 
 /// Whether some key comes more than once.
-pub fn has_duplicates(batches: &[Records]) -> bool {
-    ByKey::new(batches, in_order(batches)).counts.iter().any(|count| *count > 1)
+///
+/// # Errors
+/// `Internal`.
+pub fn has_duplicates(batches: &[Records]) -> Result<bool> {
+    Ok(ByKey::new(batches, in_order(batches))?.counts.iter().any(|count| *count > 1))
 }
 
 /// All rows, batch after batch.
@@ -98,16 +104,19 @@ struct ByKey {
 }
 
 impl ByKey {
-    fn new(batches: &[Records], order: impl Iterator<Item = Place>) -> Self {
-        let key = |(b, row): Place| batches.get(b).map_or("", |batch| batch.keys.value(row));
+    fn new(batches: &[Records], order: impl Iterator<Item = Place>) -> Result<Self> {
+        let key = |(b, row): Place| batches.get(b).map(|batch| batch.keys.value(row));
         let total: usize = batches.iter().map(Records::len).sum();
         let mut table: HashTable<usize> = HashTable::with_capacity(total);
         let mut first: Vec<(Place, u64)> = Vec::new();
         let mut counts: Vec<usize> = Vec::new();
         let mut entries: Vec<(Place, usize)> = Vec::with_capacity(total);
         for at in order {
-            let hash = hash_key(key(at));
-            let same = |i: &usize| first.get(*i).is_some_and(|(other, _)| key(*other) == key(at));
+            let Some(own) = key(at) else {
+                return Err(Error::internal(format!("a record is in batch {} of {}", at.0, batches.len())));
+            };
+            let hash = hash_key(own);
+            let same = |i: &usize| first.get(*i).is_some_and(|(other, _)| key(*other) == Some(own));
             let entry = match table.find(hash, same) {
                 Some(entry) => *entry,
                 None => {
@@ -140,7 +149,7 @@ impl ByKey {
             }
         }
         let hashes = first.into_iter().map(|(_, hash)| hash).collect();
-        Self { rows, starts, counts, hashes }
+        Ok(Self { rows, starts, counts, hashes })
     }
 
     /// Records that are the only ones of their key, with the hash of it; and the other keys.

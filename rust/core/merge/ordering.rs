@@ -37,11 +37,14 @@ impl OrderingValues {
     /// `Schema` when they have not.
     pub fn gather(parts: &[&Self], rows: &[(usize, usize)]) -> Result<Self> {
         let count = parts.first().map_or(0, |p| p.columns.len());
-        if rows.is_empty() || count == 0 {
+        if rows.is_empty() {
             return Ok(Self::default());
         }
         if parts.iter().any(|p| p.columns.len() != count) {
             return Err(Error::schema("records of one merge have different ordering columns"));
+        }
+        if count == 0 {
+            return Ok(Self::default());
         }
         let column = |at: usize| {
             let arrays: Vec<&dyn Array> = parts.iter().filter_map(|p| p.columns.get(at)).map(AsRef::as_ref).collect();

@@ -62,9 +62,12 @@ pub fn hash_key(key: &str) -> u64 {
     HASHER.hash_one(key)
 }
 
-fn key_of<'a>(batches: &[KeyedRows<'a>], at: RowRef) -> &'a str {
-    // Positions come from the same batches, so that the default is never taken.
-    batches.get(at.batch as usize).map_or("", |b| b.keys.value(at.row as usize))
+fn key_of<'a>(batches: &[KeyedRows<'a>], at: RowRef) -> Option<&'a str> {
+    batches.get(at.batch as usize).map(|b| b.keys.value(at.row as usize))
+}
+
+fn no_batch(at: RowRef, batches: &[KeyedRows<'_>]) -> Error {
+    Error::internal(format!("a row is in batch {} of {}", at.batch, batches.len()))
 }
 
 /// Merges the rows of one key, batch after batch, row after row. `combine` false keeps every row (`insert`).
@@ -97,11 +100,11 @@ pub fn precombine_in_order(
         if number.is_multiple_of(ROWS_BETWEEN_CHECKS) {
             interrupt::check()?;
         }
-        let key = key_of(batches, at);
+        let key = key_of(batches, at).ok_or_else(|| no_batch(at, batches))?;
         let hash = hash_key(key);
         if combine {
             let Precombined { rows, table, .. } = &out;
-            let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == key);
+            let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == Some(key));
             if let Some(i) = table.find(hash, same).copied() {
                 if let Some(old) = out.rows.get_mut(i as usize)
                     && judges.new_wins(*old, at)?
@@ -131,7 +134,7 @@ impl Precombined {
         self.table
             .iter_hash(hash)
             .copied()
-            .filter(move |i| self.rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == key))
+            .filter(move |i| self.rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == Some(key)))
     }
 }
 
@@ -153,7 +156,7 @@ impl<'a, 'b> Judges<'a, 'b> {
             std::collections::hash_map::Entry::Vacant(e) => {
                 let side = |i: u32| {
                     let batch = self.batches.get(i as usize);
-                    let batch = batch.ok_or_else(|| Error::schema("a merge names a batch that is not there"))?;
+                    let batch = batch.ok_or_else(|| no_batch(RowRef { batch: i, row: 0 }, self.batches))?;
                     let (deleted, delete_block) = (batch.deleted.as_ref(), batch.delete_block.as_ref());
                     Ok::<_, Error>(Side { ordering: &batch.ordering, deleted, delete_block })
                 };
@@ -188,6 +191,15 @@ mod tests {
         let all = precombine(&batches, MergeMode::EventTime, false).unwrap();
         assert_eq!(all.rows.len(), 6);
         assert_eq!(all.find(&batches, hash_key("a"), "a").count(), 3);
+    }
+
+    #[test]
+    fn a_row_of_no_batch_is_an_error() {
+        let keys = StringArray::from(vec!["a"]);
+        let order = [RowRef { batch: 0, row: 0 }, RowRef { batch: 1, row: 0 }];
+        let got =
+            precombine_in_order(&[rows(&keys, vec![1], vec![false])], order.into_iter(), MergeMode::CommitTime, true);
+        assert_eq!(got.map(|_| ()).unwrap_err().kind(), crate::error::ErrorKind::Internal);
     }
 
     #[test]

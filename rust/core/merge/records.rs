@@ -46,6 +46,28 @@ impl Records {
         Side { ordering: &self.ordering, deleted: Some(&self.deleted), delete_block: self.delete_block.as_ref() }
     }
 
+    /// Whether there is a row of everything for each record, and a mask for each column.
+    ///
+    /// # Errors
+    /// `Internal` when there is not.
+    pub(super) fn check(&self) -> Result<()> {
+        let rows = self.len();
+        if self.data.num_rows() != rows || self.deleted.len() != rows {
+            let (data, deleted) = (self.data.num_rows(), self.deleted.len());
+            return Err(Error::internal(format!(
+                "records have {rows} keys, but {data} rows and {deleted} delete marks"
+            )));
+        }
+        match &self.present {
+            Some(present) if present.len() < self.data.num_columns() => Err(Error::internal(format!(
+                "records have {} columns, but say only of {} which records bring them",
+                self.data.num_columns(),
+                present.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Some of the records.
     #[must_use]
     pub fn slice(&self, offset: usize, length: usize) -> Self {
@@ -63,8 +85,9 @@ impl Records {
     /// Records of several parts of one schema, as one.
     ///
     /// # Errors
-    /// `Schema` when the parts have different columns.
+    /// `Schema` when the parts have different columns; `Internal` when a part lacks one.
     pub fn gather(schema: &SchemaRef, parts: &[&Self], rows: &[Place]) -> Result<Self> {
+        parts.iter().try_for_each(|part| part.check())?;
         let data: Vec<&RecordBatch> = parts.iter().map(|p| &p.data).collect();
         let ordering: Vec<&OrderingValues> = parts.iter().map(|p| &p.ordering).collect();
         let keys: Vec<&dyn Array> = parts.iter().map(|p| &p.keys as &dyn Array).collect();
@@ -94,8 +117,17 @@ impl Records {
 }
 
 /// Rows of several batches as one.
+///
+/// # Errors
+/// `Internal` when a batch lacks a column.
 pub fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[Place]) -> Result<RecordBatch> {
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    // Without one of the columns the others would be taken from the wrong batches.
+    let wanted = schema.fields().len();
+    if let Some(batch) = batches.iter().find(|batch| batch.num_columns() < wanted) {
+        let columns = batch.num_columns();
+        return Err(Error::internal(format!("a batch to be merged has {columns} columns instead of {wanted}")));
+    }
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(wanted);
     for (at, field) in schema.fields().iter().enumerate() {
         if rows.is_empty() {
             columns.push(new_empty_array(field.data_type()));
@@ -110,4 +142,70 @@ pub fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[
 
 fn text(array: &ArrayRef) -> Result<StringArray> {
     array.as_string_opt::<i32>().cloned().ok_or_else(|| Error::schema("record keys are not strings"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::merge::{MergeMode, MergeRule, Step};
+    use arrow::array::Int32Array;
+    use std::sync::Arc;
+
+    fn batch(columns: usize, rows: i32) -> RecordBatch {
+        let column = |number: usize| {
+            let values: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows));
+            (format!("c{number}"), values)
+        };
+        RecordBatch::try_from_iter((0..columns).map(column)).unwrap()
+    }
+
+    fn records(rows: i32) -> Records {
+        Records {
+            keys: StringArray::from_iter_values((0..rows).map(|row| row.to_string())),
+            data: batch(2, rows),
+            ordering: OrderingValues::default(),
+            deleted: BooleanArray::from(vec![false; rows as usize]),
+            delete_block: None,
+            present: None,
+        }
+    }
+
+    fn is_internal<T>(result: Result<T>) -> bool {
+        result.is_err_and(|e| e.kind() == ErrorKind::Internal)
+    }
+
+    #[test]
+    fn a_batch_without_a_column_does_not_take_that_of_the_next() {
+        let (whole, narrow) = (batch(2, 1), batch(1, 1));
+        let rows = [(0, 0), (1, 0)];
+        assert!(interleave_batches(&whole.schema(), &[&whole, &whole], &rows).is_ok());
+        assert!(is_internal(interleave_batches(&whole.schema(), &[&narrow, &whole], &rows)));
+    }
+
+    #[test]
+    fn records_that_do_not_fit_together_are_not_gathered() {
+        let (good, schema, rows) = (records(2), records(2).data.schema(), [(0, 0), (0, 1)]);
+        assert_eq!(Records::gather(&schema, &[&good], &rows).unwrap().len(), 2);
+        let deleted = BooleanArray::from(vec![false]);
+        assert!(is_internal(Records::gather(&schema, &[&Records { deleted, ..good.clone() }], &rows)));
+        let present = Some(vec![BooleanArray::from(vec![true; 2])]);
+        assert!(is_internal(Records::gather(&schema, &[&Records { present, ..good }], &rows)));
+    }
+
+    #[test]
+    fn records_that_are_no_pairs_are_not_merged() {
+        let rule = MergeRule::Pick(MergeMode::CommitTime);
+        assert!(rule.merge(Step::Final, &records(2), &records(2)).is_ok());
+        assert!(is_internal(rule.merge(Step::Final, &records(2), &records(3))));
+    }
+
+    #[test]
+    fn parts_with_different_ordering_columns_are_not_gathered() {
+        let ordered = OrderingValues::try_new(vec![Arc::new(Int32Array::from(vec![1]))]).unwrap();
+        let none = OrderingValues::default();
+        assert!(OrderingValues::gather(&[&none, &ordered], &[(0, 0), (1, 0)]).is_err());
+        assert!(OrderingValues::gather(&[&none, &none], &[(0, 0), (1, 0)]).is_ok());
+    }
 }

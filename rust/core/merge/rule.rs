@@ -147,9 +147,10 @@ impl MergeRule {
     /// Merges pairs: row by row, a record of `older` with one of `newer`. Both have the same columns.
     ///
     /// # Errors
-    /// `Unsupported` when the merger is not there; `Schema` when a merger gives back something else than it should; and
-    /// whatever a merger fails with.
+    /// `Unsupported` when the merger is not there; `Schema` when a merger gives back something else than it should;
+    /// `Internal` when the two sides are no pairs; and whatever a merger fails with.
     pub fn merge(&self, step: Step, older: &Records, newer: &Records) -> Result<Merged> {
+        check_pairs(older, newer)?;
         match self {
             Self::Pick(mode) | Self::Fill(mode, _) | Self::Partial(mode) => {
                 let fill = if let Self::Fill(_, fill) = self { fill } else { &Fill::Nothing };
@@ -175,6 +176,21 @@ impl MergeRule {
             Self::Missing(id) => Err(missing(id)),
         }
     }
+}
+
+fn check_pairs(older: &Records, newer: &Records) -> Result<()> {
+    older.check()?;
+    newer.check()?;
+    if older.len() != newer.len() || older.data.num_columns() != newer.data.num_columns() {
+        return Err(Error::internal(format!(
+            "{} older records of {} columns are to be merged with {} newer ones of {}",
+            older.len(),
+            older.data.num_columns(),
+            newer.len(),
+            newer.data.num_columns()
+        )));
+    }
+    Ok(())
 }
 
 /// The error of a reader or writer that lacks the merger of a table.

@@ -123,8 +123,8 @@ impl Merge {
         let mut used: Vec<RecordBatch> = Vec::new();
         let mut rows: Vec<(usize, usize)> = Vec::with_capacity(self.batch_rows);
         while let Some(top) = self.heap.first().copied().filter(|_| rows.len() < self.batch_rows) {
-            let Some(cursor) = self.cursors.get_mut(top) else { break };
-            let Some(batch) = &mut cursor.current else { break };
+            let cursor = self.cursors.get_mut(top).ok_or_else(no_rows)?;
+            let batch = cursor.current.as_mut().ok_or_else(no_rows)?;
             let number = *batch.number.get_or_insert_with(|| {
                 used.push(batch.data.clone());
                 used.len() - 1
@@ -151,6 +151,10 @@ impl Merge {
         }
         gather(&self.schema, &used.iter().collect::<Vec<_>>(), &rows, 1).map(Some)
     }
+}
+
+fn no_rows() -> Error {
+    Error::internal("the merge of sorted rows waits for a stream that has none left")
 }
 
 impl Iterator for Merge {

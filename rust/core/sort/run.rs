@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::keys::Keys;
 use super::{batch_rows, bytes_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel::run_parallel;
 
 /// Every so many rows of a batch, one is looked at to divide all rows into ranges.
@@ -70,6 +70,7 @@ impl SortedRun {
             ranges: Ranges::new(keys),
             order: VecDeque::new(),
             rows: self.rows,
+            given: 0,
             batch_rows,
         }
     }
@@ -179,6 +180,8 @@ pub(super) struct InMemory {
     order: VecDeque<Place>,
     /// Rows of all batches.
     rows: usize,
+    /// Those of them that were given out.
+    given: usize,
     /// Rows of a batch that is given out.
     batch_rows: usize,
 }
@@ -200,9 +203,15 @@ impl InMemory {
         }
         let rows = self.order.drain(..self.batch_rows.min(self.order.len()));
         let rows: Vec<(usize, usize)> = rows.map(|(batch, row)| (batch as usize, row as usize)).collect();
+        if rows.is_empty() && self.given != self.rows {
+            // Once is enough.
+            let given = std::mem::replace(&mut self.given, self.rows);
+            return Err(Error::internal(format!("of {} rows that were sorted {given} came out", self.rows)));
+        }
         if rows.is_empty() {
             return Ok(None);
         }
+        self.given += rows.len();
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
         gather(&self.schema, &batches, &rows, self.threads).map(Some)
     }
@@ -223,6 +232,12 @@ pub(super) fn gather(
     rows: &[(usize, usize)],
     threads: usize,
 ) -> Result<RecordBatch> {
+    // Without one of the columns the others would be taken from the wrong batches.
+    let wanted = schema.fields().len();
+    if let Some(batch) = batches.iter().find(|batch| batch.num_columns() < wanted) {
+        let columns = batch.num_columns();
+        return Err(Error::internal(format!("a sorted batch has {columns} columns instead of {wanted}")));
+    }
     let columns = run_parallel((0..schema.fields().len()).collect(), threads, |column| {
         let parts: Vec<&dyn Array> =
             batches.iter().filter_map(|b| b.columns().get(column)).map(AsRef::as_ref).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::keygen::{KeyGenConfig, KeyGenerator};
@@ -124,7 +124,12 @@ impl MergeSettings {
             Some(config) => KeyGenerator::new(config.clone(), &batch.schema())?.record_keys(batch),
             None => {
                 let keys = batch.column_by_name(RECORD_KEY).and_then(|c| c.as_string_opt::<i32>());
-                keys.cloned().ok_or_else(|| Error::corrupt("a data file has no record keys"))
+                let keys = keys.ok_or_else(|| Error::corrupt("a data file has no record keys"))?;
+                // All of them would be merged as records of one key.
+                match keys.null_count() {
+                    0 => Ok(keys.clone()),
+                    nulls => Err(Error::corrupt(format!("{nulls} records of a data file have no record key"))),
+                }
             }
         }
     }
@@ -172,4 +177,25 @@ fn with_fields<'n>(columns: &Schema, table: &Schema, more: impl Iterator<Item = 
 /// The column of a field, which may lie inside of it.
 fn top_level(field: &str) -> &str {
     field.split('.').next().unwrap_or(field)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::merge::MergeMode;
+    use arrow::array::ArrayRef;
+
+    #[test]
+    fn records_without_keys_are_not_those_of_one_key() {
+        let rule = MergeRule::Pick(MergeMode::CommitTime);
+        let settings = MergeSettings { rule, ordering: Vec::new(), marker: None, keys: None };
+        let keys = |keys: Vec<Option<&str>>| {
+            let keys: ArrayRef = Arc::new(StringArray::from(keys));
+            settings.keys(&RecordBatch::try_from_iter([(RECORD_KEY, keys)]).unwrap())
+        };
+        assert_eq!(keys(vec![Some("a"), Some("")]).unwrap().len(), 2);
+        assert_eq!(keys(vec![Some("a"), None]).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
 }

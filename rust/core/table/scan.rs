@@ -294,6 +294,11 @@ impl SliceRead {
         let values = keys.and_then(|keys| partition_row(keys, &self.looked_at, &self.slice.partition));
         match (&self.merge, &self.slice.base) {
             (Some(merge), _) if !self.slice.logs.is_empty() => self.merged(merge, values),
+            // Its base file alone would give rows of another time.
+            (None, _) if !self.slice.logs.is_empty() => {
+                Err(Error::internal("a file slice has log files, and nothing to merge them")
+                    .with("file group", &self.slice.file_id))
+            }
             (_, Some(base)) => self.base_file(base, values),
             _ => Ok(Box::new(std::iter::empty())),
         }

@@ -155,13 +155,19 @@ fn appended(
 /// stored columns say.
 fn check_partitions(slice: &FileSlice, rows: &AppendRows<'_>) -> Result<()> {
     let strays = |at: &RowRef| {
-        rows.incoming.batches.get(at.batch as usize).is_some_and(|batch| {
-            let deleted = batch.deleted.as_ref().is_some_and(|d| d.value(at.row as usize));
-            !deleted && rows.incoming.partition(batch.partition) != slice.partition
-        })
+        let batch = rows.incoming.batch(at.batch)?;
+        let deleted = batch.deleted.as_ref().is_some_and(|d| d.value(at.row as usize));
+        Ok::<_, Error>(!deleted && rows.incoming.partition(batch.partition)? != slice.partition)
     };
     let logged = rows.logged.iter().map(|update| &update.row);
-    if !rows.updates.iter().map(|update| &update.row).chain(logged).any(strays) {
+    let mut stray = false;
+    for row in rows.updates.iter().map(|update| &update.row).chain(logged) {
+        if strays(row)? {
+            stray = true;
+            break;
+        }
+    }
+    if !stray {
         return Ok(());
     }
     Err(Error::unsupported("updating a row of a merge-on-read table that stays in another partition than it says")
@@ -191,6 +197,10 @@ impl<'a> Split<'a> {
 
     /// The records among some rows, in the columns of a block, and their places in the base file; deletes are kept.
     fn next(&mut self, new: &Gathered, updates: &[Appended]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
+        if new.keys.len() != updates.len() {
+            let (wanted, rows) = (updates.len(), new.keys.len());
+            return Err(Error::internal(format!("{rows} rows were gathered for a log file instead of {wanted}")));
+        }
         let is_moved = |row: usize| updates.get(row).is_some_and(|update| update.moved);
         let is_delete = |row: usize| is_moved(row) || new.deleted.as_ref().is_some_and(|d| d.value(row));
         let gone: Vec<bool> = (0..new.keys.len()).map(is_delete).collect();

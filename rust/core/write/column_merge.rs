@@ -45,6 +45,10 @@ pub(super) fn merge_columns(
     let given = RecordBatch::try_new_with_options(schema, new.data.columns().to_vec(), &options)?;
     let newer = records(context, given, new.keys.clone(), new.deleted.clone(), true)?;
     let merged = context.settings.rule.merge(Step::Final, &older, &newer)?;
+    if merged.records.len() != met.len() || merged.unchanged.len() != met.len() {
+        let (pairs, made) = (met.len(), merged.records.len());
+        return Err(Error::internal(format!("merging {pairs} pairs of records made {made}")));
+    }
     new.data = merged.records.data;
     let outcome = |(i, m): (usize, &MatchedRow)| match () {
         () if m.moved || merged.records.deleted.value(i) => Outcome::Gone,
@@ -93,7 +97,8 @@ pub(super) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whol
     let schema = nullable(&context.data_schema);
     for (partition, numbers) in incoming.by_partition(whole_table) {
         let mut batches: Vec<Records> = Vec::with_capacity(numbers.len());
-        for batch in numbers.iter().filter_map(|b| incoming.batches.get(*b as usize)) {
+        for number in &numbers {
+            let batch = incoming.batch(*number)?;
             if batch.data.num_columns() == 0 {
                 // Deletes by key: any of them will do.
                 return Ok(());
@@ -101,7 +106,7 @@ pub(super) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whol
             let data = batch.data.clone().with_schema(schema.clone())?;
             batches.push(records(context, data, batch.keys.clone(), batch.deleted.clone(), true)?);
         }
-        if !has_duplicates(&batches) {
+        if !has_duplicates(&batches)? {
             continue;
         }
         if whole_table {

@@ -27,9 +27,13 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
     let mut used: Vec<u32> = rows.iter().map(|r| r.batch).collect();
     used.sort_unstable();
     used.dedup();
-    let batches: Vec<_> = used.iter().filter_map(|b| incoming.batches.get(*b as usize)).collect();
-    let at: Vec<(usize, usize)> =
-        rows.iter().map(|r| (used.binary_search(&r.batch).unwrap_or_default(), r.row as usize)).collect();
+    let batches = used.iter().map(|b| incoming.batch(*b)).collect::<Result<Vec<_>>>()?;
+    let mut at: Vec<(usize, usize)> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let batch = used.binary_search(&row.batch);
+        let batch = batch.map_err(|_| Error::internal(format!("batch {} is not among those used", row.batch)))?;
+        at.push((batch, row.row as usize));
+    }
     let keys: Vec<&dyn Array> = batches.iter().map(|b| &b.keys as &dyn Array).collect();
     let keys = if rows.is_empty() { StringArray::from(Vec::<&str>::new()) } else { strings(interleave(&keys, &at)?)? };
     let deleted = batches.iter().any(|b| b.deleted.is_some()).then(|| {
@@ -38,6 +42,11 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
         at.iter().map(|a| Some(mark(a))).collect::<BooleanArray>()
     });
     let by_key_only = batches.iter().all(|b| b.data.num_columns() == 0);
+    let wanted = context.data_schema.fields().len();
+    if let Some(batch) = batches.iter().find(|b| !by_key_only && b.data.num_columns() < wanted) {
+        let columns = batch.data.num_columns();
+        return Err(Error::internal(format!("incoming rows have {columns} columns instead of {wanted}")));
+    }
     let mut columns = Vec::with_capacity(context.data_schema.fields().len());
     for (i, field) in context.data_schema.fields().iter().enumerate() {
         columns.push(if by_key_only {
@@ -78,6 +87,9 @@ pub(super) fn file_columns(
     positions: &[usize],
 ) -> Result<Vec<ArrayRef>> {
     let rows = new.keys.len();
+    if positions.len() != rows {
+        return Err(Error::internal(format!("of {rows} new rows the positions of {} are known", positions.len())));
+    }
     let instant = &context.instant;
     let mut numbers = StringBuilder::with_capacity(rows, rows * (instant.len() + 10));
     for position in positions {

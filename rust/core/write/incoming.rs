@@ -56,7 +56,11 @@ impl IncomingBatch {
     /// Takes columns and keys from what [`IncomingBatch::with_keys`] made.
     fn replace(&mut self, together: &RecordBatch) -> Result<()> {
         let (keys, columns) =
-            together.columns().split_last().ok_or_else(|| Error::schema("spilled rows have no keys"))?;
+            together.columns().split_last().ok_or_else(|| Error::internal("spilled rows came back without keys"))?;
+        if keys.len() != self.keys.len() {
+            let (given, back) = (self.keys.len(), keys.len());
+            return Err(Error::internal(format!("of {given} spilled rows {back} came back")));
+        }
         self.keys = keys.as_string::<i32>().clone();
         let options = RecordBatchOptions::new().with_row_count(Some(self.keys.len()));
         self.data = RecordBatch::try_new_with_options(self.data.schema(), columns.to_vec(), &options)?;
@@ -80,14 +84,32 @@ impl Incoming {
     }
 
     /// The path of a partition index.
-    pub fn partition(&self, index: u32) -> &str {
-        self.partitions.get(index as usize).map_or("", String::as_str)
+    ///
+    /// # Errors
+    /// `Internal` when there is no such partition.
+    pub fn partition(&self, index: u32) -> Result<&str> {
+        let path = self.partitions.get(index as usize).map(String::as_str);
+        path.ok_or_else(|| {
+            Error::internal(format!("rows are in partition {index} of the {} of a write", self.partitions.len()))
+        })
+    }
+
+    /// A batch by its number.
+    ///
+    /// # Errors
+    /// `Internal` when there is no such batch.
+    pub(super) fn batch(&self, number: u32) -> Result<&IncomingBatch> {
+        let batch = self.batches.get(number as usize);
+        batch.ok_or_else(|| {
+            Error::internal(format!("a row is in batch {number} of the {} of a write", self.batches.len()))
+        })
     }
 
     /// What merging has to know, of the batches with the given numbers.
     pub fn keyed_rows(&self, batches: &[u32], settings: &MergeSettings) -> Result<Vec<KeyedRows<'_>>> {
         let mut out = Vec::with_capacity(batches.len());
-        for batch in batches.iter().filter_map(|b| self.batches.get(*b as usize)) {
+        for number in batches {
+            let batch = self.batch(*number)?;
             let by_key_only = batch.data.num_columns() == 0;
             let ordering = if by_key_only { OrderingValues::default() } else { settings.ordering(&batch.data)? };
             out.push(KeyedRows { keys: &batch.keys, ordering, deleted: batch.deleted.clone(), delete_block: None });
@@ -107,6 +129,7 @@ impl Incoming {
     /// Puts other rows in the place of those of some batches.
     pub fn replace_rows(&mut self, partition: u32, batches: &[u32], records: Vec<Records>) -> Result<()> {
         for number in batches {
+            self.batch(*number)?;
             if let Some(batch) = self.batches.get_mut(*number as usize) {
                 batch.data = batch.data.slice(0, 0);
                 batch.keys = batch.keys.slice(0, 0);
@@ -132,24 +155,27 @@ impl Incoming {
 
     /// The rows of batches in the order in which they were given, whatever their partitions; `batch` of a row counts
     /// within the list.
-    pub fn in_given_order(&self, batches: &[u32]) -> Vec<RowRef> {
+    ///
+    /// # Errors
+    /// `Internal` when there is no such batch.
+    pub fn in_given_order(&self, batches: &[u32]) -> Result<Vec<RowRef>> {
         let mut rows: Vec<(u32, u32, RowRef)> = Vec::with_capacity(self.rows());
         for (b, number) in batches.iter().enumerate() {
-            let Some(batch) = self.batches.get(*number as usize) else { continue };
+            let batch = self.batch(*number)?;
             for row in 0..batch.keys.len() {
                 let place = batch.source_rows.as_ref().map_or(row as u32, |rows| rows.value(row));
                 rows.push((batch.source, place, RowRef { batch: b as u32, row: row as u32 }));
             }
         }
         rows.sort_unstable();
-        rows.into_iter().map(|(_, _, row)| row).collect()
+        Ok(rows.into_iter().map(|(_, _, row)| row).collect())
     }
 
     /// Where a row was given: number of the batch, among those that had rows, and row number in it.
-    pub(super) fn given_at(&self, at: RowRef) -> (usize, u32) {
-        let Some(batch) = self.batches.get(at.batch as usize) else { return (0, at.row) };
+    pub(super) fn given_at(&self, at: RowRef) -> Result<(usize, u32)> {
+        let batch = self.batch(at.batch)?;
         let row = batch.source_rows.as_ref().map_or(at.row, |rows| rows.value(at.row as usize));
-        (batch.source as usize, row)
+        Ok((batch.source as usize, row))
     }
 
     /// Gives generated keys to rows of a table without key columns.
@@ -291,6 +317,10 @@ impl Preparer {
         let resident = self.incoming.batches.get_mut(self.spilled..).unwrap_or_default();
         let together = resident.iter().map(IncomingBatch::with_keys).collect::<Result<Vec<_>>>()?;
         let mapped = spill(&options.folder, &together)?;
+        if mapped.len() != resident.len() {
+            let (given, back) = (resident.len(), mapped.len());
+            return Err(Error::internal(format!("of {given} spilled batches {back} came back")));
+        }
         tracing::debug!("{} bytes of incoming rows went to the disk", self.resident);
         for (batch, mapped) in resident.iter_mut().zip(&mapped) {
             batch.replace(mapped)?;
@@ -331,11 +361,16 @@ impl Preparer {
             self.incoming.batches.push(IncomingBatch { partition, data, keys, deleted, source, source_rows: None });
             return Ok(());
         }
+        if row_partitions.len() != data.num_rows() {
+            let (rows, told) = (data.num_rows(), row_partitions.len());
+            return Err(Error::internal(format!("of {rows} rows the partitions of {told} are known")));
+        }
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); ids.len()];
         for (row, local) in row_partitions.iter().enumerate() {
-            if let Some(list) = rows.get_mut(*local as usize) {
-                list.push(row as u32);
-            }
+            let Some(list) = rows.get_mut(*local as usize) else {
+                return Err(Error::internal(format!("row {row} is in partition {local} of {}", ids.len())));
+            };
+            list.push(row as u32);
         }
         for (id, rows) in ids.iter().zip(rows).filter(|(_, rows)| !rows.is_empty()) {
             interrupt::check()?;
@@ -406,5 +441,35 @@ fn check_delete_mark(data: &RecordBatch) -> Result<()> {
                 .remedy("Rename the column, or make it boolean: true deletes the row"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn incoming() -> Incoming {
+        let keys = StringArray::from(vec!["a", "b"]);
+        let data = no_columns(2).unwrap();
+        let batch = IncomingBatch { partition: 1, data, keys, deleted: None, source: 0, source_rows: None };
+        Incoming { partitions: vec!["p".to_owned()], batches: vec![batch] }
+    }
+
+    #[test]
+    fn a_partition_that_is_not_there_is_an_error() {
+        let incoming = incoming();
+        assert_eq!(incoming.partition(0).unwrap(), "p");
+        assert_eq!(incoming.partition(1).unwrap_err().kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn a_batch_that_is_not_there_is_an_error() {
+        let incoming = incoming();
+        assert_eq!(incoming.in_given_order(&[0]).unwrap().len(), 2);
+        assert_eq!(incoming.in_given_order(&[0, 1]).unwrap_err().kind(), ErrorKind::Internal);
+        let at = RowRef { batch: 1, row: 0 };
+        assert_eq!(incoming.given_at(at).unwrap_err().kind(), ErrorKind::Internal);
     }
 }

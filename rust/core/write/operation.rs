@@ -174,7 +174,7 @@ impl Write<'_> {
             check_new_rows(context, &units, alone)?;
         }
         let planned_from = PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() };
-        let profile = self.profile(incoming, &units);
+        let profile = self.profile(incoming, &units)?;
         let begin = || PendingCommit::begin(self.table, self.operation, planned_from, profile, held, false);
         let pending = self.timed("begin", begin)?;
         context.instant = pending.instant().to_owned();
@@ -261,7 +261,7 @@ impl Write<'_> {
                 units.creates.push((partition, rows));
                 continue;
             }
-            let path = incoming.partition(partition);
+            let path = incoming.partition(partition)?;
             let slices = self.view.latest_slices(path)?;
             // A slice with log files takes no inserts: they would have to go to its base file.
             let takes = |s: &FileSlice| s.base.is_some() && s.logs.is_empty() && !busy.contains(s);
@@ -356,8 +356,10 @@ impl Write<'_> {
         let virtual_keys = (!self.table.config().populates_meta_fields()).then(|| self.keys.clone());
         for (update, inserts) in &mut units.merges {
             let Some(base) = &update.slice.base else { continue };
-            let key = |r: &RowRef| incoming.batches.get(r.batch as usize).map_or("", |b| b.keys.value(r.row as usize));
-            let wanted: HashMap<&str, u32> = inserts.iter().enumerate().map(|(i, r)| (key(r), i as u32)).collect();
+            let mut wanted: HashMap<&str, u32> = HashMap::with_capacity(inserts.len());
+            for (row, i) in inserts.iter().zip(0u32..) {
+                wanted.insert(incoming.batch(row.batch)?.keys.value(row.row as usize), i);
+            }
             let find = |_: u64, key: &str, out: &mut Vec<u32>| out.extend(wanted.get(key));
             let query = crate::table::KeyQuery { range: None, keys: &[], find: &find };
             let reader = context.opened.open(&context.storage, base)?;
@@ -365,10 +367,11 @@ impl Write<'_> {
             context.opened.keep(base, reader);
             let mut met = HashSet::new();
             for m in found {
-                if let Some(row) = inserts.get(m.entry as usize) {
-                    met.insert(*row);
-                    update.rows.push(MatchedRow { position: m.position, row: *row, moved: false });
-                }
+                let row = inserts.get(m.entry as usize).ok_or_else(|| {
+                    Error::internal(format!("a stored key is that of row {} of {} inserts", m.entry, inserts.len()))
+                })?;
+                met.insert(*row);
+                update.rows.push(MatchedRow { position: m.position, row: *row, moved: false });
             }
             update.rows.sort_by_key(|r| (r.position, r.row));
             inserts.retain(|r| !met.contains(r));
@@ -384,11 +387,11 @@ impl Write<'_> {
         super::sort::sort_rows(incoming, rows, &self.config.sort)
     }
 
-    fn profile(&self, incoming: &Incoming, units: &Units) -> BTreeMap<String, Vec<WriteStat>> {
+    fn profile(&self, incoming: &Incoming, units: &Units) -> Result<BTreeMap<String, Vec<WriteStat>>> {
         let mut profile: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
         let mut new_rows: BTreeMap<String, usize> = BTreeMap::new();
         for (partition, rows) in &units.creates {
-            *new_rows.entry(incoming.partition(*partition).to_owned()).or_default() += rows.len();
+            *new_rows.entry(incoming.partition(*partition)?.to_owned()).or_default() += rows.len();
         }
         for (update, inserts) in &units.merges {
             *new_rows.entry(update.slice.partition.clone()).or_default() += inserts.len();
@@ -408,7 +411,7 @@ impl Write<'_> {
             stat.runtime_stats = None;
             profile.entry(update.slice.partition.clone()).or_default().push(stat);
         }
-        profile
+        Ok(profile)
     }
 
     fn execute(&self, incoming: &Incoming, context: &mut WriteContext, units: Units) -> Result<Vec<WriteStat>> {
@@ -447,7 +450,7 @@ impl Write<'_> {
                     append_log(context, &update.slice, &rows, task, &token)
                 }
                 Unit::Create(partition, rows) => {
-                    create_files(context, incoming.partition(partition), incoming, &rows, task, &token)
+                    create_files(context, incoming.partition(partition)?, incoming, &rows, task, &token)
                 }
             }
         })?;
@@ -513,16 +516,16 @@ pub(super) fn rows_to_insert(
         let rows: Vec<RowRef> = if combine {
             let keyed = incoming.keyed_rows(&batches, &context.settings)?;
             let records = precombine(&keyed, context.batch_mode(), true)?;
-            let in_write =
-                |r: &RowRef| RowRef { batch: *batches.get(r.batch as usize).unwrap_or(&r.batch), row: r.row };
-            records.rows.iter().map(in_write).collect()
+            let in_write = |r: &RowRef| Some(RowRef { batch: *batches.get(r.batch as usize)?, row: r.row });
+            let rows: Option<Vec<RowRef>> = records.rows.iter().map(in_write).collect();
+            rows.ok_or_else(|| Error::internal("merging the rows of a partition named another batch than theirs"))?
         } else {
-            let rows_of = |b: &u32| {
-                let count = incoming.batches.get(*b as usize).map_or(0, |batch| batch.keys.len()) as u32;
-                let batch = *b;
-                (0..count).map(move |row| RowRef { batch, row })
-            };
-            batches.iter().flat_map(rows_of).collect()
+            let mut rows = Vec::new();
+            for batch in batches {
+                let count = incoming.batch(batch)?.keys.len() as u32;
+                rows.extend((0..count).map(|row| RowRef { batch, row }));
+            }
+            rows
         };
         let kept: Vec<RowRef> = rows.into_iter().filter(|r| !is_deleted(r)).collect();
         if !kept.is_empty() {

@@ -1,11 +1,11 @@
 //! Which rows of an old file stay, and which give way to incoming ones. Pure: no files.
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 
 use super::context::WriteContext;
 use super::file_rows::Gathered;
 use super::tagging::MatchedRow;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::merge::{Judge, Side, Step};
 
 /// What becomes of a stored record that an incoming row meets.
@@ -17,6 +17,22 @@ pub(super) enum Outcome {
     New,
     /// It goes.
     Gone,
+}
+
+/// Checks that rows meet stored ones in the order of these, each of them once, and all among the `rows` rows from `offset`
+/// on. What follows relies on it: a row met twice would be written twice.
+pub(super) fn check_met(met: &[MatchedRow], offset: usize, rows: usize) -> Result<()> {
+    let within = |m: &MatchedRow| (m.position as usize).checked_sub(offset).is_some_and(|row| row < rows);
+    if met.first().is_none_or(within)
+        && met.last().is_none_or(within)
+        && met.is_sorted_by(|a, b| a.position < b.position)
+    {
+        return Ok(());
+    }
+    let end = offset.saturating_add(rows);
+    Err(Error::internal(format!(
+        "the rows that meet stored ones are not in order, or not all in rows {offset} to {end}"
+    )))
 }
 
 /// Whether the stored ordering values are needed to decide.
@@ -34,6 +50,13 @@ pub(super) fn decide(
     new: &Gathered,
     delete_by_key: bool,
 ) -> Result<Vec<Outcome>> {
+    if new.keys.len() < met.len() {
+        return Err(Error::internal(format!(
+            "{} rows meet stored ones, but {} were gathered",
+            met.len(),
+            new.keys.len()
+        )));
+    }
     let gone = |i: usize| new.deleted.as_ref().is_some_and(|d| d.value(i));
     if !needs_stored_ordering(context, delete_by_key) {
         let outcome = |(i, m): (usize, &MatchedRow)| if m.moved || gone(i) { Outcome::Gone } else { Outcome::New };
@@ -71,13 +94,20 @@ pub(super) struct Picks {
 
 impl Picks {
     /// Puts `old_rows` rows from `offset` on and the incoming ones together; `written` rows of the new file come before.
+    /// `met` was checked: see [`check_met`].
+    ///
+    /// # Errors
+    /// `Internal` when it is not known of each met row what becomes of it.
     pub(super) fn new(
         old_rows: usize,
         offset: usize,
         met: &[MatchedRow],
         outcomes: &[Outcome],
         written: usize,
-    ) -> Self {
+    ) -> Result<Self> {
+        if outcomes.len() != met.len() {
+            return Err(Error::internal(format!("of {} met rows {} were decided", met.len(), outcomes.len())));
+        }
         let mut picks = Self { rows: Vec::with_capacity(old_rows), positions: vec![0; met.len()], ..Self::default() };
         let mut next = 0usize;
         for (i, (m, outcome)) in met.iter().zip(outcomes).enumerate() {
@@ -97,7 +127,7 @@ impl Picks {
             }
         }
         picks.rows.extend((next..old_rows).map(|r| (0, r)));
-        picks
+        Ok(picks)
     }
 
     /// Puts incoming rows behind: those after the ones that met something.
@@ -121,5 +151,45 @@ impl Picks {
             _ => *pick,
         };
         self.rows.iter().map(stored).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::merge::RowRef;
+
+    fn met(positions: &[u32]) -> Vec<MatchedRow> {
+        let row = |position: &u32| MatchedRow { position: *position, row: RowRef { batch: 0, row: 0 }, moved: false };
+        positions.iter().map(row).collect()
+    }
+
+    fn refused(positions: &[u32]) -> bool {
+        check_met(&met(positions), 100, 10).is_err_and(|e| e.kind() == ErrorKind::Internal)
+    }
+
+    #[test]
+    fn each_stored_row_comes_out_once() {
+        let picks = Picks::new(4, 100, &met(&[101, 103]), &[Outcome::New, Outcome::Gone], 7).unwrap();
+        assert_eq!(picks.rows, [(0, 0), (1, 0), (0, 2)]);
+        assert_eq!(picks.positions, [8, 0]);
+    }
+
+    #[test]
+    fn met_rows_out_of_order_or_range_are_refused() {
+        assert!(!refused(&[]));
+        assert!(!refused(&[100, 109]));
+        assert!(refused(&[101, 101]), "one twice");
+        assert!(refused(&[102, 101]), "out of order");
+        assert!(refused(&[99, 101]), "before the first");
+        assert!(refused(&[110]), "behind the last");
+    }
+
+    #[test]
+    fn a_met_row_without_outcome_is_refused() {
+        let made = Picks::new(10, 100, &met(&[101, 102]), &[Outcome::New], 0);
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::Internal);
     }
 }

@@ -41,7 +41,8 @@ pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode)
     };
     // Few rows are not worth a thread.
     let order = if count < LEAST_ROWS_ASIDE { sort()? } else { interrupt::aside(sort)?? };
-    Ok(order.into_iter().filter_map(|i| rows.get(i).copied()).collect())
+    let sorted: Option<Vec<RowRef>> = order.into_iter().map(|i| rows.get(i).copied()).collect();
+    sorted.ok_or_else(|| Error::internal(format!("sorting {count} rows named one more")))
 }
 
 fn gather_column(

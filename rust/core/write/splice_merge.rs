@@ -14,7 +14,7 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use super::context::WriteContext;
 use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather, gather_keys};
 use super::merge_file::{Counts, MergeRows};
-use super::outcome::{Picks, decide, needs_stored_ordering};
+use super::outcome::{Picks, check_met, decide, needs_stored_ordering};
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
@@ -62,7 +62,8 @@ pub(super) fn splice_merge(
         updates = rest;
         // New rows fill up a small last row group, so that they never make many fragments; a large one would have to be
         // written anew for them, so there they begin another.
-        let fills = g + 1 == groups.len() && fills_up(info.rows, inserts.len(), &context.config.base_file);
+        let fills =
+            g + 1 == groups.len() && info.rows > 0 && fills_up(info.rows, inserts.len(), &context.config.base_file);
         let appended = if fills { std::mem::take(&mut inserts) } else { &[] };
         merge.row_group(g, *info, met, appended)?;
     }
@@ -97,6 +98,7 @@ impl SpliceMerge<'_> {
     fn row_group(&mut self, index: usize, info: RowGroupInfo, met: &[MatchedRow], appended: &[RowRef]) -> Result<()> {
         let first = usize::try_from(info.first_row).map_err(|_| Error::corrupt("a base file has too many rows"))?;
         let old_rows = usize::try_from(info.rows).map_err(|_| Error::corrupt("a base file has too many rows"))?;
+        check_met(met, first, old_rows)?;
         let refs: Vec<RowRef> = met.iter().map(|m| m.row).chain(appended.iter().copied()).collect();
         let new = gather(self.rows.incoming, &refs, self.context)?;
         let stored = self.stored_ordering(index, !met.is_empty())?;
@@ -111,7 +113,7 @@ impl SpliceMerge<'_> {
                 decide(self.context, &none, first, met, &new, self.rows.delete_by_key)?
             }
         };
-        let mut picks = Picks::new(old_rows, first, met, &outcomes, self.written);
+        let mut picks = Picks::new(old_rows, first, met, &outcomes, self.written)?;
         picks.append(appended.len(), self.written);
         self.counts.count(&picks);
         self.counts.inserted += appended.len() as u64;
@@ -130,7 +132,7 @@ impl SpliceMerge<'_> {
             made: &self.made,
             old: GroupColumns::new(self.reader, self.splice, index, Vec::new()),
             stored,
-            pieces: Pieces::new(&picks, old_rows),
+            pieces: Pieces::new(&picks, old_rows)?,
             intact,
             picks,
             columns,
@@ -197,6 +199,10 @@ impl SpliceMerge<'_> {
             keys.push(text.ok_or_else(|| Error::corrupt("a record of a base file has no record key"))?.clone());
         }
         keys.extend(inserted);
+        let count: usize = keys.iter().map(Array::len).sum();
+        if count != self.written {
+            return Err(Error::internal(format!("a new base file has {} rows, but {count} record keys", self.written)));
+        }
         FileKeys::of(&keys, options)
     }
 }
@@ -237,7 +243,7 @@ struct Group<'a> {
 impl Group<'_> {
     fn column(&self, column: usize) -> Result<SplicedColumn> {
         let field = self.context.file_schema.fields().get(column);
-        let field = field.ok_or_else(|| Error::schema("a column that the file does not have"))?;
+        let field = field.ok_or_else(no_column)?;
         if let Some(known) = self.unread(column, field) {
             return Ok(known);
         }
@@ -292,7 +298,9 @@ impl Group<'_> {
     fn decoded(&self, column: usize, field: &FieldRef) -> Result<Vec<ArrayRef>> {
         let pieces = match self.known(field) {
             Some(pieces) => pieces,
-            None => self.old.take(column)?.unwrap_or_default(),
+            None => self.old.take(column)?.ok_or_else(|| {
+                Error::internal(format!("the column '{}' of a base file was not announced", field.name()))
+            })?,
         };
         if pieces.iter().map(|p| p.len()).ne(self.pieces.lengths()) {
             return Err(Error::corrupt("a column of a base file is shorter than others").with("column", field.name()));
@@ -302,7 +310,7 @@ impl Group<'_> {
 
     /// Whether all rows that replace old ones say of a column what these said.
     fn nothing_new(&self, old: &[ArrayRef], column: usize) -> Result<bool> {
-        let Some(new) = self.columns.get(column) else { return Ok(false) };
+        let new = self.columns.get(column).ok_or_else(no_column)?;
         for (old, (at, by)) in old.iter().zip(&self.pieces.replaced) {
             if !at.is_empty() && !same_values(&take(old, at, None)?, &take(new, by, None)?)? {
                 return Ok(false);
@@ -312,13 +320,15 @@ impl Group<'_> {
     }
 
     fn merged(&self, old: &[ArrayRef], column: usize, rows: &[(usize, usize)]) -> Result<SplicedColumn> {
-        let new = self.columns.get(column).ok_or_else(|| Error::schema("a column that the file does not have"))?;
+        let new = self.columns.get(column).ok_or_else(no_column)?;
         let mut out = Vec::with_capacity(old.len());
         for (i, (old, picks)) in old.iter().zip(&self.pieces.picks).enumerate() {
             let offset = i * PIECE_ROWS;
+            let rows = rows.get(picks.clone()).ok_or_else(|| {
+                Error::internal(format!("picks {picks:?} are wanted of {} rows of a row group", rows.len()))
+            })?;
+            // Pieces begin at their offset: see `Pieces::new`.
             let local: Vec<(usize, usize)> = rows
-                .get(picks.clone())
-                .unwrap_or_default()
                 .iter()
                 .map(|(side, row)| if *side == 0 { (0, row.saturating_sub(offset)) } else { (1, *row) })
                 .collect();
@@ -328,6 +338,10 @@ impl Group<'_> {
         }
         Ok(SplicedColumn::Values(out))
     }
+}
+
+fn no_column() -> Error {
+    Error::internal("a column is wanted that the file does not have")
 }
 
 /// The pieces in which columns of a row group are decoded.
@@ -340,7 +354,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(picks: &Picks, old_rows: usize) -> Self {
+    fn new(picks: &Picks, old_rows: usize) -> Result<Self> {
         let count = old_rows.div_ceil(PIECE_ROWS);
         let mut ranges = Vec::with_capacity(count);
         let mut replaced = Vec::with_capacity(count);
@@ -355,6 +369,10 @@ impl Pieces {
             } else {
                 start + of_old.get(start..).unwrap_or_default().iter().take_while(|p| within(p)).count()
             };
+            // Old rows ascend, so that the first one tells of all.
+            if of_old.get(start).is_some_and(|(side, row)| *side == 0 && *row < piece * PIECE_ROWS) {
+                return Err(Error::internal(format!("old rows of a row group are not in order before pick {start}")));
+            }
             ranges.push(start..end);
             start = end;
             let rest = picks.replaced.get(from..).unwrap_or_default();
@@ -366,7 +384,14 @@ impl Pieces {
                 UInt32Array::from_iter_values(here.iter().map(|(_, i)| *i as u32)),
             ));
         }
-        Self { old_rows, picks: ranges, replaced }
+        if start != of_old.len() || from != picks.replaced.len() {
+            return Err(Error::internal(format!(
+                "the pieces of a row group have {start} of {} rows, and {from} of {} replaced ones",
+                of_old.len(),
+                picks.replaced.len()
+            )));
+        }
+        Ok(Self { old_rows, picks: ranges, replaced })
     }
 
     fn lengths(&self) -> impl Iterator<Item = usize> + '_ {

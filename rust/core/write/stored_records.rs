@@ -52,7 +52,8 @@ impl StoredRecords {
     /// The ordering columns of the records that entries meet.
     pub fn ordering(&self, entries: impl Iterator<Item = u32>) -> Result<RecordBatch> {
         let rows = entries.map(|entry| self.rows.get(&entry).copied()).collect::<Option<Vec<u32>>>();
-        let rows = rows.ok_or_else(|| Error::schema("a record that is to move is not stored"))?;
+        let rows =
+            rows.ok_or_else(|| Error::internal("a record that is to move to another partition is not stored"))?;
         Ok(take_record_batch(&self.ordering, &UInt32Array::from(rows))?)
     }
 }

@@ -11,7 +11,7 @@ use super::context::WriteContext;
 use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
 use super::incoming::Incoming;
 use super::merge_file::{Counts, MergeRows};
-use super::outcome::{Picks, decide};
+use super::outcome::{Picks, check_met, decide};
 use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
@@ -72,28 +72,33 @@ impl Output<'_> {
         if met.is_empty() {
             let none: ArrayRef = Arc::new(StringArray::new_null(0));
             let lookup = FieldLookup::new(old.schema_ref().fields());
-            let stored = |f: &FieldRef| old.columns().get(lookup.position(f.name())?).cloned();
-            let columns = self.context.file_schema.fields().iter().map(|f| stored(f).unwrap_or_else(|| none.clone()));
-            return self.write(columns.collect(), old.num_rows());
+            let mut columns = Vec::with_capacity(self.context.file_schema.fields().len());
+            for (i, field) in self.context.file_schema.fields().iter().enumerate() {
+                let made = is_made(self.context, i);
+                columns.push(if made { none.clone() } else { stored_column(old, &lookup, field)?.clone() });
+            }
+            return self.write(columns, old.num_rows());
         }
+        check_met(met, offset, old.num_rows())?;
         let refs: Vec<RowRef> = met.iter().map(|m| m.row).collect();
         let mut new = gather(rows.incoming, &refs, self.context)?;
         let outcomes = match self.context.settings.rule.picks() {
             Some(_) => decide(self.context, old, offset, met, &new, rows.delete_by_key)?,
             None => merge_columns(self.context, old, offset, met, &mut new, rows.delete_by_key)?,
         };
-        let picks = Picks::new(old.num_rows(), offset, met, &outcomes, self.written);
+        let picks = Picks::new(old.num_rows(), offset, met, &outcomes, self.written)?;
         self.counts.count(&picks);
         let columns = self.columns(&new, &picks.positions)?;
         let mut out = Vec::with_capacity(columns.len());
         let stored = (!self.context.kept_partition_columns.is_empty()).then(|| picks.as_stored());
         let lookup = FieldLookup::new(old.schema_ref().fields());
-        for (field, new) in self.context.file_schema.fields().iter().zip(&columns) {
-            let Some(old) = lookup.position(field.name()).and_then(|at| old.columns().get(at)) else {
+        for (i, (field, new)) in self.context.file_schema.fields().iter().zip(&columns).enumerate() {
+            if is_made(self.context, i) {
                 // Made anew for all rows.
                 out.push(new.clone());
                 continue;
-            };
+            }
+            let old = stored_column(old, &lookup, field)?;
             let kept = self.context.kept_partition_columns.contains(field.name());
             // A row that stays in its partition has to say so.
             let rows = stored.as_ref().filter(|_| kept).unwrap_or(&picks.rows);
@@ -131,7 +136,17 @@ impl Output<'_> {
 
 /// The columns of an old base file that are read: all but those that are made anew.
 fn read_schema(context: &WriteContext) -> SchemaRef {
-    let made = |i: usize| if context.populate_meta { MADE.contains(&i) } else { i < META_COLUMNS.len() };
-    let fields = context.file_schema.fields().iter().enumerate().filter(|(i, _)| !made(*i)).map(|(_, f)| f.clone());
-    Arc::new(Schema::new(fields.collect::<Fields>()))
+    let fields = context.file_schema.fields().iter().enumerate();
+    let read = fields.filter(|(i, _)| !is_made(context, *i)).map(|(_, f)| f.clone());
+    Arc::new(Schema::new(read.collect::<Fields>()))
+}
+
+/// Whether a column of the file is made anew for all rows.
+fn is_made(context: &WriteContext, column: usize) -> bool {
+    if context.populate_meta { MADE.contains(&column) } else { column < META_COLUMNS.len() }
+}
+
+fn stored_column<'b>(old: &'b RecordBatch, lookup: &FieldLookup<'_>, field: &FieldRef) -> Result<&'b ArrayRef> {
+    let column = lookup.position(field.name()).and_then(|at| old.columns().get(at));
+    column.ok_or_else(|| Error::internal(format!("the column '{}' of a base file was not read", field.name())))
 }

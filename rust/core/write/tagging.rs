@@ -1,5 +1,6 @@
 //! Tagging: one record for each key of the write, and where that key is stored now.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::array::Array;
@@ -137,7 +138,7 @@ pub fn tag(
     let storage = &tagging.context.storage;
     let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
     let found = run_parallel(work, threads, |(g, slice, base)| {
-        let (Some(group), Some(keys)) = (groups.get(g), keys.get(g)) else { return Ok((g, slice, Vec::new())) };
+        let (group, keys) = groups.get(g).zip(keys.get(g)).ok_or_else(|| no_group(g))?;
         let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(group.records.find(&group.keyed, hash, key));
         let query = KeyQuery { range: keys.range, keys: &keys.all, find: &find };
         let reader = tagging.context.opened.open(storage, &base)?;
@@ -149,8 +150,8 @@ pub fn tag(
     })?;
     let mut by_group: Vec<Vec<(FileSlice, Vec<KeyMatch>)>> = groups.iter().map(|_| Vec::new()).collect();
     for (g, slice, matches) in found {
-        if let Some(list) = by_group.get_mut(g).filter(|_| !matches.is_empty()) {
-            list.push((slice, matches));
+        if !matches.is_empty() {
+            by_group.get_mut(g).ok_or_else(|| no_group(g))?.push((slice, matches));
         }
     }
     let mut tagged = Tagged::default();
@@ -162,6 +163,14 @@ pub fn tag(
     Ok(tagged)
 }
 
+fn no_group(number: usize) -> Error {
+    Error::internal(format!("a file slice is looked into for group {number} of incoming rows, which is not there"))
+}
+
+fn no_record(entry: u32, records: usize) -> Error {
+    Error::internal(format!("a stored key is that of record {entry} of {records} incoming ones"))
+}
+
 fn make_groups<'a>(
     incoming: &'a Incoming,
     tagging: &Tagging<'_>,
@@ -171,7 +180,7 @@ fn make_groups<'a>(
     let lists = incoming.by_partition(whole_table);
     let mut waiting = Vec::with_capacity(lists.len());
     for (partition, batches) in lists {
-        let known = if whole_table { slices(None)? } else { slices(Some(incoming.partition(partition)))? };
+        let known = if whole_table { slices(None)? } else { slices(Some(incoming.partition(partition)?))? };
         waiting.push((batches, known));
     }
     let (mode, combine) = match tagging.operation {
@@ -183,7 +192,7 @@ fn make_groups<'a>(
         // Rows of one key may be for different partitions: which is the later one, only the order given tells.
         // What is stored already is merged with all rows of its key, whether these are to become one or not.
         let records = match whole_table {
-            true => precombine_in_order(&keyed, incoming.in_given_order(&batches).into_iter(), mode, true)?,
+            true => precombine_in_order(&keyed, incoming.in_given_order(&batches)?.into_iter(), mode, true)?,
             false => precombine(&keyed, mode, true)?,
         };
         let more = if combine { Vec::new() } else { other_rows(&keyed, &records) };
@@ -206,6 +215,7 @@ struct KeyList<'a> {
 }
 
 impl Group<'_> {
+    /// The key of one of the rows; merging them looked at each.
     fn key(&self, at: RowRef) -> &str {
         self.keyed.get(at.batch as usize).map_or("", |b| b.keys.value(at.row as usize))
     }
@@ -219,8 +229,12 @@ impl Group<'_> {
     }
 
     /// The same row, counted among all batches of the write.
-    fn in_write(&self, at: RowRef) -> RowRef {
-        RowRef { batch: self.batches.get(at.batch as usize).copied().unwrap_or(at.batch), row: at.row }
+    fn in_write(&self, at: RowRef) -> Result<RowRef> {
+        let batch = self.batches.get(at.batch as usize).copied();
+        let batch = batch.ok_or_else(|| {
+            Error::internal(format!("a row is in batch {} of the {} of its group", at.batch, self.batches.len()))
+        })?;
+        Ok(RowRef { batch, row: at.row })
     }
 
     fn is_deleted(&self, at: RowRef) -> bool {
@@ -229,12 +243,12 @@ impl Group<'_> {
     }
 
     /// Whether a row goes to another partition than the one where its key is stored.
-    fn leaves(&self, incoming: &Incoming, tagging: &Tagging<'_>, slice: &FileSlice, at: RowRef) -> bool {
+    fn leaves(&self, incoming: &Incoming, tagging: &Tagging<'_>, slice: &FileSlice, at: RowRef) -> Result<bool> {
         if !tagging.global || tagging.anywhere || !tagging.context.config.update_partition_path || self.is_deleted(at) {
-            return false;
+            return Ok(false);
         }
-        let batch = incoming.batches.get(self.in_write(at).batch as usize);
-        batch.map_or("", |b| incoming.partition(b.partition)) != slice.partition
+        let batch = incoming.batch(self.in_write(at)?.batch)?;
+        Ok(incoming.partition(batch.partition)? != slice.partition)
     }
 
     fn resolve(
@@ -244,49 +258,52 @@ impl Group<'_> {
         found: Vec<Found>,
         tagged: &mut Tagged,
     ) -> Result<()> {
-        let mut fates = vec![Fate::New; self.records.rows.len()];
+        let records = self.records.rows.len();
+        let mut fates = vec![Fate::New; records];
         for Found { slice, matches, logged, stored } in found {
             let mut updates = FileUpdates { slice, rows: Vec::with_capacity(matches.len()), logged: Vec::new() };
             let mut leaving = Vec::new();
-            let mut met = vec![false; self.records.rows.len()];
+            let mut met = vec![false; records];
             let logged = logged.into_iter().map(|entry| (None, entry));
             for (position, entry) in matches.into_iter().map(|m| (Some(m.position), m.entry)).chain(logged) {
                 // Of several stored records of a key in one base file, Hudi changes the first and copies the others.
                 // In a log file it says something of each.
-                let again = met.get_mut(entry as usize).is_some_and(|seen| std::mem::replace(seen, true));
-                if again && !tagging.all_copies {
+                let seen = met.get_mut(entry as usize).ok_or_else(|| no_record(entry, records))?;
+                if std::mem::replace(seen, true) && !tagging.all_copies {
                     continue;
                 }
-                let Some(at) = self.records.rows.get(entry as usize).copied() else { continue };
-                if self.leaves(incoming, tagging, &updates.slice, at) {
+                let at = self.records.rows.get(entry as usize).copied().ok_or_else(|| no_record(entry, records))?;
+                if self.leaves(incoming, tagging, &updates.slice, at)? {
                     leaving.push(Leaving { position, entry, at });
                 } else {
-                    updates.push(position, self.in_write(at), false);
-                    if let Some(fate) = fates.get_mut(entry as usize) {
-                        *fate = Fate::Stays;
-                    }
+                    updates.push(position, self.in_write(at)?, false);
+                    *fates.get_mut(entry as usize).ok_or_else(|| no_record(entry, records))? = Fate::Stays;
                 }
             }
             for Leaving { position, at, .. } in
                 self.moving(tagging.context, &updates.slice, stored, leaving, &mut fates)?
             {
-                updates.push(position, self.in_write(at), true);
+                updates.push(position, self.in_write(at)?, true);
             }
             updates.rows.sort_by_key(|r| (r.position, r.row));
             if !updates.is_empty() {
                 tagged.updates.push(updates);
             }
         }
-        let more = self.more.iter().filter_map(|at| {
+        let of_more = |at: &RowRef| {
             let key = self.key(*at);
-            let entry = self.records.find(&self.keyed, hash_key(key), key).next()?;
-            Some((at, fates.get(entry as usize)?))
-        });
-        for (at, fate) in self.records.rows.iter().zip(&fates).chain(more) {
+            let entry = self.records.find(&self.keyed, hash_key(key), key).next();
+            let fate = entry.and_then(|entry| fates.get(entry as usize));
+            let fate = fate.ok_or_else(|| Error::internal("an incoming row has a key of no record"))?;
+            Ok::<_, Error>((*at, *fate))
+        };
+        let of_records = self.records.rows.iter().zip(&fates).map(|(at, fate)| Ok((*at, *fate)));
+        for known in of_records.chain(self.more.iter().map(of_more)) {
+            let (at, fate) = known?;
             // A delete of a key that is not stored leaves nothing behind.
-            if matches!(fate, Fate::New | Fate::Moves) && !self.is_deleted(*at) {
-                let row = self.in_write(*at);
-                let partition = incoming.batches.get(row.batch as usize).map_or(0, |b| b.partition);
+            if matches!(fate, Fate::New | Fate::Moves) && !self.is_deleted(at) {
+                let row = self.in_write(at)?;
+                let partition = incoming.batch(row.batch)?.partition;
                 tagged.inserts.entry(partition).or_default().push(row);
             }
         }
@@ -314,35 +331,51 @@ impl Group<'_> {
         }
         let stored = match (stored, &slice.base) {
             (Some(stored), _) => stored.ordering(leaving.iter().map(|row| row.entry))?,
-            (None, Some(base)) => base_file_ordering(context, base, leaving.iter().filter_map(|row| row.position))?,
-            (None, None) => return Err(Error::schema("a record that is to move is not stored")),
+            (None, Some(base)) => {
+                // One that were left out would give its place to the next.
+                let positions: Option<Vec<u32>> = leaving.iter().map(|row| row.position).collect();
+                base_file_ordering(context, base, positions.ok_or_else(not_stored)?.into_iter())?
+            }
+            (None, None) => return Err(not_stored()),
         };
         let stored = context.ordering(&stored)?;
+        let records = fates.len();
         let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
         let mut winners = Vec::new();
         for (i, row) in leaving.into_iter().enumerate() {
             let at = row.at;
-            if let std::collections::hash_map::Entry::Vacant(slot) = judges.entry(at.batch) {
-                let batch = self.keyed.get(at.batch as usize);
-                let batch = batch.ok_or_else(|| Error::schema("a match names a batch that is not there"))?;
-                let (old, new) = (Side::new(&stored, None), Side::new(&batch.ordering, batch.deleted.as_ref()));
-                slot.insert(Judge::new(context.batch_mode(), Step::Final, old, new)?);
-            }
-            let wins = judges.get(&at.batch).is_some_and(|j| j.new_wins(i, at.row as usize));
-            if let Some(fate) = fates.get_mut(row.entry as usize) {
-                *fate = match (*fate, wins) {
-                    (Fate::Stays, _) => Fate::Stays,
-                    (_, true) => Fate::Moves,
-                    (Fate::Moves, false) => Fate::Moves,
-                    (_, false) => Fate::Loses,
-                };
-            }
+            let judge = match judges.entry(at.batch) {
+                Entry::Occupied(made) => made.into_mut(),
+                Entry::Vacant(slot) => {
+                    let batch = self.keyed.get(at.batch as usize).ok_or_else(|| {
+                        Error::internal(format!(
+                            "a row is in batch {} of the {} of its group",
+                            at.batch,
+                            self.keyed.len()
+                        ))
+                    })?;
+                    let (old, new) = (Side::new(&stored, None), Side::new(&batch.ordering, batch.deleted.as_ref()));
+                    slot.insert(Judge::new(context.batch_mode(), Step::Final, old, new)?)
+                }
+            };
+            let wins = judge.new_wins(i, at.row as usize);
+            let fate = fates.get_mut(row.entry as usize).ok_or_else(|| no_record(row.entry, records))?;
+            *fate = match (*fate, wins) {
+                (Fate::Stays, _) => Fate::Stays,
+                (_, true) => Fate::Moves,
+                (Fate::Moves, false) => Fate::Moves,
+                (_, false) => Fate::Loses,
+            };
             if wins {
                 winners.push(row);
             }
         }
         Ok(winners)
     }
+}
+
+fn not_stored() -> Error {
+    Error::internal("a record that is to move to another partition is not stored")
 }
 
 /// A row whose key is stored in another partition.

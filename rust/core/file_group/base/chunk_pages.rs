@@ -144,6 +144,20 @@ impl ChunkPages {
         self.nulls as u64
     }
 
+    /// Checks that the pages have all rows of a chunk, and a value of each that has one.
+    ///
+    /// # Errors
+    /// `Internal` when they have not.
+    pub(super) fn check(&self, rows: usize, nulls: usize) -> Result<()> {
+        if self.rows == rows && self.nulls == nulls {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "the pages of a column have {} rows and {} nulls, the column has {rows} and {nulls}",
+            self.rows, self.nulls
+        )))
+    }
+
     /// Ends the chunk; without statistics there is no index of the values in its pages either.
     pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Option<Statistics>) -> Result<EncodedChunk> {
         if let Some(codec) = self.codec.take() {
@@ -214,6 +228,7 @@ pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: &[u32]) {
     let mut group = [0u64; NUMBERS_AT_ONCE];
     for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
         group.iter_mut().zip(numbers).for_each(|(to, from)| *to = u64::from(*from));
+        // A chunk is never longer than the group.
         encoder.put_batch(group.get(..numbers.len()).unwrap_or_default());
     }
     body.extend_from_slice(&encoder.consume());

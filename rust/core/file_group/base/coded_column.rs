@@ -169,13 +169,22 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
         let nulls = rows - codes.len();
         let ends = codes.iter().min().zip(codes.iter().max()).map(|(least, most)| (*least as usize, *most as usize));
         order.add(ends);
-        let bytes = |code: usize| used.get(code).map(|entry| entries.bytes(*entry)).unwrap_or_default();
+        let bytes = |code: usize| {
+            let entry = used.get(code).ok_or_else(|| {
+                Error::internal(format!("a row has entry {code} of the {} of a dictionary", used.len()))
+            })?;
+            Ok::<_, Error>(entries.bytes(*entry))
+        };
+        let ends = match ends {
+            Some((least, most)) => (bytes(least)?, bytes(most)?),
+            None => Default::default(),
+        };
         pages.data(PageValues {
             rows,
             nulls,
             levels: if optional { Some(levels(rows, nulls, present.iter().copied())?) } else { None },
             put: &|body| put_numbers(body, bits, &codes),
-            ends: ends.map(|(least, most)| (bytes(least), bytes(most))).unwrap_or_default(),
+            ends,
         })
     };
     for piece in coded {
@@ -192,6 +201,7 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
     if page.rows > 0 {
         end_page(&mut page)?;
     }
+    pages.check(rows, nulls)?;
     pages.set_order(order.found());
     let statistics = entries.statistics(*least, *most, pages.nulls(), descriptor);
     pages.finish(descriptor, Some(statistics)).map(Some)

@@ -58,7 +58,11 @@ pub(super) fn dictionary_chunk(
         let levels = optional.then(|| levels(rows.len(), nulls, rows.iter().map(|number| *number != NULL)));
         let numbers: Cow<'_, [u32]> =
             if nulls == 0 { rows.into() } else { present().copied().collect::<Vec<u32>>().into() };
-        let (least, most) = numbered.ends(rows).unwrap_or_default();
+        let (least, most) = match numbered.ends(rows) {
+            Some(ends) => ends,
+            None if numbers.is_empty() => Default::default(),
+            None => return Err(Error::internal("a row has a string that its dictionary does not have")),
+        };
         pages.data(PageValues {
             rows: rows.len(),
             nulls,
@@ -67,6 +71,8 @@ pub(super) fn dictionary_chunk(
             ends: (least.into(), most.into()),
         })?;
     }
+    let nulls = pages.nulls() as usize;
+    pages.check(pieces.iter().map(Array::len).sum(), nulls)?;
     let bound = |text: Option<&&str>| text.map(|text| ByteArray::from(*text));
     let (least, most) = (bound(numbered.ordered.first()), bound(numbered.ordered.last()));
     let statistics = ValueStatistics::new(least, most, None, Some(pages.nulls()), false);

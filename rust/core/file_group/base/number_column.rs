@@ -307,7 +307,10 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (known, here) => known.or(here),
         };
-        let (here, rest) = numbers.split_at_checked(values.len()).unwrap_or_default();
+        let count = if bits == 0 { 0 } else { values.len() };
+        let (here, rest) = numbers.split_at_checked(count).ok_or_else(|| {
+            Error::internal(format!("{count} rows of a page have {} numbers of dictionary entries", numbers.len()))
+        })?;
         numbers = rest;
         let put = |body: &mut Vec<u8>| match bits {
             0 => values.iter().for_each(|value| value.put(width, body)),
@@ -340,6 +343,10 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     if page.rows > 0 {
         end_page(&mut page)?;
     }
+    let (rows, missing) = pieces.iter().fold((0, 0), |(rows, nulls), (piece, _)| {
+        (rows + piece.len(), nulls + piece.nulls().map_or(0, |nulls| nulls.null_count()))
+    });
+    pages.check(rows, missing)?;
     pages.set_order(order.found());
     let nulls = pages.nulls();
     pages.finish(descriptor, Some(T::statistics(ends, width, nulls, descriptor.sort_order().is_signed())))

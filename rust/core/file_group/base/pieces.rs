@@ -87,8 +87,8 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
     fn read(&self, fields: Range<usize>) -> Result<Vec<Option<Vec<ArrayRef>>>> {
         let fields: Vec<FieldRef> =
             self.fields.get(fields).unwrap_or_default().iter().map(|(_, field)| field.clone()).collect();
+        let columns = fields.len();
         let pieces = row_group_pieces(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
-        let columns = pieces.first().map_or(0, RecordBatch::num_columns);
         Ok((0..columns).map(|i| Some(pieces.iter().map(|batch| batch.column(i).clone()).collect())).collect())
     }
 }

@@ -13,7 +13,7 @@ use parquet::file::metadata::page_index::PageIndexProvider;
 use super::evolution::evolve;
 use super::predicate::{Comparison, Predicate, canonical, compare};
 use super::row_group::leaf_count;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Values of an `In` beyond which only their least and greatest are looked at.
 const FEW_VALUES: usize = 64;
@@ -216,6 +216,10 @@ impl FileStatistics<'_> {
     /// The row groups that may hold a match.
     pub(super) fn row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
         let kept = keep(&RowGroups(self), predicate, false)?;
+        if kept.len() != self.metadata.num_row_groups() {
+            let (groups, told) = (self.metadata.num_row_groups(), kept.len());
+            return Err(Error::internal(format!("of {groups} row groups it is known of {told} whether to read them")));
+        }
         Ok(kept.into_iter().enumerate().filter_map(|(i, keep)| keep.then_some(i)).collect())
     }
 

@@ -268,7 +268,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     fn build(&self, options: &ScanOptions) -> Result<ParquetRecordBatchReader> {
         let every = || (0..self.metadata().num_row_groups()).collect::<Vec<_>>();
         let mut groups = options.row_groups.clone().unwrap_or_else(every);
-        groups.retain(|g| *g < self.metadata().num_row_groups());
+        let count = self.metadata().num_row_groups();
+        if let Some(group) = groups.iter().find(|group| **group >= count) {
+            return Err(Error::internal(format!("row group {group} is to be read of {count} in a base file")));
+        }
         let mut metadata = self.metadata.clone();
         if let Some(schema) = self.with_dictionaries(&options.schema) {
             let options = reader_options().with_schema(Arc::new(schema));

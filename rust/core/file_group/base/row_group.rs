@@ -211,13 +211,13 @@ impl RowGroupEncoder {
         schema: &Schema,
         writers: &ColumnWriters,
         index: usize,
-        how: &dyn Fn(usize) -> ColumnUse,
+        how: &dyn Fn(usize) -> Result<ColumnUse>,
     ) -> Result<Self> {
         let mut writers = writers.create(index).map_err(encode_error)?.into_iter();
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let Some(kept) = Kept::new(how(i))? else { continue };
+            let Some(kept) = Kept::new(how(i)?)? else { continue };
             columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
         }
         Ok(Self { columns, rows: 0 })
@@ -236,7 +236,10 @@ impl RowGroupEncoder {
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         let work = self.columns.iter_mut().collect();
         in_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
-            batches.iter().filter_map(|batch| batch.columns().get(*i)).try_for_each(|array| column.write(array))
+            batches.iter().try_for_each(|batch| {
+                let array = batch.columns().get(*i);
+                column.write(array.ok_or_else(|| Error::internal(format!("a batch to be encoded has no column {i}")))?)
+            })
         })?;
         Ok(())
     }
@@ -244,7 +247,7 @@ impl RowGroupEncoder {
     /// Encodes pieces of the one column that there is.
     pub(super) fn encode_arrays(&mut self, pieces: &[ArrayRef]) -> Result<()> {
         let [(_, column)] = self.columns.as_mut_slice() else {
-            return Err(Error::schema("pieces of one column for a row group of several"));
+            return Err(Error::internal("pieces of one column for a row group of several"));
         };
         self.rows += pieces.iter().map(|piece| piece.len()).sum::<usize>();
         pieces.iter().try_for_each(|piece| column.write(piece))
@@ -296,7 +299,7 @@ pub(super) fn in_parallel<T: Send, O: Send>(
         all
     })?;
     if done.len() != size {
-        return Err(Error::schema("a column was not encoded"));
+        return Err(Error::internal("a column was not encoded"));
     }
     done.sort_unstable_by_key(|(i, _)| *i);
     Ok(done.into_iter().map(|(_, o)| o).collect())

@@ -293,7 +293,7 @@ fn encode_column(
     let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
     let properties = column_properties(options, field, dictionary, values)?;
     let factory = column_factory(&descriptor, &schema, properties.clone(), options.page_checksums)?;
-    let how = |column| column_use(&schema, &descriptor, options, &properties, values, (column, column));
+    let how = |column| Ok(column_use(&schema, &descriptor, options, &properties, values, (column, column)));
     let mut encoder = RowGroupEncoder::new(&schema, &factory, 0, &how)?;
     encoder.encode_arrays(values)?;
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())

@@ -96,11 +96,13 @@ impl PlainTexts {
         array: Option<&GenericStringArray<O>>,
         nulls: Option<&NullBuffer>,
     ) -> Result<()> {
-        array.map_or(Ok(()), |array| self.add_texts(array.len(), nulls, |row| array.value(row)))
+        let array = array.ok_or_else(no_strings)?;
+        self.add_texts(array.len(), nulls, |row| array.value(row))
     }
 
     fn add_views(&mut self, array: Option<&StringViewArray>, nulls: Option<&NullBuffer>) -> Result<()> {
-        array.map_or(Ok(()), |array| self.add_texts(array.len(), nulls, |row| array.value(row)))
+        let array = array.ok_or_else(no_strings)?;
+        self.add_texts(array.len(), nulls, |row| array.value(row))
     }
 
     /// `text` gives the text of a row below `rows`.
@@ -211,6 +213,10 @@ impl PlainTexts {
             .with_max_is_exact(exact.1);
         self.pages.finish(descriptor, Some(Statistics::ByteArray(statistics)))
     }
+}
+
+fn no_strings() -> Error {
+    Error::internal("an array of strings has another type than it says")
 }
 
 impl Default for TextPage {

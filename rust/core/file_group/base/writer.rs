@@ -332,11 +332,12 @@ impl<W: Write + Send> BaseFileWriter<W> {
                 let first_leaves = first_leaves(&self.schema);
                 let first = |column: usize| pending.iter().filter_map(|b| b.columns().get(column).cloned()).collect();
                 let how = |column| match constants.contains_key(&column) {
-                    true => ColumnUse::LeftOut,
+                    true => Ok(ColumnUse::LeftOut),
                     false => {
                         let first: Vec<ArrayRef> = first(column);
-                        let field = (column, first_leaves.get(column).copied().unwrap_or_default());
-                        column_use(&self.schema, descriptor, &self.options, properties, &first, field)
+                        let leaf = first_leaves.get(column).copied();
+                        let leaf = leaf.ok_or_else(|| Error::internal(format!("a file has no column {column}")))?;
+                        Ok(column_use(&self.schema, descriptor, &self.options, properties, &first, (column, leaf)))
                     }
                 };
                 empty.insert(RowGroupEncoder::new(&self.schema, factory, self.groups, &how)?)
@@ -371,8 +372,13 @@ impl<W: Write + Send> BaseFileWriter<W> {
             } else if let Some(value) = self.constants.get(&i) {
                 let chunk = constant_chunk(&self.descriptor.column(leaf), value, rows, self.options.page_checksums)?;
                 out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
+            } else {
+                return Err(Error::internal("a column of a row group was not encoded").with("column", field.name()));
             }
             leaf += leaf_count(field.data_type());
+        }
+        if let Some((column, _)) = encoded.next() {
+            return Err(Error::internal(format!("column {column} of a row group was encoded, but not written")));
         }
         out.close().map_err(encode_error)?;
         self.groups += 1;

@@ -68,7 +68,8 @@ impl LogScan {
         }
         let headers: Vec<&Block> = all.iter().map(|(_, block)| block).collect();
         let order = order_blocks(&headers, counts);
-        let blocks = order.into_iter().filter_map(|place| all.get(place).cloned()).collect();
+        let blocks: Option<Vec<_>> = order.into_iter().map(|place| all.get(place).cloned()).collect();
+        let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks names one more than there are"))?;
         Ok(Self { table, files, blocks, torn })
     }
 
@@ -124,12 +125,17 @@ impl LogScan {
         self.blocks.iter().any(|(_, block)| is_partial(block))
     }
 
+    fn block(&self, number: usize) -> Result<&(usize, Block)> {
+        let block = self.blocks.get(number);
+        block.ok_or_else(|| Error::internal(format!("block {number} is wanted of {} log blocks", self.blocks.len())))
+    }
+
     /// The columns of a block that leaves out others on purpose; `None` for a block of whole records.
     ///
     /// # Errors
     /// `Corrupt` for a block without a schema that can be read.
     pub fn columns_of(&self, block: usize) -> Result<Option<Vec<String>>> {
-        let Some((number, block)) = self.blocks.get(block) else { return Ok(None) };
+        let (number, block) = self.block(block)?;
         if !is_partial(block) {
             return Ok(None);
         }
@@ -151,8 +157,10 @@ impl LogScan {
         each: &mut dyn FnMut(LogBatch) -> Result<()>,
     ) -> Result<()> {
         let bytes = bytes.clamp(LEAST_BYTES, MOST_BYTES);
-        let Some((number, block)) = self.blocks.get(block) else { return Ok(()) };
-        let Some((path, file)) = self.files.get(*number) else { return Ok(()) };
+        let (number, block) = self.block(block)?;
+        let file = self.files.get(*number);
+        let (path, file) =
+            file.ok_or_else(|| Error::internal(format!("a log block is in file {number} of a slice")))?;
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let read = || {
             let mut records = |batch: RecordBatch| each(LogBatch::Records(in_schema(&batch, schema)?));

@@ -49,6 +49,11 @@ impl CodedColumn {
     fn of(place: usize, field: FieldRef, files: &[&[ArrayRef]]) -> Result<Self> {
         let flat: Vec<&ArrayRef> = files.iter().copied().flatten().collect();
         let (values, numbers) = in_order(&flat, field.data_type()).map_err(|e| e.with("column", field.name()))?;
+        if numbers.len() != flat.len() || numbers.iter().zip(&flat).any(|(numbers, array)| numbers.len() != array.len())
+        {
+            let what = "a dictionary has other values than were numbered";
+            return Err(Error::corrupt(what).with("column", field.name()));
+        }
         let mut numbers = numbers.into_iter();
         let files = files.iter().map(|groups| numbers.by_ref().take(groups.len()).collect()).collect();
         Ok(Self { place, field, files, values })
@@ -128,7 +133,10 @@ impl CodedColumns {
             read.map_err(|e| files.named(number, e))
         })?;
         let columns = run_parallel((0..).zip(&chosen).collect(), threads, |(column, field)| {
-            let of_column: Vec<&[ArrayRef]> = read.iter().filter_map(|f| f.get(column)).map(Vec::as_slice).collect();
+            let of_column: Option<Vec<&[ArrayRef]>> = read.iter().map(|f| f.get(column).map(Vec::as_slice)).collect();
+            let of_column = of_column.ok_or_else(|| {
+                Error::internal("the dictionaries of a file were not read").with("column", field.name())
+            })?;
             CodedColumn::of(schema.index_of(field.name())?, (*field).clone(), &of_column)
         })?;
         let columns: Vec<CodedColumn> = columns.into_iter().filter(|column| column.is_worth_it(rows)).collect();
@@ -154,7 +162,7 @@ impl CodedColumns {
         let options = ScanOptions::new(self.values.clone()).with_batch_size(batch_rows).with_row_groups(vec![group]);
         let codes = self.columns.iter().map(|column| {
             let numbers = column.files.get(number).and_then(|groups| groups.get(group));
-            let numbers = numbers.ok_or_else(|| Error::schema("a row group whose dictionaries were not read"))?;
+            let numbers = numbers.ok_or_else(|| Error::internal("the dictionaries of a row group were not read"))?;
             Ok((column.place, Codes::of(column, numbers, file.codes(&column.field, group, numbers.len())?)))
         });
         Ok(CodedScan {
@@ -172,10 +180,12 @@ impl CodedColumns {
         let mut columns = batch.columns().to_vec();
         let mut fields = batch.schema_ref().fields().to_vec();
         for column in &self.columns {
-            if let (Some(numbers), Some(field)) = (columns.get_mut(column.place), fields.get_mut(column.place)) {
-                *numbers = column.spell(numbers)?;
-                *field = Arc::new(field.as_ref().clone().with_data_type(numbers.data_type().clone()));
-            }
+            let found = columns.get_mut(column.place).zip(fields.get_mut(column.place));
+            let (numbers, field) = found.ok_or_else(|| {
+                Error::internal("a column of dictionary keys is missing").with("column", column.field.name())
+            })?;
+            *numbers = column.spell(numbers)?;
+            *field = Arc::new(field.as_ref().clone().with_data_type(numbers.data_type().clone()));
         }
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
@@ -227,7 +237,11 @@ impl Iterator for CodedScan {
         for (place, codes) in &mut self.codes {
             match codes.next(rows) {
                 // The places before it are taken already.
-                Ok(column) => columns.insert((*place).min(columns.len()), column),
+                Ok(column) if *place <= columns.len() => columns.insert(*place, column),
+                Ok(_) => {
+                    let what = format!("column {place} comes behind {} that were read", columns.len());
+                    return Some(Err(Error::internal(what)));
+                }
                 Err(e) => return Some(Err(e)),
             }
         }
@@ -280,9 +294,9 @@ fn ranked<T: Ord + Copy>(lists: &[Vec<T>]) -> Result<(Vec<T>, Vec<Vec<u32>>)> {
     if u32::try_from(values.len()).is_err() {
         return Err(Error::schema("a column of more than 4 billion different values"));
     }
-    // Each is among them.
-    let place = |value: &T| values.binary_search(value).unwrap_or_default() as u32;
-    let numbers = lists.iter().map(|list| list.iter().map(place).collect()).collect();
+    let place = |value: &T| values.binary_search(value).ok().map(|place| place as u32);
+    let numbers: Option<Vec<Vec<u32>>> = lists.iter().map(|list| list.iter().map(place).collect()).collect();
+    let numbers = numbers.ok_or_else(|| Error::internal("a value of a dictionary is not among all values"))?;
     Ok((values, numbers))
 }
 

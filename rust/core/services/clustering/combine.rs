@@ -130,7 +130,9 @@ impl Combine<'_> {
             if splice.can_copy(at) {
                 return Ok(SplicedColumn::Same);
             }
-            Ok(SplicedColumn::Values(old.take(at)?.ok_or_else(|| Error::schema("a column that there is not"))?))
+            Ok(SplicedColumn::Values(
+                old.take(at)?.ok_or_else(|| Error::internal("a column of a base file was not announced"))?,
+            ))
         };
         file.writer.splice_row_group(reader, splice, index, rows, threads, &column)
     }

@@ -34,6 +34,9 @@ pub(super) enum Curve {
 pub(super) fn curve_values(curve: Curve, columns: &[ArrayRef]) -> Result<ArrayRef> {
     let coordinates = columns.iter().map(coordinates).collect::<Result<Vec<_>>>()?;
     let (rows, dimensions) = (columns.first().map_or(0, |c| c.len()), columns.len());
+    if coordinates.iter().any(|of_column| of_column.len() != rows) {
+        return Err(Error::internal(format!("a column of a curve has not {rows} rows")));
+    }
     let mut bytes = Vec::with_capacity(rows * dimensions * WIDTH);
     let mut point = vec![0u64; dimensions];
     for row in 0..rows {

@@ -10,7 +10,7 @@ use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::log::OrderingValue;
@@ -40,7 +40,7 @@ impl MergedLog<'_> {
         let whole = self.avro(&self.schema)?;
         let mut by_columns: HashMap<Vec<usize>, Vec<(usize, UInt32Array)>> = HashMap::new();
         for (number, part) in parts.iter().enumerate() {
-            for (columns, rows) in self.rows_by_columns(part) {
+            for (columns, rows) in self.rows_by_columns(part)? {
                 by_columns.entry(columns).or_default().push((number, rows));
             }
         }
@@ -52,7 +52,9 @@ impl MergedLog<'_> {
             let avro = if partial { self.avro(&schema)? } else { whole.clone() };
             let mut blocks = file.records(&avro, partial);
             for (part, rows) in rows {
-                let Some(part) = parts.get(*part) else { continue };
+                let part = parts.get(*part).ok_or_else(|| {
+                    Error::internal(format!("rows are in part {part} of {} of log records", parts.len()))
+                })?;
                 let data = take_record_batch(&part.data.project(columns)?, rows)?;
                 blocks.add(&RecordBatch::try_new(schema.clone(), data.columns().to_vec())?, &[])?;
             }
@@ -74,20 +76,24 @@ impl MergedLog<'_> {
     }
 
     /// Rows that are no deletes, by the columns that they have.
-    fn rows_by_columns(&self, part: &Records) -> Vec<(Vec<usize>, UInt32Array)> {
+    fn rows_by_columns(&self, part: &Records) -> Result<Vec<(Vec<usize>, UInt32Array)>> {
         let count = self.schema.fields().len();
         let records = |row: &u32| !part.deleted.value(*row as usize);
         let rows = (0..part.len() as u32).filter(records);
         let Some(present) = &part.present else {
             let rows: UInt32Array = rows.map(Some).collect();
-            return if rows.is_empty() { Vec::new() } else { vec![((0..count).collect(), rows)] };
+            return Ok(if rows.is_empty() { Vec::new() } else { vec![((0..count).collect(), rows)] });
         };
+        if present.len() < count {
+            let told = present.len();
+            return Err(Error::internal(format!("of {count} columns it is known of {told} which records have them")));
+        }
         let has = |column: &usize, row: u32| present.get(*column).is_none_or(|p: &BooleanArray| p.value(row as usize));
         let mut sets: HashMap<Vec<usize>, Vec<u32>> = HashMap::new();
         for row in rows {
             sets.entry((0..count).filter(|column| has(column, row)).collect()).or_default().push(row);
         }
-        sets.into_iter().map(|(columns, rows)| (columns, UInt32Array::from(rows))).collect()
+        Ok(sets.into_iter().map(|(columns, rows)| (columns, UInt32Array::from(rows))).collect())
     }
 
     fn avro(&self, schema: &Schema) -> Result<String> {

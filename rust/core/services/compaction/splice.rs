@@ -320,7 +320,9 @@ impl RowGroup<'_> {
     fn decoded(&self, column: usize, field: &FieldRef) -> Result<Vec<ArrayRef>> {
         let pieces = match self.known(field) {
             Some(pieces) => pieces,
-            None => self.old.take(column)?.unwrap_or_default(),
+            None => self.old.take(column)?.ok_or_else(|| {
+                Error::internal(format!("the column '{}' of a base file was not announced", field.name()))
+            })?,
         };
         self.check_lengths(&pieces, field)?;
         Ok(pieces)
@@ -332,7 +334,7 @@ impl RowGroup<'_> {
             let column = part.columns().get(column).cloned();
             column.ok_or_else(|| Error::schema("a column that log records do not have"))
         };
-        self.logs.merge.newer(chosen).map(of_part).collect()
+        self.logs.merge.newer(chosen)?.into_iter().map(of_part).collect()
     }
 
     /// Whether all records that replace old ones say of a column what these said.

@@ -116,11 +116,9 @@ impl TextColumn {
             let rows: Vec<i32> = match chosen {
                 None => (0..keys.len()).map(old).collect(),
                 Some(chosen) => {
-                    let parts: Vec<&[i32]> = chosen
-                        .parts
-                        .iter()
-                        .map(|part| self.numbers.get(*part).map_or(&[][..], Vec::as_slice))
-                        .collect();
+                    let part = |part: &usize| self.numbers.get(*part).map(Vec::as_slice);
+                    let parts: Option<Vec<&[i32]>> = chosen.parts.iter().map(part).collect();
+                    let parts = parts.ok_or_else(|| Error::internal("a choice names a part without strings"))?;
                     let new = |side: usize, row: usize| {
                         let part = side.checked_sub(1).and_then(|part| parts.get(part));
                         part.and_then(|numbers| numbers.get(row)).copied().ok_or_else(other)

@@ -180,11 +180,15 @@ impl<'a> Unit<'a> {
         let base = base.map(|name| BaseFile::parse(&file(name)?).ok_or_else(|| missing(name))).transpose()?;
         let logs = operation.delta_file_paths.iter().flatten();
         let logs = logs.map(|name| LogFile::parse(&file(name)?).ok_or_else(|| missing(name)));
+        let logs = logs.collect::<Result<Vec<_>>>()?;
+        let file_id = operation.file_id.clone().unwrap_or_default();
+        check_group(&file_id, base.as_ref(), &logs)
+            .map_err(|e| e.with("table", self.table.storage().uri()).with("instant", self.instant))?;
         Ok(FileSlice {
-            file_id: operation.file_id.clone().unwrap_or_default(),
+            file_id,
             base_instant: operation.base_instant_time.clone().unwrap_or_default(),
             base,
-            logs: logs.collect::<Result<_>>()?,
+            logs,
             partition,
         })
     }
@@ -224,5 +228,21 @@ fn stat(slice: &FileSlice, path: String, bytes: u64, log: LogCounts, read: Durat
         file_id: Some(slice.file_id.clone()),
         partition_path: Some(slice.partition.clone()),
         ..Default::default()
+    }
+}
+
+/// Checks that the files of a planned slice are of the file group that the plan names: what is written takes the place of
+/// that group, and the rows of another one would be there twice.
+///
+/// # Errors
+/// `Corrupt` when one is not.
+fn check_group(file_id: &str, base: Option<&BaseFile>, logs: &[LogFile]) -> Result<()> {
+    let base = base.map(|base| (base.file_id.as_str(), base.path.as_str()));
+    let logs = logs.iter().map(|log| (log.file_id.as_str(), log.path.as_str()));
+    match base.into_iter().chain(logs).find(|(id, _)| *id != file_id) {
+        Some((_, path)) => Err(Error::corrupt(format!("a plan names a file of another file group than '{file_id}'"))
+            .with("file", path)
+            .remedy("The plan cannot be carried out: roll it back, and plan anew")),
+        None => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub fn write_rows(
             incoming.generate_keys(&mut generated)?;
         }
         for (partition, rows) in rows_to_insert(&incoming, &context, false)? {
-            let path = incoming.partition(partition).to_owned();
+            let path = incoming.partition(partition)?.to_owned();
             let creator = creators.entry(path).or_insert_with_key(|path| FileCreator::new(&context, path, task, token));
             creator.append(&incoming, &rows)?;
         }

@@ -173,7 +173,7 @@ impl<'a> Apply<'a> {
         }
         match &mut self.creator {
             Some((_, creator)) => creator.append(incoming, rows),
-            None => Ok(()),
+            None => Err(Error::internal("new rows of a partition have no file to go to").with("partition", partition)),
         }
     }
 
@@ -225,7 +225,10 @@ impl<'a> Apply<'a> {
         };
         let tagged = tag(incoming, &tagging, &|_| Ok(slices.to_vec()))?;
         let inserts = tagged.inserts.into_values().flatten().collect();
-        // There is one slice at most.
+        if tagged.updates.len() > 1 {
+            let slices = tagged.updates.len();
+            return Err(Error::internal(format!("the rows of one route meet records of {slices} file slices")));
+        }
         let met = tagged.updates.into_iter().next().map(|u| (u.rows, u.logged)).unwrap_or_default();
         Ok(Records { updates: met.0, logged: met.1, inserts })
     }
@@ -250,8 +253,11 @@ fn placed(incoming: &Incoming, given: &[RecordBatch]) -> Result<Records> {
     for (b, batch) in incoming.batches.iter().enumerate() {
         for row in 0..batch.keys.len() {
             let row = RowRef { batch: b as u32, row: row as u32 };
-            let (number, at) = incoming.given_at(row);
-            let stored = places.get(number).map_or(Ok(None), |p| p.stored(at as usize))?;
+            let (number, at) = incoming.given_at(row)?;
+            let places = places
+                .get(number)
+                .ok_or_else(|| Error::internal(format!("a located row is in batch {number} of {}", places.len())))?;
+            let stored = places.stored(at as usize)?;
             match stored {
                 Some((Some(position), moved)) => records.updates.push(MatchedRow { position, row, moved }),
                 Some((None, moved)) => records.logged.push(LoggedRow { row, moved }),

@@ -62,8 +62,8 @@ impl Names {
         number
     }
 
-    fn get(&self, number: u32) -> &str {
-        self.names.get(number as usize).map_or("", String::as_str)
+    fn get(&self, number: u32) -> Option<&str> {
+        self.names.get(number as usize).map(String::as_str)
     }
 }
 
@@ -106,7 +106,7 @@ pub fn locate_rows(
     })?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
-    Ok(Box::new(placing.located.batches(sources)))
+    Ok(Box::new(placing.located.batches(sources)?))
 }
 
 /// The columns of the table that decide what becomes of a row.
@@ -136,10 +136,10 @@ impl Placing<'_> {
             let partition = self.located.partitions.number(&update.slice.partition);
             let route = self.located.routes.number(&update.slice.file_id);
             for MatchedRow { position, row, moved } in &update.rows {
-                self.push(*row, partition, route, Some((Some(*position), *moved)));
+                self.push(*row, partition, route, Some((Some(*position), *moved)))?;
             }
             for LoggedRow { row, moved } in &update.logged {
-                self.push(*row, partition, route, Some((None, *moved)));
+                self.push(*row, partition, route, Some((None, *moved)))?;
             }
         }
         for (home, rows) in tagged.inserts {
@@ -149,21 +149,21 @@ impl Placing<'_> {
     }
 
     fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &BusyGroups) -> Result<()> {
-        let path = self.incoming.partition(home);
+        let path = self.incoming.partition(home)?;
         let new_rows = NewRows::new(self.setup, self.plan, &self.setup.view.latest_slices(path)?, busy);
         let partition = self.located.partitions.number(path);
         for row in rows {
-            let batch = self.incoming.batches.get(row.batch as usize);
-            let hash = batch.map_or(0, |b| hash_key(b.keys.value(row.row as usize)));
+            let hash = hash_key(self.incoming.batch(row.batch)?.keys.value(row.row as usize));
             let route = self.located.routes.number(&new_rows.route(hash));
-            self.push(row, partition, route, None);
+            self.push(row, partition, route, None)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<StoredRecord>) {
-        let (batch, row) = self.incoming.given_at(at);
+    fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<StoredRecord>) -> Result<()> {
+        let (batch, row) = self.incoming.given_at(at)?;
         self.located.rows.push(Placed { batch, row, partition, route, stored });
+        Ok(())
     }
 }
 
@@ -177,23 +177,33 @@ struct Ways {
 
 impl Ways {
     /// The routed rows, a batch for each given one.
-    fn batches(mut self, sources: Vec<RecordBatch>) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+    ///
+    /// # Errors
+    /// `Internal` for a row of a batch that was not given.
+    fn batches(mut self, sources: Vec<RecordBatch>) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send> {
         self.rows.sort_unstable_by_key(|p| (p.batch, p.row));
+        if let Some(last) = self.rows.last().filter(|last| last.batch >= sources.len()) {
+            let batches = sources.len();
+            return Err(Error::internal(format!("a located row is in batch {} of {batches}", last.batch)));
+        }
         let mut done = 0;
-        sources.into_iter().enumerate().map(move |(number, source)| {
+        Ok(sources.into_iter().enumerate().map(move |(number, source)| {
             let rest = self.rows.get(done..).unwrap_or_default();
             let here = rest.get(..rest.partition_point(|p| p.batch == number)).unwrap_or_default();
             done += here.len();
             self.routed(&source, here)
-        })
+        }))
     }
 
     fn routed(&self, source: &RecordBatch, placed: &[Placed]) -> Result<RecordBatch> {
         let rows = UInt32Array::from_iter_values(placed.iter().map(|p| p.row));
         let [key, row] = KEY_COLUMNS.map(|name| given_column(source, name));
         let (partitions, routes) = (placed.iter().map(|p| p.partition), placed.iter().map(|p| p.route));
-        let partitions = StringArray::from_iter_values(partitions.map(|number| self.partitions.get(number)));
-        let routes = StringArray::from_iter_values(routes.map(|number| self.routes.get(number)));
+        let partitions: StringArray = partitions.map(|number| self.partitions.get(number)).collect();
+        let routes: StringArray = routes.map(|number| self.routes.get(number)).collect();
+        if partitions.null_count() > 0 || routes.null_count() > 0 {
+            return Err(Error::internal("a located row has no partition or no route"));
+        }
         let positions = placed.iter().map(|p| p.stored.and_then(|(position, _)| position).map(i64::from));
         let moved = placed.iter().map(|p| p.stored.map(|(_, moved)| moved));
         let mut columns = own_columns(source, &rows)?;

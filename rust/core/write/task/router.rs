@@ -98,11 +98,18 @@ impl Router {
         }
         let mut rows: Vec<u32> = Vec::with_capacity(keys.len());
         let mut routes = StringBuilder::with_capacity(keys.len(), keys.len() * 40);
-        let paths = StringArray::from_iter_values(
-            partitions.ids.iter().map(|id| partitions.paths.get(*id as usize).map_or("", String::as_str)),
-        );
+        let path_of = |id: &u32| partitions.paths.get(*id as usize).map(String::as_str);
+        let paths: StringArray = partitions.ids.iter().map(path_of).collect();
+        if paths.len() != keys.len() || paths.null_count() > 0 {
+            let known = paths.len() - paths.null_count();
+            return Err(Error::internal(format!("of {} rows the partitions of {known} are known", keys.len())));
+        }
         for row in 0..keys.len() {
-            let Some(partition) = self.partitions.get(paths.value(row)) else { continue };
+            let path = paths.value(row);
+            let partition = self.partitions.get(path);
+            let partition = partition.ok_or_else(|| {
+                Error::internal("the file groups of a partition were not loaded").with("partition", path)
+            })?;
             for route in self.routes_of(partition, keys.value(row), row)? {
                 rows.push(row as u32);
                 routes.append_value(route);
