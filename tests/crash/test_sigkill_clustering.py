@@ -123,7 +123,8 @@ def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str)
         ended, took = clusterings.run(shutil.copytree(made, tmp_path / f"whole{number}"), 0)
         assert ended == "exit 0"
         times.append(took)
-    longest = 1.2 * sorted(times)[1]
+    # The quickest: a machine that was busy meanwhile must not move the kills behind the end.
+    longest = 1.2 * min(times)
     moments = random.Random(20_261_122)
     ends = {"nothing planned": 0, "planned": 0, "inflight": 0, "completed": 0}
     for number in range(_KILLS // 2):
