@@ -77,6 +77,8 @@ pub struct TableLock {
     process: ProcessLock,
     machine: Option<MachineLock>,
     provider: Option<Arc<dyn LockProvider>>,
+    /// Whether each look at the lock is a request to an object store.
+    is_remote: bool,
     wait: LockWait,
     clock: Arc<dyn Clock>,
     /// Set while the lock is held for longer than one transaction: see [`TableLock::holding`].
@@ -90,6 +92,7 @@ pub fn table_lock(uri: &str) -> TableLock {
         process: ProcessLock::of(uri),
         machine: None,
         provider: None,
+        is_remote: false,
         wait: LockWait::default(),
         clock: Arc::new(SystemClock),
         held: None,
@@ -110,7 +113,8 @@ impl TableLock {
             LockProviderKind::StorageBased => Some(Arc::new(lease(config)?)),
         };
         let machine = storage.local_path(META_FOLDER).map(MachineLock::on);
-        Ok(Self { machine, provider, wait: config.wait, clock, ..table_lock(storage.uri()) })
+        let is_remote = storage.is_remote();
+        Ok(Self { machine, provider, is_remote, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }
 
     /// The same lock for several transactions in a row, which `held` covers: nobody gets in between them.
@@ -142,6 +146,7 @@ impl TableLock {
         Ok(LockGuard(Arc::new(HeldLock {
             uri,
             lease: lease.map(Mutex::new),
+            is_remote: self.is_remote,
             process: Process::this(),
             _owner: owner,
             _machine: machine,
@@ -195,6 +200,7 @@ struct HeldLock {
     uri: Arc<str>,
     // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
     lease: Option<Mutex<Box<dyn Lease>>>,
+    is_remote: bool,
     process: Process,
     _owner: Option<Holder>,
     _machine: Option<MachineGuard>,
@@ -218,7 +224,7 @@ impl LockGuard {
     /// Gives the lock back beside what comes next, where that takes a request. What is returned waits for it when it is
     /// dropped.
     pub fn release_later(self) -> Later<()> {
-        let takes_requests = self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
+        let takes_requests = self.0.is_remote && self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
         self.leave_thread();
         Later::run(takes_requests, move || drop(self))
     }
