@@ -23,6 +23,7 @@ fn requests(operation: Operation, table_type: &str, partitions: usize) -> Counts
                 Request::List => "listings",
                 Request::Get => "reads",
                 Request::Put => "writes",
+                Request::Delete => return Ok(()),
             };
             *counts.lock().unwrap().entry(kind).or_default() += 1;
             Ok(())

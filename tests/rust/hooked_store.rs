@@ -18,6 +18,7 @@ pub enum Request {
     Put,
     Get,
     List,
+    Delete,
 }
 
 /// Called before a request with its kind and its path; an error is the answer to the request.
@@ -31,18 +32,18 @@ pub fn overloaded() -> object_store::Error {
 
 pub struct HookedStore {
     inner: Arc<InMemory>,
-    before: Hook,
+    before: Arc<Hook>,
     /// Every request to write is sent once more when it was answered, as if the answer had been lost.
     repeat: bool,
 }
 
 impl HookedStore {
     pub fn new(inner: Arc<InMemory>, before: Hook) -> Self {
-        Self { inner, before, repeat: false }
+        Self { inner, before: Arc::new(before), repeat: false }
     }
 
     pub fn repeating(inner: Arc<InMemory>) -> Self {
-        Self { inner, before: Box::new(|_, _| Ok(())), repeat: true }
+        Self { inner, before: Arc::new(Box::new(|_, _| Ok(()))), repeat: true }
     }
 }
 
@@ -78,11 +79,12 @@ impl ObjectStore for HookedStore {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let inner = self.inner.clone();
+        let (inner, before) = (self.inner.clone(), self.before.clone());
         let delete = move |path: Result<Path>| {
-            let inner = inner.clone();
+            let (inner, before) = (inner.clone(), before.clone());
             async move {
                 let path = path?;
+                before(Request::Delete, path.as_ref())?;
                 inner.delete(&path).await.map(|()| path)
             }
         };

@@ -242,3 +242,27 @@ fn a_request_that_is_sent_twice_is_no_clash() {
     storage.create("x", "same").unwrap();
     assert_eq!(storage.create("x", "same").unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
+
+#[test]
+fn markers_that_an_object_store_does_not_delete_are_a_warning() {
+    let store = Arc::new(InMemory::new());
+    let remote = |store: Arc<dyn ObjectStore>| small_table::storage(store, "markers").as_remote();
+    small_table::create(remote(store.clone()), Ticking::shared()).unwrap();
+    let hook = Box::new(|request, path: &str| match request {
+        Request::Delete if path.contains("/.temp/") => Err(overloaded()),
+        _ => Ok(()),
+    });
+    let failing =
+        small_table::open(remote(Arc::new(HookedStore::new(store.clone(), hook))), Ticking::shared()).unwrap();
+    let commit = small_table::write(&failing, Operation::Insert, &[("a", 1, "p", "one")]).unwrap();
+    assert!(commit.warnings.iter().any(|w| w.contains("markers")), "{:?}", commit.warnings);
+    // The next write removes them.
+    let table = small_table::open(remote(store.clone()), Ticking::shared()).unwrap();
+    let commit = small_table::write(&table, Operation::Upsert, &[("a", 2, "p", "two")]).unwrap();
+    assert_eq!(commit.warnings, Vec::<String>::new());
+    assert_eq!(
+        block_on(store.list_with_delimiter(Some(&Path::from("small/.hoodie/.temp")))).unwrap().common_prefixes,
+        []
+    );
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "two".to_owned())]);
+}

@@ -75,7 +75,7 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
     outcome.timings.iter().for_each(|(stage, time)| timings.add(stage, time));
     timings.timed("services", || {
         after_write(&table, &mut outcome, timeline);
-        drop(ending);
+        outcome.warnings.extend(ending.finish());
     });
     Ok(CommitOutcome { timings, ..outcome })
 }
@@ -187,7 +187,7 @@ pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<Tas
     let BegunWrite { write, turn: _turn } = begun;
     let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| given_up(table, e))?;
     after_write(table, &mut outcome, timeline);
-    drop(ending);
+    outcome.warnings.extend(ending.finish());
     Ok(outcome)
 }
 

@@ -119,8 +119,12 @@ pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
 pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>, has_tasks: bool) -> Vec<String> {
     let unreported = if has_tasks { remove_unreported_files(storage, instant, reported) } else { Ok(()) };
     let cleaned = unreported.and_then(|()| delete_markers(storage, instant));
-    let told = |e| format!("the commit stands, but markers of {instant} are left behind for the next write: {e}");
-    cleaned.err().map(told).into_iter().collect()
+    cleaned.err().map(|e| markers_left(instant, &e)).into_iter().collect()
+}
+
+/// The warning about markers of a published instant that could not be removed.
+pub fn markers_left(instant: &str, error: &Error) -> String {
+    format!("the commit stands, but markers of {instant} are left behind for the next write: {error}")
 }
 
 fn data_file(marker: &str) -> Option<String> {

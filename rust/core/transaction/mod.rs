@@ -17,8 +17,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::file_group::markers::{clean_up, delete_markers, marked_files, remove_unreported_files};
+use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
+use crate::interrupt;
 use crate::parallel::{Later, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
@@ -55,7 +56,15 @@ pub struct Completed {
 /// Work that only has to end before the call does: giving back the lock, removing markers and heartbeat.
 pub struct Ending {
     _released: Later<()>,
-    _removed: Option<Later<()>>,
+    removed: Option<Later<Option<String>>>,
+}
+
+impl Ending {
+    /// Waits for the end. What went wrong by then; the action stands all the same.
+    pub fn finish(self) -> Option<String> {
+        // An interrupt ends no waiting that drops it: the work is waited for either way.
+        self.removed.and_then(|removed| removed.wait().ok().flatten())
+    }
 }
 
 impl Transaction {
@@ -183,13 +192,12 @@ impl Transaction {
             paths.extend(self.heartbeat.take().map(Heartbeat::into_path));
             let storage = storage.clone();
             let remove = move || {
-                if let Err(e) = crate::interrupt::hold(|| storage.delete_all(&paths)) {
-                    tracing::warn!(table = storage.uri(), "markers of {requested} are left for the next write: {e}");
-                }
+                let left = interrupt::hold(|| storage.delete_all(&paths)).err();
+                left.map(|e| markers_left(&requested, &e))
             };
             removed = Some(Later::run(true, remove));
         }
-        Completed { instant, timeline, warnings, ending: Ending { _released: released, _removed: removed } }
+        Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
     }
 
     /// Takes an action that cannot be published off the timeline, with all that it wrote. Nobody has seen anything of it,

@@ -362,8 +362,8 @@ impl Preparer {
             return Ok(());
         }
         if row_partitions.len() != data.num_rows() {
-            let (rows, told) = (data.num_rows(), row_partitions.len());
-            return Err(Error::internal(format!("of {rows} rows the partitions of {told} are known")));
+            let (rows, known) = (data.num_rows(), row_partitions.len());
+            return Err(Error::internal(format!("{known} partitions for {rows} rows")));
         }
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); ids.len()];
         for (row, local) in row_partitions.iter().enumerate() {

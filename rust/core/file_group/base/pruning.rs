@@ -217,8 +217,8 @@ impl FileStatistics<'_> {
     pub(super) fn row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
         let kept = keep(&RowGroups(self), predicate, false)?;
         if kept.len() != self.metadata.num_row_groups() {
-            let (groups, told) = (self.metadata.num_row_groups(), kept.len());
-            return Err(Error::internal(format!("of {groups} row groups it is known of {told} whether to read them")));
+            let (groups, answers) = (self.metadata.num_row_groups(), kept.len());
+            return Err(Error::internal(format!("{answers} answers for {groups} row groups")));
         }
         Ok(kept.into_iter().enumerate().filter_map(|(i, keep)| keep.then_some(i)).collect())
     }

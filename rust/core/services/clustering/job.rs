@@ -155,7 +155,7 @@ impl ClusteringJob {
             completed: done.instant.completed.unwrap_or_default(),
             stats,
             replaced,
-            warnings: done.warnings,
+            warnings: done.warnings.into_iter().chain(done.ending.finish()).collect(),
         })
     }
 

@@ -127,7 +127,7 @@ impl CompactionJob {
             instant: done.instant.requested,
             completed: done.instant.completed.unwrap_or_default(),
             stats,
-            warnings: done.warnings,
+            warnings: done.warnings.into_iter().chain(done.ending.finish()).collect(),
         })
     }
 }

@@ -85,8 +85,8 @@ impl MergedLog<'_> {
             return Ok(if rows.is_empty() { Vec::new() } else { vec![((0..count).collect(), rows)] });
         };
         if present.len() < count {
-            let told = present.len();
-            return Err(Error::internal(format!("of {count} columns it is known of {told} which records have them")));
+            let masks = present.len();
+            return Err(Error::internal(format!("{masks} presence masks for {count} columns")));
         }
         let has = |column: &usize, row: u32| present.get(*column).is_none_or(|p: &BooleanArray| p.value(row as usize));
         let mut sets: HashMap<Vec<usize>, Vec<u32>> = HashMap::new();
