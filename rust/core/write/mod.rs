@@ -11,43 +11,16 @@
 //!
 //! `operation.rs` puts them together for one process; on Spark the middle steps run in tasks.
 
-mod append_log;
-mod assignment;
-mod busy_groups;
-mod column_merge;
 mod commit;
 mod config;
-mod conflicts;
-mod conformer;
-mod context;
-mod create_file;
-mod delete_partition;
-mod file_rows;
-mod incoming;
-mod log_keys;
-mod logged;
-mod merge_file;
+mod locate;
 mod operation;
-mod outcome;
-mod partial_rows;
-mod recent_commits;
-mod retry;
-mod sort;
-mod splice_merge;
-mod stored_records;
-mod stream_merge;
-mod tagging;
+mod prepare;
+mod rewrite;
+mod route;
 pub mod task;
 
-pub use append_log::{AppendRows, append_log};
-pub use assignment::{Assignment, SmallFile, assign_inserts, room_in_small_files};
-pub use busy_groups::UpdateStrategy;
-pub use commit::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
+pub use commit::pending::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
-pub use context::WriteContext;
-pub use create_file::{FileCreator, create_files};
-pub use incoming::{Incoming, IncomingBatch, Preparer};
-pub use log_keys::{LogKeys, LogWrites, Logs};
-pub use merge_file::{MergeRows, first_copies, merge_file};
+pub use locate::busy_groups::UpdateStrategy;
 pub use operation::{WriteRequest, run_write};
-pub use tagging::{FileUpdates, LoggedRow, MatchedRow, Tagged, Tagging, tag};

@@ -7,22 +7,6 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::append_log::{AppendRows, append_log};
-use super::assignment::{SmallFile, assign_inserts};
-use super::busy_groups::BusyGroups;
-use super::column_merge::combine_rows;
-use super::commit::{Committed, PendingCommit, PlannedFrom};
-use super::config::{Operation, WriteConfig};
-use super::context::{WriteContext, empty_stat};
-use super::create_file::create_files;
-use super::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
-use super::incoming::{Incoming, Preparer};
-use super::log_keys::{LogWrites, Logs};
-use super::merge_file::{MergeRows, first_copies, merge_file};
-use super::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
-use super::recent_commits::RecentCommits;
-use super::retry::planned_anew;
-use super::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
@@ -33,6 +17,24 @@ use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{Evolution, HudiTable, SchemaChange, TableSchema, TableType, TableView, schema_changes};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
+use crate::write::commit::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
+use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
+use crate::write::commit::recent_commits::RecentCommits;
+use crate::write::commit::retry::planned_anew;
+use crate::write::config::{Operation, WriteConfig};
+use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::log_keys::{LogWrites, Logs};
+use crate::write::locate::tagging::{FileUpdates, MatchedRow, Tagged, Tagging, tag};
+use crate::write::prepare::incoming::{Incoming, Preparer};
+use crate::write::prepare::partial_rows::{
+    check_partial, check_required, missing_nullable, nothing_to_keep, with_missing,
+};
+use crate::write::rewrite::append_log::{AppendRows, append_log};
+use crate::write::rewrite::column_merge::combine_rows;
+use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::create_file::create_files;
+use crate::write::rewrite::merge_file::{MergeRows, first_copies, merge_file};
+use crate::write::route::assignment::{SmallFile, assign_inserts};
 
 /// Rows that take longer to come are planned from the table as it is then.
 const LONG_INPUT: Duration = Duration::from_secs(1);
@@ -384,7 +386,7 @@ impl Write<'_> {
         if self.operation != Operation::BulkInsert {
             return Ok(rows);
         }
-        super::sort::sort_rows(incoming, rows, &self.config.sort)
+        crate::write::prepare::sort::sort_rows(incoming, rows, &self.config.sort)
     }
 
     fn profile(&self, incoming: &Incoming, units: &Units) -> Result<BTreeMap<String, Vec<WriteStat>>> {

@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
 use crate::error::Result;
 use crate::table::HudiTable;
-use crate::write::create_file::FileCreator;
 use crate::write::operation::rows_to_insert;
+use crate::write::rewrite::create_file::FileCreator;
 
 /// Writes rows as they come into new files, a file for each partition at a time (`bulk_insert` without shuffle).
 pub fn write_rows(

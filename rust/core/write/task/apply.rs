@@ -9,17 +9,17 @@ use crate::file_group::FileSlice;
 use crate::merge::RowRef;
 use crate::table::keygen::AutoKeys;
 use crate::table::{HudiTable, TableType};
-use crate::write::append_log::{AppendRows, append_log};
-use crate::write::column_merge::combine_rows;
 use crate::write::config::Operation;
-use crate::write::context::WriteContext;
-use crate::write::create_file::FileCreator;
-use crate::write::incoming::Incoming;
-use crate::write::log_keys::Logs;
-use crate::write::merge_file::{MergeRows, first_copies, merge_file};
+use crate::write::locate::log_keys::Logs;
+use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagging, tag};
 use crate::write::operation::rows_to_insert;
-use crate::write::partial_rows::check_required;
-use crate::write::tagging::{LoggedRow, MatchedRow, Tagging, tag};
+use crate::write::prepare::incoming::Incoming;
+use crate::write::prepare::partial_rows::check_required;
+use crate::write::rewrite::append_log::{AppendRows, append_log};
+use crate::write::rewrite::column_merge::combine_rows;
+use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::create_file::FileCreator;
+use crate::write::rewrite::merge_file::{MergeRows, first_copies, merge_file};
 
 /// What rows of a route are.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use super::{KEY_COLUMNS, PLACE_COLUMNS, ROUTE_COLUMNS, TaskSetup};
 use crate::error::Result;
 use crate::table::conform_batch;
 use crate::table::keygen::{KeyGenerator, Partitions};
-use crate::write::incoming::key_schema;
+use crate::write::prepare::incoming::key_schema;
 
 /// Rows of one task that have numbers of their own.
 const ROWS_OF_TASK: i64 = 1 << 40;

@@ -19,11 +19,11 @@ use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
 use crate::table::{DELETE_MARK, HudiTable, TableType};
-use crate::write::busy_groups::BusyGroups;
-use crate::write::context::WriteContext;
-use crate::write::incoming::{Incoming, key_schema};
-use crate::write::log_keys::Logs;
-use crate::write::tagging::{LoggedRow, MatchedRow, Tagged, Tagging, tag};
+use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::log_keys::Logs;
+use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagged, Tagging, tag};
+use crate::write::prepare::incoming::{Incoming, key_schema};
+use crate::write::rewrite::context::WriteContext;
 
 /// Routed batches.
 pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;

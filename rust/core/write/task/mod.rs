@@ -36,17 +36,17 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
-use super::config::{Operation, WriteConfig};
-use super::context::WriteContext;
-use super::delete_partition::partitions_of_rows;
-use super::incoming::{Preparer, is_anywhere};
-use super::operation::encoding_of_keys;
-use super::partial_rows::missing_nullable;
 use crate::error::Result;
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::table::keygen::{AutoKeys, KeyGenConfig};
 use crate::table::{HudiTable, MergeSettings, TableView};
 use crate::transaction::DataFiles;
+use crate::write::commit::delete_partition::partitions_of_rows;
+use crate::write::config::{Operation, WriteConfig};
+use crate::write::operation::encoding_of_keys;
+use crate::write::prepare::incoming::{Preparer, is_anywhere};
+use crate::write::prepare::partial_rows::missing_nullable;
+use crate::write::rewrite::context::WriteContext;
 
 pub use append::write_rows;
 pub use apply::apply_routes;

@@ -2,9 +2,9 @@
 
 use super::{TaskPlan, TaskSetup};
 use crate::file_group::FileSlice;
-use crate::write::assignment::{SmallFile, room_in_small_files};
-use crate::write::busy_groups::BusyGroups;
 use crate::write::config::WriteConfig;
+use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::route::assignment::{SmallFile, room_in_small_files};
 
 /// Most entries of a small file in [`weighted`].
 const MOST_SHARES: usize = 64;

@@ -10,16 +10,16 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeRule, missing};
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, schema_changes};
-use crate::write::commit::{Committed, PendingCommit, PlannedFrom};
+use crate::write::commit::delete_partition::{partition_generator, refuse_busy};
+use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
+use crate::write::commit::recent_commits::RecentCommits;
 use crate::write::config::{Operation, WriteConfig};
-use crate::write::conformer::check_identity;
-use crate::write::context::WriteContext;
-use crate::write::delete_partition::{partition_generator, refuse_busy};
-use crate::write::incoming::Preparer;
-use crate::write::log_keys::LogWrites;
+use crate::write::locate::log_keys::LogWrites;
 use crate::write::operation::{encoding_of_keys, evolution, replaced_groups};
-use crate::write::partial_rows::{check_partial, check_required, missing_nullable};
-use crate::write::recent_commits::RecentCommits;
+use crate::write::prepare::conformer::check_identity;
+use crate::write::prepare::incoming::Preparer;
+use crate::write::prepare::partial_rows::{check_partial, check_required, missing_nullable};
+use crate::write::rewrite::context::WriteContext;
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

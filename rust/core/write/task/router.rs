@@ -16,9 +16,9 @@ use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::format::bloom::BloomFilter;
 use crate::merge::hash_key;
 use crate::table::{HudiTable, key_arrays};
-use crate::write::busy_groups::BusyGroups;
 use crate::write::config::Operation;
-use crate::write::log_keys::Logs;
+use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::log_keys::Logs;
 
 /// A file group that may hold a key.
 struct Candidate {

@@ -38,7 +38,7 @@ pub fn retries(options: &Options) -> Result<u32> {
 ///
 /// # Errors
 /// That of the last try.
-pub(super) fn planned_anew<T>(
+pub(in crate::write) fn planned_anew<T>(
     table: &HudiTable,
     mut attempt: impl FnMut(Option<TableView>, Option<&LockGuard>) -> Result<T>,
 ) -> Result<T> {

@@ -2,30 +2,30 @@
 
 use std::sync::OnceLock;
 
-use super::assignment::record_size_of;
-use super::config::WriteConfig;
-use super::log_keys::LogWrites;
 use crate::error::Result;
 use crate::format::instant::{Action, Instant};
 use crate::table::TableView;
 use crate::table::commit_metadata::read_write_metadata;
+use crate::write::config::WriteConfig;
+use crate::write::locate::log_keys::LogWrites;
+use crate::write::route::assignment::record_size_of;
 
 /// How many of the newest commits are read.
 const COMMITS: usize = 32;
 
 /// The newest commits of a view, read when they are first asked for, and once.
-pub(super) struct RecentCommits<'a> {
+pub(in crate::write) struct RecentCommits<'a> {
     view: &'a TableView,
     told: OnceLock<(Option<u64>, LogWrites)>,
 }
 
 impl<'a> RecentCommits<'a> {
-    pub(super) fn new(view: &'a TableView) -> Self {
+    pub(in crate::write) fn new(view: &'a TableView) -> Self {
         Self { view, told: OnceLock::new() }
     }
 
     /// Bytes of a record on average.
-    pub(super) fn record_size(&self, config: &WriteConfig) -> Result<u64> {
+    pub(in crate::write) fn record_size(&self, config: &WriteConfig) -> Result<u64> {
         let mut commits = self.commits();
         if self.told.get().is_some() || commits.any(|i| i.action == Action::DeltaCommit) {
             return Ok(self.load(config)?.0.unwrap_or(config.record_size_estimate));
@@ -46,7 +46,7 @@ impl<'a> RecentCommits<'a> {
     }
 
     /// What their write stats tell of log files.
-    pub(super) fn log_writes(&self, config: &WriteConfig) -> Result<&LogWrites> {
+    pub(in crate::write) fn log_writes(&self, config: &WriteConfig) -> Result<&LogWrites> {
         Ok(&self.load(config)?.1)
     }
 

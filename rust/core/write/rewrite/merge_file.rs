@@ -7,19 +7,19 @@
 use std::collections::HashSet;
 use std::time::Instant as Stopwatch;
 
-use super::context::{WriteContext, empty_stat};
-use super::file_rows::MadeColumns;
-use super::incoming::Incoming;
-use super::outcome::Picks;
-use super::splice_merge::splice_merge;
-use super::stream_merge::stream_merge;
-use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::Splice;
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
+use crate::write::locate::tagging::MatchedRow;
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::file_rows::MadeColumns;
+use crate::write::rewrite::outcome::Picks;
+use crate::write::rewrite::splice_merge::splice_merge;
+use crate::write::rewrite::stream_merge::stream_merge;
 
 /// What is merged into a file group.
 pub struct MergeRows<'a> {
@@ -35,14 +35,14 @@ pub struct MergeRows<'a> {
 
 /// What became of the rows.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) updated: u64,
-    pub(super) deleted: u64,
-    pub(super) inserted: u64,
+pub(in crate::write) struct Counts {
+    pub(in crate::write) updated: u64,
+    pub(in crate::write) deleted: u64,
+    pub(in crate::write) inserted: u64,
 }
 
 impl Counts {
-    pub(super) fn count(&mut self, picks: &Picks) {
+    pub(in crate::write) fn count(&mut self, picks: &Picks) {
         self.updated += picks.replaced.len() as u64;
         self.deleted += picks.gone.len() as u64;
     }

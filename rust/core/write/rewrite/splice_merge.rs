@@ -11,11 +11,6 @@ use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_n
 use arrow::compute::{concat_batches, interleave, take};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
-use super::context::WriteContext;
-use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather, gather_keys};
-use super::merge_file::{Counts, MergeRows};
-use super::outcome::{Picks, check_met, decide, needs_stored_ordering};
-use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileReader, BaseFileWriter, FileKeys, GroupColumns, PIECE_ROWS, RowGroupInfo, Splice, SplicedColumn, fills_up,
@@ -24,6 +19,11 @@ use crate::file_group::base::{
 use crate::merge::RowRef;
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
+use crate::write::locate::tagging::MatchedRow;
+use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather, gather_keys};
+use crate::write::rewrite::merge_file::{Counts, MergeRows};
+use crate::write::rewrite::outcome::{Picks, check_met, decide, needs_stored_ordering};
 
 /// Rows that are written behind the old ones at once.
 const INSERT_ROWS: usize = 32_768;
@@ -31,7 +31,7 @@ const INSERT_ROWS: usize = 32_768;
 const RECORD_KEY: usize = 2;
 
 /// Writes the row groups of an old file, merged with the rows that meet them, and new rows behind.
-pub(super) fn splice_merge(
+pub(in crate::write) fn splice_merge(
     context: &WriteContext,
     reader: &BaseFileReader<FileReader>,
     splice: &Splice,

@@ -9,10 +9,6 @@ use std::time::Instant as Stopwatch;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
-use super::context::{WriteContext, empty_stat};
-use super::file_rows::{Gathered, MadeColumns, file_columns, gather};
-use super::incoming::Incoming;
-use super::tagging::{LoggedRow, MatchedRow};
 use crate::error::{Error, Result};
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
 use crate::file_group::markers::MarkerType;
@@ -21,6 +17,10 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
 use crate::merge::RowRef;
+use crate::write::locate::tagging::{LoggedRow, MatchedRow};
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::file_rows::{Gathered, MadeColumns, file_columns, gather};
 
 /// Rows that are encoded at a time.
 const CHUNK_ROWS: usize = 16_384;

@@ -8,8 +8,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::busy_groups::UpdateStrategy;
-use super::config::Operation;
 use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
@@ -18,6 +16,8 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::planned_groups;
 use crate::timeline::Timeline;
+use crate::write::config::Operation;
+use crate::write::locate::busy_groups::UpdateStrategy;
 
 /// Operations of services that write records that are stored already: no key is new.
 const REWRITES: [&str; 3] = ["CLUSTER", "COMPACT", "LOG_COMPACT"];
@@ -34,7 +34,7 @@ enum Change {
 }
 
 /// What a write did, as far as others may have got in its way.
-pub(super) struct Footprint<'a> {
+pub(in crate::write) struct Footprint<'a> {
     groups: HashMap<(&'a str, &'a str), Change>,
     /// Partitions where keys were looked for and not found.
     new_keys: HashSet<&'a str>,
@@ -48,7 +48,7 @@ pub(super) struct Footprint<'a> {
 
 impl<'a> Footprint<'a> {
     /// That of a write with these results. `global`: keys are unique in the whole table.
-    pub(super) fn new(
+    pub(in crate::write) fn new(
         operation: Operation,
         global: bool,
         stats: &'a [WriteStat],
@@ -144,7 +144,7 @@ fn is_new_group(stat: &WriteStat) -> bool {
 ///
 /// # Errors
 /// `Conflict`, of an outdated plan; `Corrupt` for metadata that cannot be read; `Storage`.
-pub(super) fn refuse_outdated(
+pub(in crate::write) fn refuse_outdated(
     storage: &Storage,
     planned_from: &Timeline,
     now: &Timeline,
@@ -196,7 +196,7 @@ pub(super) fn refuse_outdated(
 ///
 /// # Errors
 /// `Conflict`; `Corrupt`; `Storage`.
-pub(super) fn refuse_planned(
+pub(in crate::write) fn refuse_planned(
     storage: &Storage,
     planned_from: &Timeline,
     now: &Timeline,

@@ -7,19 +7,19 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::FieldRef;
 
-use super::context::WriteContext;
-use super::file_rows::Gathered;
-use super::incoming::Incoming;
-use super::outcome::Outcome;
-use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{Budget, Kept, Records, Step, fold, has_duplicates, in_order, nullable, rows_at_once};
 use crate::storage::spill;
+use crate::write::locate::tagging::MatchedRow;
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::file_rows::Gathered;
+use crate::write::rewrite::outcome::Outcome;
 
 /// Merges the stored records that incoming rows meet with these, and puts the results into `new`, which begins with the
 /// rows of `met`. `stored` has the table's columns from row `offset` on.
-pub(super) fn merge_columns(
+pub(in crate::write) fn merge_columns(
     context: &WriteContext,
     stored: &RecordBatch,
     offset: usize,
@@ -88,7 +88,7 @@ fn records(
 }
 
 /// Where the table's rule makes a record of its own of several rows: merges the rows of each key in the write.
-pub(super) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whole_table: bool) -> Result<()> {
+pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whole_table: bool) -> Result<()> {
     use crate::merge::MergeRule;
     let rule = &context.settings.rule;
     if matches!(rule, MergeRule::Pick(_) | MergeRule::Partial(_)) {

@@ -2,15 +2,15 @@
 
 use arrow::array::{Array, RecordBatch};
 
-use super::context::WriteContext;
-use super::file_rows::Gathered;
-use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::merge::{Judge, Side, Step};
+use crate::write::locate::tagging::MatchedRow;
+use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::file_rows::Gathered;
 
 /// What becomes of a stored record that an incoming row meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::write) enum Outcome {
     /// It stays.
     Old,
     /// The incoming row takes its place.
@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 
 /// Checks that rows meet stored ones in the order of these, each of them once, and all among the `rows` rows from `offset`
 /// on. What follows relies on it: a row met twice would be written twice.
-pub(super) fn check_met(met: &[MatchedRow], offset: usize, rows: usize) -> Result<()> {
+pub(in crate::write) fn check_met(met: &[MatchedRow], offset: usize, rows: usize) -> Result<()> {
     let within = |m: &MatchedRow| (m.position as usize).checked_sub(offset).is_some_and(|row| row < rows);
     if met.first().is_none_or(within)
         && met.last().is_none_or(within)
@@ -36,13 +36,13 @@ pub(super) fn check_met(met: &[MatchedRow], offset: usize, rows: usize) -> Resul
 }
 
 /// Whether the stored ordering values are needed to decide.
-pub(super) fn needs_stored_ordering(context: &WriteContext, delete_by_key: bool) -> bool {
+pub(in crate::write) fn needs_stored_ordering(context: &WriteContext, delete_by_key: bool) -> bool {
     !delete_by_key && !context.settings.ordering.is_empty()
 }
 
 /// Decides for each met record. `stored` has at least the ordering columns of rows from `offset` on when
 /// [`needs_stored_ordering`] says so; `new` begins with the incoming rows of `met`.
-pub(super) fn decide(
+pub(in crate::write) fn decide(
     context: &WriteContext,
     stored: &RecordBatch,
     offset: usize,
@@ -81,15 +81,15 @@ pub(super) fn decide(
 
 /// Rows of a new file, in order, as choices between old and incoming ones.
 #[derive(Debug, Default)]
-pub(super) struct Picks {
+pub(in crate::write) struct Picks {
     /// (0, row) takes a row of the old ones, counted from their offset; (1, row) one of the incoming ones.
-    pub(super) rows: Vec<(usize, usize)>,
+    pub(in crate::write) rows: Vec<(usize, usize)>,
     /// Where in the new file each incoming row comes to lie, if it does.
-    pub(super) positions: Vec<usize>,
+    pub(in crate::write) positions: Vec<usize>,
     /// Old row and incoming row of each replacement.
-    pub(super) replaced: Vec<(usize, usize)>,
+    pub(in crate::write) replaced: Vec<(usize, usize)>,
     /// Old rows that go.
-    pub(super) gone: Vec<usize>,
+    pub(in crate::write) gone: Vec<usize>,
 }
 
 impl Picks {
@@ -98,7 +98,7 @@ impl Picks {
     ///
     /// # Errors
     /// `Internal` when it is not known of each met row what becomes of it.
-    pub(super) fn new(
+    pub(in crate::write) fn new(
         old_rows: usize,
         offset: usize,
         met: &[MatchedRow],
@@ -131,7 +131,7 @@ impl Picks {
     }
 
     /// Puts incoming rows behind: those after the ones that met something.
-    pub(super) fn append(&mut self, count: usize, written: usize) {
+    pub(in crate::write) fn append(&mut self, count: usize, written: usize) {
         let first = self.positions.len();
         for i in first..first + count {
             self.positions.push(written + self.rows.len());
@@ -140,7 +140,7 @@ impl Picks {
     }
 
     /// The same choice with each incoming row put back to the old row that it replaces; appended rows stay.
-    pub(super) fn as_stored(&self) -> Vec<(usize, usize)> {
+    pub(in crate::write) fn as_stored(&self) -> Vec<(usize, usize)> {
         let mut replaced = self.replaced.iter().peekable();
         let stored = |pick: &(usize, usize)| match (pick, replaced.peek()) {
             ((1, i), Some((row, j))) if i == j => {

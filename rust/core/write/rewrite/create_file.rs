@@ -4,9 +4,6 @@ use std::time::Instant as Stopwatch;
 
 use arrow::array::RecordBatch;
 
-use super::context::{WriteContext, empty_stat};
-use super::file_rows::{MadeColumns, file_columns, gather};
-use super::incoming::Incoming;
 use crate::error::Result;
 use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::MarkerType;
@@ -14,6 +11,9 @@ use crate::file_group::{BaseFile, join, new_file_id};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
 use crate::storage::FileWriter;
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::file_rows::{MadeColumns, file_columns, gather};
 
 /// Rows written between two looks at the size of the file.
 const CHUNK_ROWS: usize = 16_384;

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use super::busy_groups::UpdateStrategy;
-use super::config::{Operation, WriteConfig};
-use super::conflicts::{Footprint, refuse_outdated, refuse_planned};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
     CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
@@ -20,6 +17,9 @@ use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{DataFiles, Ending, Transaction};
+use crate::write::commit::conflicts::{Footprint, refuse_outdated, refuse_planned};
+use crate::write::config::{Operation, WriteConfig};
+use crate::write::locate::busy_groups::UpdateStrategy;
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq)]
@@ -187,7 +187,7 @@ impl PendingCommit {
     }
 
     /// Takes the write off the timeline, with all that it wrote, as one that was never begun.
-    pub(super) fn take_back(mut self) -> Result<()> {
+    pub(in crate::write) fn take_back(mut self) -> Result<()> {
         self.transaction.take_back()
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
-use super::config::Operation;
-use super::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
+use crate::write::config::Operation;
+use crate::write::rewrite::context::WriteContext;
 
 /// Refuses other operations than upserts.
-pub(super) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
+pub(in crate::write) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
     if partial && operation != Operation::Upsert {
         return Err(Error::invalid_option(format!("{} cannot write some columns only", operation.name()))
             .remedy("Pass partial=True to upserts only"));
@@ -20,19 +20,19 @@ pub(super) fn check_partial(partial: bool, operation: Operation) -> Result<()> {
 }
 
 /// The error of rows with some columns only when there is no table yet of which others could stay.
-pub(super) fn nothing_to_keep() -> Error {
+pub(in crate::write) fn nothing_to_keep() -> Error {
     Error::invalid_option("the table has no columns yet that could stay as they are").remedy("Write whole rows first")
 }
 
 /// The columns of rows and, behind them, those of the table that they lack.
-pub(super) fn with_missing(given: &Schema, table: &Schema) -> Schema {
+pub(in crate::write) fn with_missing(given: &Schema, table: &Schema) -> Schema {
     let has = FieldLookup::new(given.fields());
     let missing = table.fields().iter().filter(|f| !has.has(f.name()));
     Schema::new(given.fields().iter().chain(missing).cloned().collect::<Vec<_>>())
 }
 
 /// The columns of a table as such rows are read: those that they lack are null for now.
-pub(super) fn missing_nullable(table: &Schema, given: &Schema) -> SchemaRef {
+pub(in crate::write) fn missing_nullable(table: &Schema, given: &Schema) -> SchemaRef {
     let read = |field: &FieldRef| match given.field_with_name(field.name()) {
         Ok(_) => field.clone(),
         Err(_) => Arc::new(field.as_ref().clone().with_nullable(true)),
@@ -41,7 +41,7 @@ pub(super) fn missing_nullable(table: &Schema, given: &Schema) -> SchemaRef {
 }
 
 /// Rows that have only some columns cannot be new without those that are required.
-pub(super) fn check_required(context: &WriteContext) -> Result<()> {
+pub(in crate::write) fn check_required(context: &WriteContext) -> Result<()> {
     let Some(given) = &context.given_columns else { return Ok(()) };
     let given: HashSet<&str> = given.iter().map(String::as_str).collect();
     let required = context.data_schema.fields().iter().find(|f| !f.is_nullable() && !given.contains(f.name().as_str()));

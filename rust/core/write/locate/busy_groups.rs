@@ -41,34 +41,34 @@ impl UpdateStrategy {
 }
 
 /// The file groups in pending clusterings, as a write sees them.
-pub(super) struct BusyGroups {
+pub(in crate::write) struct BusyGroups {
     groups: HashSet<(String, String)>,
     strategy: UpdateStrategy,
 }
 
 impl BusyGroups {
-    pub(super) fn of(table: &HudiTable, view: &TableView) -> Result<Self> {
+    pub(in crate::write) fn of(table: &HudiTable, view: &TableView) -> Result<Self> {
         let groups = planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])?;
         Ok(Self { groups, strategy: UpdateStrategy::from_options(table.options())? })
     }
 
     /// Whether new rows have to go elsewhere.
-    pub(super) fn contains(&self, slice: &FileSlice) -> bool {
+    pub(in crate::write) fn contains(&self, slice: &FileSlice) -> bool {
         self.has(&slice.partition, &slice.file_id)
     }
 
-    pub(super) fn has(&self, partition: &str, file_id: &str) -> bool {
+    pub(in crate::write) fn has(&self, partition: &str, file_id: &str) -> bool {
         !self.groups.is_empty() && self.groups.contains(&(partition.to_owned(), file_id.to_owned()))
     }
 
     /// Whether an update of this slice is refused.
-    pub(super) fn refuses(&self, slice: &FileSlice) -> bool {
+    pub(in crate::write) fn refuses(&self, slice: &FileSlice) -> bool {
         self.strategy == UpdateStrategy::Reject && self.contains(slice)
     }
 
     /// # Errors
     /// `Conflict` when an update of this slice is refused.
-    pub(super) fn check_update(&self, table: &HudiTable, slice: &FileSlice) -> Result<()> {
+    pub(in crate::write) fn check_update(&self, table: &HudiTable, slice: &FileSlice) -> Result<()> {
         if !self.refuses(slice) {
             return Ok(());
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::incoming::top_level;
 use crate::error::{Error, Result};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{Evolution, Fit, does_not_fit, fit_column};
+use crate::write::prepare::incoming::top_level;
 
 const SPELLED_OTHERWISE: &str = "Cast the values: keys and partitions of stored rows would be spelled otherwise";
 
 /// Brings batches to columns.
-pub(super) struct Conformer {
+pub(in crate::write) struct Conformer {
     read: SchemaRef,
     /// The same columns as wide as they may become; none: they stay.
     wide: Option<SchemaRef>,
@@ -24,27 +24,27 @@ pub(super) struct Conformer {
 
 impl Conformer {
     /// One for these columns.
-    pub(super) fn new(read: SchemaRef, keys: KeyGenConfig) -> Self {
+    pub(in crate::write) fn new(read: SchemaRef, keys: KeyGenConfig) -> Self {
         Self { read, wide: None, widened: Vec::new(), keys, rows_given: 0 }
     }
 
     /// Lets columns take these types when a value needs it.
-    pub(super) fn widen_to(&mut self, wide: SchemaRef) {
+    pub(in crate::write) fn widen_to(&mut self, wide: SchemaRef) {
         self.wide = Some(wide);
     }
 
     /// Columns whose values needed a wider type.
-    pub(super) fn widened(&self) -> &[String] {
+    pub(in crate::write) fn widened(&self) -> &[String] {
         &self.widened
     }
 
     /// The columns as they are now.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(in crate::write) fn schema(&self) -> &SchemaRef {
         &self.read
     }
 
     /// Brings a batch to the columns; and whether some of them became wider for it.
-    pub(super) fn conform(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, bool)> {
+    pub(in crate::write) fn conform(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, bool)> {
         let before = self.widened.len();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.read.fields().len());
         while let Some(field) = self.read.fields().get(columns.len()).cloned() {
@@ -85,7 +85,7 @@ impl Conformer {
 }
 
 /// Refuses columns of keys and partitions that would become wider by another spelling of their values.
-pub(super) fn check_identity(keys: &KeyGenConfig, evolution: &Evolution, widened: &[String]) -> Result<()> {
+pub(in crate::write) fn check_identity(keys: &KeyGenConfig, evolution: &Evolution, widened: &[String]) -> Result<()> {
     for (narrow, wide) in evolution.narrow.fields().iter().zip(evolution.wide.fields()) {
         let name = narrow.name();
         let is_widened = widened.contains(name) && is_identity(keys, name);

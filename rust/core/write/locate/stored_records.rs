@@ -8,15 +8,15 @@ use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 
-use super::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::table::slice_reader::SliceReader;
+use crate::write::rewrite::context::WriteContext;
 
 /// Records of a slice that has log files, as merging leaves them.
 #[derive(Debug)]
-pub(super) struct StoredRecords {
+pub(in crate::write) struct StoredRecords {
     /// The row of each wanted key that is still stored.
     rows: HashMap<u32, u32>,
     /// Their ordering columns.
@@ -59,7 +59,7 @@ impl StoredRecords {
 }
 
 /// The ordering columns of some records of a base file.
-pub(super) fn base_file_ordering(
+pub(in crate::write) fn base_file_ordering(
     context: &WriteContext,
     base: &BaseFile,
     positions: impl Iterator<Item = u32>,

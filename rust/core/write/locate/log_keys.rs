@@ -45,7 +45,7 @@ pub struct LogWrites {
 
 impl LogWrites {
     /// Adds what the write stats of a commit tell.
-    pub(super) fn add(&mut self, instant: &str, metadata: &ReplaceCommitMetadata) {
+    pub(in crate::write) fn add(&mut self, instant: &str, metadata: &ReplaceCommitMetadata) {
         self.known.insert(instant.to_owned());
         if metadata.operation_type.as_deref() == Some("LOG_COMPACT") {
             // Its records are those of log files that are still in the slice.
@@ -79,7 +79,7 @@ impl LogWrites {
     }
 
     /// What tasks need of it: that a log file was written to the newest base file of its time goes without saying.
-    pub(super) fn for_tasks(&self) -> Self {
+    pub(in crate::write) fn for_tasks(&self) -> Self {
         let is_old = |((instant, partition, file_id), base): (&LogId, &String)| {
             let written = self.written.get(&(partition.clone(), file_id.clone()));
             written.is_some_and(|all| all.iter().any(|newer| newer > base && newer < instant))
@@ -112,11 +112,11 @@ mod pairs {
 
     use super::LogId;
 
-    pub(super) fn serialize<S: Serializer>(map: &HashMap<LogId, String>, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::write) fn serialize<S: Serializer>(map: &HashMap<LogId, String>, to: S) -> Result<S::Ok, S::Error> {
         map.iter().collect::<Vec<_>>().serialize(to)
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<HashMap<LogId, String>, D::Error> {
+    pub(in crate::write) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<HashMap<LogId, String>, D::Error> {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
 }

@@ -6,19 +6,19 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::compute::interleave;
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
-use super::column_merge::merge_columns;
-use super::context::WriteContext;
-use super::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
-use super::incoming::Incoming;
-use super::merge_file::{Counts, MergeRows};
-use super::outcome::{Picks, check_met, decide};
-use super::tagging::MatchedRow;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::RowRef;
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
+use crate::write::locate::tagging::MatchedRow;
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::column_merge::merge_columns;
+use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
+use crate::write::rewrite::merge_file::{Counts, MergeRows};
+use crate::write::rewrite::outcome::{Picks, check_met, decide};
 
 /// Rows of the old file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
@@ -26,7 +26,7 @@ const BATCH_ROWS: usize = 32_768;
 const INSERT_ROWS: usize = 32_768;
 
 /// Writes the rows of an old file, merged with those that meet them, and new rows behind.
-pub(super) fn stream_merge(
+pub(in crate::write) fn stream_merge(
     context: &WriteContext,
     reader: &BaseFileReader<FileReader>,
     writer: &mut BaseFileWriter<FileWriter>,

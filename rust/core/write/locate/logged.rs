@@ -2,25 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::config::Operation;
-use super::log_keys::{LogKeys, Logs};
-use super::stored_records::StoredRecords;
-use super::tagging::Tagging;
 use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::parallel::run_parallel;
 use crate::table::KeyMatch;
 use crate::table::slice_reader::SliceReader;
+use crate::write::config::Operation;
+use crate::write::locate::log_keys::{LogKeys, Logs};
+use crate::write::locate::stored_records::StoredRecords;
+use crate::write::locate::tagging::Tagging;
 
 /// What a slice holds of the wanted keys.
-pub(super) struct Found {
-    pub(super) slice: FileSlice,
+pub(in crate::write) struct Found {
+    pub(in crate::write) slice: FileSlice,
     /// Those in its base file.
-    pub(super) matches: Vec<KeyMatch>,
+    pub(in crate::write) matches: Vec<KeyMatch>,
     /// Entries of those that are in its log files only.
-    pub(super) logged: Vec<u32>,
+    pub(in crate::write) logged: Vec<u32>,
     /// What its log files leave of all of them, where that was looked at.
-    pub(super) stored: Option<StoredRecords>,
+    pub(in crate::write) stored: Option<StoredRecords>,
 }
 
 /// Says of a key which entry of the caller's it is, if it is wanted.
@@ -29,7 +29,7 @@ type Find<'f> = dyn Fn(&str) -> Option<u32> + Sync + 'f;
 /// Looks for wanted keys, of which there are `count`, in log files that may hold more keys than their base file. With a
 /// global index it leaves out records that a log file deleted: one that moved to another partition is still in the base
 /// file where it was; its key is new there, as it is for Hudi.
-pub(super) fn look_into_logs(
+pub(in crate::write) fn look_into_logs(
     tagging: &Tagging<'_>,
     slices: &[FileSlice],
     found: Vec<(FileSlice, Vec<KeyMatch>)>,

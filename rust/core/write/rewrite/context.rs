@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::config::WriteConfig;
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
@@ -16,6 +15,7 @@ use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, with_meta_columns};
 use crate::transaction::DataFiles;
+use crate::write::config::WriteConfig;
 
 /// One write, as its units see it.
 #[derive(Clone)]

@@ -8,22 +8,22 @@ use arrow::array::{
 };
 use arrow::compute::interleave;
 
-use super::context::WriteContext;
-use super::incoming::Incoming;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{RowRef, nullable};
 use crate::table::META_COLUMNS;
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::WriteContext;
 
 /// Incoming rows side by side.
-pub(super) struct Gathered {
-    pub(super) data: RecordBatch,
-    pub(super) keys: StringArray,
-    pub(super) deleted: Option<BooleanArray>,
+pub(in crate::write) struct Gathered {
+    pub(in crate::write) data: RecordBatch,
+    pub(in crate::write) keys: StringArray,
+    pub(in crate::write) deleted: Option<BooleanArray>,
 }
 
 /// Collects incoming rows from their batches, in the given order.
-pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContext) -> Result<Gathered> {
+pub(in crate::write) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContext) -> Result<Gathered> {
     let mut used: Vec<u32> = rows.iter().map(|r| r.batch).collect();
     used.sort_unstable();
     used.dedup();
@@ -67,7 +67,7 @@ pub(super) fn gather(incoming: &Incoming, rows: &[RowRef], context: &WriteContex
 }
 
 /// Only the record keys of incoming rows.
-pub(super) fn gather_keys(incoming: &Incoming, rows: &[RowRef]) -> Result<StringArray> {
+pub(in crate::write) fn gather_keys(incoming: &Incoming, rows: &[RowRef]) -> Result<StringArray> {
     let keys: Vec<&dyn Array> = incoming.batches.iter().map(|b| &b.keys as &dyn Array).collect();
     let at: Vec<(usize, usize)> = rows.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
     if at.is_empty() { Ok(StringArray::from(Vec::<&str>::new())) } else { strings(interleave(&keys, &at)?) }
@@ -80,7 +80,7 @@ fn strings(array: ArrayRef) -> Result<StringArray> {
 
 /// The columns of a base file for rows that this write makes, those of [`MadeColumns`] left empty; `positions` are the
 /// row numbers in the new file.
-pub(super) fn file_columns(
+pub(in crate::write) fn file_columns(
     context: &WriteContext,
     new: &Gathered,
     task: usize,
@@ -113,10 +113,10 @@ pub(super) fn file_columns(
 }
 
 /// Positions of the partition path and the file name among the meta columns.
-pub(super) const MADE: [usize; 2] = [3, 4];
+pub(in crate::write) const MADE: [usize; 2] = [3, 4];
 
 /// The meta columns that have one value in all rows of a file; where a table keeps no meta columns, all of them.
-pub(super) struct MadeColumns {
+pub(in crate::write) struct MadeColumns {
     populate: bool,
     values: [String; 2],
     /// The longest that were needed so far; shorter ones are cut from them.
@@ -124,7 +124,7 @@ pub(super) struct MadeColumns {
 }
 
 impl MadeColumns {
-    pub(super) fn new(context: &WriteContext, partition: &str, file_name: &str) -> Self {
+    pub(in crate::write) fn new(context: &WriteContext, partition: &str, file_name: &str) -> Self {
         let none = || StringArray::new_null(0);
         Self {
             populate: context.populate_meta,
@@ -134,12 +134,12 @@ impl MadeColumns {
     }
 
     /// The partition path (0) or the file name (1), as [`MADE`] counts them.
-    pub(super) fn value(&self, made: usize) -> Option<&str> {
+    pub(in crate::write) fn value(&self, made: usize) -> Option<&str> {
         self.values.get(made).map(String::as_str)
     }
 
     /// Puts them into the columns of a base file.
-    pub(super) fn put_into(&mut self, columns: &mut [ArrayRef], rows: usize) {
+    pub(in crate::write) fn put_into(&mut self, columns: &mut [ArrayRef], rows: usize) {
         if !self.populate {
             for column in columns.iter_mut().take(META_COLUMNS.len()) {
                 *column = Arc::new(StringArray::new_null(rows));

@@ -4,17 +4,17 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::interleave;
 use arrow_row::{RowConverter, SortField};
 
-use super::config::SortMode;
-use super::incoming::Incoming;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::merge::RowRef;
+use crate::write::config::SortMode;
+use crate::write::prepare::incoming::Incoming;
 
 /// So many rows take long enough to sort that somebody may want to interrupt it.
 const LEAST_ROWS_ASIDE: usize = 100_000;
 
 /// Sorts rows; rows that compare equal keep their order.
-pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode) -> Result<Vec<RowRef>> {
+pub(in crate::write) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode) -> Result<Vec<RowRef>> {
     let columns: Vec<ArrayRef> = match mode {
         SortMode::None => return Ok(rows),
         SortMode::Key => vec![gather_column(incoming, &rows, |b| Ok(std::sync::Arc::new(b.keys.clone()) as ArrayRef))?],
@@ -48,7 +48,7 @@ pub(super) fn sort_rows(incoming: &Incoming, rows: Vec<RowRef>, mode: &SortMode)
 fn gather_column(
     incoming: &Incoming,
     rows: &[RowRef],
-    column: impl Fn(&super::incoming::IncomingBatch) -> Result<ArrayRef>,
+    column: impl Fn(&crate::write::prepare::incoming::IncomingBatch) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
     let columns = incoming.batches.iter().map(column).collect::<Result<Vec<_>>>()?;
     let parts: Vec<&dyn Array> = columns.iter().map(AsRef::as_ref).collect();

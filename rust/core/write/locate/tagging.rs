@@ -5,12 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::array::Array;
 
-use super::config::Operation;
-use super::context::WriteContext;
-use super::incoming::Incoming;
-use super::log_keys::Logs;
-use super::logged::{Found, look_into_logs};
-use super::stored_records::{StoredRecords, base_file_ordering};
 use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::{BaseFile, FileSlice};
@@ -20,6 +14,12 @@ use crate::merge::{
 use crate::parallel::run_parallel;
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
+use crate::write::config::Operation;
+use crate::write::locate::log_keys::Logs;
+use crate::write::locate::logged::{Found, look_into_logs};
+use crate::write::locate::stored_records::{StoredRecords, base_file_ordering};
+use crate::write::prepare::incoming::Incoming;
+use crate::write::rewrite::context::WriteContext;
 
 /// Most keys that are listed one by one for bloom filters.
 const LISTED_KEYS: usize = 100_000;

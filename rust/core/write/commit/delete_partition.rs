@@ -6,17 +6,17 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::busy_groups::BusyGroups;
-use super::commit::{Committed, PendingCommit, PlannedFrom};
-use super::config::Operation;
-use super::operation::replaced_groups;
 use crate::error::{Error, Result};
 use crate::table::keygen::{KeyGenConfig, KeyGenerator};
 use crate::table::{HudiTable, TableView};
 use crate::timeline::LockGuard;
+use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
+use crate::write::config::Operation;
+use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::operation::replaced_groups;
 
 /// Deletes whole partitions and commits.
-pub(super) fn delete_partitions(
+pub(in crate::write) fn delete_partitions(
     table: &HudiTable,
     view: &TableView,
     schema: Option<SchemaRef>,
@@ -32,7 +32,7 @@ pub(super) fn delete_partitions(
 }
 
 /// The partitions of the table that these patterns name.
-pub(super) fn partitions_named(view: &TableView, patterns: &[String]) -> Result<BTreeSet<String>> {
+pub(in crate::write) fn partitions_named(view: &TableView, patterns: &[String]) -> Result<BTreeSet<String>> {
     let all = view.partitions()?;
     let mut chosen = BTreeSet::new();
     for pattern in patterns {
@@ -43,7 +43,7 @@ pub(super) fn partitions_named(view: &TableView, patterns: &[String]) -> Result<
 }
 
 /// The partitions of rows, of which nothing but the partition columns is looked at.
-pub(super) fn partitions_of_rows(
+pub(in crate::write) fn partitions_of_rows(
     keys: &KeyGenConfig,
     given: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch>>,
@@ -57,7 +57,7 @@ pub(super) fn partitions_of_rows(
 }
 
 /// The same for a reader.
-pub(super) fn partitions_of_data(
+pub(in crate::write) fn partitions_of_data(
     keys: &KeyGenConfig,
     data: Box<dyn RecordBatchReader + Send>,
 ) -> Result<BTreeSet<String>> {
@@ -66,12 +66,16 @@ pub(super) fn partitions_of_data(
 }
 
 /// A generator of partition paths alone, for rows that need not have key columns.
-pub(super) fn partition_generator(keys: &KeyGenConfig, given: &Schema) -> Result<KeyGenerator> {
+pub(in crate::write) fn partition_generator(keys: &KeyGenConfig, given: &Schema) -> Result<KeyGenerator> {
     KeyGenerator::new(keys.without_keys(), given)
 }
 
 /// A pending clustering is about to write the records of its file groups anew: they must not be deleted meanwhile.
-pub(super) fn refuse_busy(table: &HudiTable, view: &TableView, replaced: &BTreeMap<String, Vec<String>>) -> Result<()> {
+pub(in crate::write) fn refuse_busy(
+    table: &HudiTable,
+    view: &TableView,
+    replaced: &BTreeMap<String, Vec<String>>,
+) -> Result<()> {
     let busy = BusyGroups::of(table, view)?;
     let mut taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p, id)));
     match taken.find(|(partition, id)| busy.has(partition, id)) {

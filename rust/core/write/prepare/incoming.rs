@@ -7,14 +7,14 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBa
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::config::Operation;
-use super::conformer::Conformer;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 use crate::table::{DELETE_MARK, MergeSettings, conform_batch};
+use crate::write::config::Operation;
+use crate::write::prepare::conformer::Conformer;
 
 /// Name of the key column of spilled rows; nobody looks for it by name.
 const KEYS: &str = "";
@@ -98,7 +98,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `Internal` when there is no such batch.
-    pub(super) fn batch(&self, number: u32) -> Result<&IncomingBatch> {
+    pub(in crate::write) fn batch(&self, number: u32) -> Result<&IncomingBatch> {
         let batch = self.batches.get(number as usize);
         batch.ok_or_else(|| {
             Error::internal(format!("a row is in batch {number} of the {} of a write", self.batches.len()))
@@ -172,7 +172,7 @@ impl Incoming {
     }
 
     /// Where a row was given: number of the batch, among those that had rows, and row number in it.
-    pub(super) fn given_at(&self, at: RowRef) -> Result<(usize, u32)> {
+    pub(in crate::write) fn given_at(&self, at: RowRef) -> Result<(usize, u32)> {
         let batch = self.batch(at.batch)?;
         let row = batch.source_rows.as_ref().map_or(at.row, |rows| rows.value(at.row as usize));
         Ok((batch.source as usize, row))
@@ -392,14 +392,19 @@ impl Preparer {
 }
 
 /// Whether rows of these columns are deletes that do not say in which partition they are.
-pub(super) fn is_anywhere(operation: Operation, keys: &KeyGenConfig, given: &Schema) -> bool {
+pub(in crate::write) fn is_anywhere(operation: Operation, keys: &KeyGenConfig, given: &Schema) -> bool {
     let has = |name: &str| given.field_with_name(top_level(name)).is_ok();
     operation == Operation::Delete && !keys.partition_fields.iter().all(|f| has(&f.name))
 }
 
 /// The columns from which keys and partitions of rows are made; `schema` are the table's columns after the write. A
 /// delete names keys in types of its own, but for times, whose texts depend on the unit.
-pub(super) fn key_schema(operation: Operation, keys: &KeyGenConfig, schema: &Schema, given: &Schema) -> SchemaRef {
+pub(in crate::write) fn key_schema(
+    operation: Operation,
+    keys: &KeyGenConfig,
+    schema: &Schema,
+    given: &Schema,
+) -> SchemaRef {
     let mut names: Vec<&str> = keys.record_key_fields.iter().map(|name| top_level(name)).collect();
     names.extend(keys.partition_fields.iter().map(|f| top_level(&f.name)));
     let field = |name: &str| {
@@ -423,7 +428,7 @@ fn is_time(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Timestamp(..))
 }
 
-pub(super) fn top_level(name: &str) -> &str {
+pub(in crate::write) fn top_level(name: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
 

@@ -3,8 +3,8 @@
 //! As Hudi has it: small base files are filled up to the target size first, in the order they are given; what is left
 //! makes new file groups of the target size. The size of a record is an average that an earlier commit tells.
 
-use super::config::WriteConfig;
 use crate::format::avro::metadata::WriteStat;
+use crate::write::config::WriteConfig;
 
 /// A base file that takes inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]

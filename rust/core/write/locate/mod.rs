@@ -1,0 +1,7 @@
+//! Where the record of each row is stored, if it is.
+
+pub(in crate::write) mod busy_groups;
+pub(in crate::write) mod log_keys;
+pub(in crate::write) mod logged;
+pub(in crate::write) mod stored_records;
+pub(in crate::write) mod tagging;
