@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
-from hoodoo import InvalidOptionError, SchemaError
+from hoodoo import InvalidOptionError, SchemaError, UnsupportedError
 from hoodoo.distributed import Executor
 from hoodoo.distributed.clustering import begin_clusterings, execute_clusterings
 from hoodoo.distributed.compaction import begin_compaction, execute_compaction
@@ -81,6 +81,51 @@ def test_writes(tmp_path: Path, options: dict[str, str]):
     both.write(rows(range(30, 40), 3, "moved", "p9"), "upsert", **{"hoodie.index.type": "GLOBAL_SIMPLE"})
     both.write(rows(range(3), 1, "", "p0").select(["part"]), "delete_partition")
     both.write(rows(range(5), 1, "again"), "insert_overwrite")
+
+
+GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+
+
+@pytest.mark.parametrize("options", [OPTIONS, MOR], ids=["cow", "mor"])
+def test_some_columns_by_a_global_index(tmp_path: Path, options: dict[str, str]):
+    both = Both(tmp_path, options)
+    both.write(rows(range(60), 1, "first"), "insert")
+    some = pa.concat_tables(
+        [rows(range(50, 70), 2, "").drop_columns(["val"]), rows(range(5), 0, "").drop_columns(["val"])]
+    )
+    write_rows(both.executor, splits(some), str(both.tasks), "upsert", {**options, **GLOBAL}, partial=True)
+    hoodoo.Table(both.alone, {**options, **GLOBAL}).upsert(some, partial=True)
+    assert both.local.stages[-3:] == ["key", "locate", "apply"]
+    assert [row["val"] for row in content(both.tasks) if row["id"] in (3, 55, 65)] == ["first", "first", None]
+    assert [row["ts"] for row in content(both.tasks) if row["id"] in (3, 55, 65)] == [1, 2, 2]
+    both.check()
+
+
+@pytest.mark.parametrize("options", [OPTIONS, MOR], ids=["cow", "mor"])
+def test_records_that_are_merged_column_by_column_by_a_global_index(tmp_path: Path, options: dict[str, str]):
+    both = Both(tmp_path, {**options, **GLOBAL, "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
+    both.write(rows(range(60), 1, "first"), "insert")
+    nulls = rows(range(50, 70), 2, "").set_column(3, "val", pa.nulls(20, pa.string()))
+    both.write(nulls, "upsert")
+    assert [row["val"] for row in content(both.tasks) if row["id"] in (55, 65)] == ["first", None]
+    doubled = pa.concat_tables([nulls, nulls])
+    for write in (
+        lambda: both.write(doubled, "upsert"),
+        lambda: hoodoo.write(doubled, both.alone, "upsert", both.options),
+    ):
+        with pytest.raises(UnsupportedError, match="several rows of one key"):
+            write()
+    both.check()
+
+
+@pytest.mark.parametrize("options", [OPTIONS, MOR], ids=["cow", "mor"])
+def test_inserts_that_meet_their_key(tmp_path: Path, options: dict[str, str]):
+    both = Both(tmp_path, {**options, "hoodie.merge.allow.duplicate.on.inserts": "false"})
+    # One file for each partition: an insert is merged with its key in the small file that it goes to, and not elsewhere.
+    both.executor = LocalExecutor(1)
+    both.write(rows(range(60), 1, "first"), "insert")
+    both.write(rows(range(40, 90), 2, "second"), "insert")
+    assert len(content(both.tasks)) == 90
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import hoodoo
 import hoodoo.spark
-from hoodoo import HudiError, InvalidOptionError, UnsupportedError
+from hoodoo import HudiError, InvalidOptionError
 from hoodoo.mergers import PerColumn
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
 from tests.rows import arrow_rows, spark_rows
@@ -171,6 +171,9 @@ def test_rows_with_some_columns(mode: str, table_type: str, frame: Frame, tmp_pa
         with pytest.raises(InvalidOptionError, match="ordering column"):
             hoodoo.spark.write(frame(rows("id part b", range(5), 1)), by_spark, "upsert", options, partial=True)
     globally = {**options, "hoodie.index.type": "GLOBAL_BLOOM"}
-    with pytest.raises(UnsupportedError, match="global index"):
-        hoodoo.spark.write(frame(rows("id part ts b", range(5), 1)), by_spark, "upsert", globally, partial=True)
+    some = rows("id part ts b", range(5), 9)
+    hoodoo.Table(alone, options=globally).upsert(some, partial=True)
+    hoodoo.spark.write(frame(some), by_spark, "upsert", globally, partial=True)
+    ours, theirs = (arrow_rows(hoodoo.Table(uri).to_arrow(columns=list(columns))) for uri in (by_spark, alone))
+    assert ours == theirs
     assert hoodoo.Table(by_spark).verify().ok

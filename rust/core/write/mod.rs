@@ -1,26 +1,27 @@
 //! Writing: insert, upsert, delete, overwrite, commit.
 //!
-//! | step | file | storage |
+//! | step | folder | storage |
 //! |---|---|---|
-//! | rows to keys, partitions, ordering values | `incoming.rs` | none |
-//! | one record for each key; where it is now | `tagging.rs` | reads |
-//! | which file group each row goes to | `assignment.rs` | none |
-//! | one file group merged, made or appended to | `merge_file.rs`, `create_file.rs`, `append_log.rs` | writes data files |
-//! | the instant, from requested to completed | `commit.rs` | writes the timeline |
-//! | what others did meanwhile | `conflicts.rs`, `retry.rs` | reads commits |
+//! | columns, keys, partitions, delete marks of the rows | `prepare` | none |
+//! | one record for each key, and where it is stored | `locate` | reads |
+//! | which file group each row goes to | `route` | none |
+//! | one file group merged, made or appended to | `rewrite` | writes data files |
+//! | the instant, from requested to completed; what others did meanwhile | `commit` | writes the timeline |
 //!
-//! `operation.rs` puts them together for one process; on Spark the middle steps run in tasks.
+//! `setup.rs` has what all steps of a write share: its checks, its schema, how it looks up keys. `in_process.rs` runs the
+//! steps in the threads of this process, `task` in the tasks of others, with a shuffle between them.
 
 mod commit;
 mod config;
+mod in_process;
 mod locate;
-mod operation;
 mod prepare;
 mod rewrite;
 mod route;
+mod setup;
 pub mod task;
 
 pub use commit::pending::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
+pub use in_process::{WriteRequest, run_write};
 pub use locate::busy_groups::UpdateStrategy;
-pub use operation::{WriteRequest, run_write};

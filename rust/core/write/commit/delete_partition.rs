@@ -13,7 +13,7 @@ use crate::timeline::LockGuard;
 use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
 use crate::write::config::Operation;
 use crate::write::locate::busy_groups::BusyGroups;
-use crate::write::operation::replaced_groups;
+use crate::write::setup::file_groups;
 
 /// Deletes whole partitions and commits.
 pub(in crate::write) fn delete_partitions(
@@ -23,7 +23,7 @@ pub(in crate::write) fn delete_partitions(
     chosen: BTreeSet<String>,
     held: Option<&LockGuard>,
 ) -> Result<Committed> {
-    let replaced = replaced_groups(view, chosen)?;
+    let replaced = file_groups(view, chosen)?;
     refuse_busy(table, view, &replaced)?;
     let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: schema.clone() };
     let pending = PendingCommit::begin(table, Operation::DeletePartition, planned_from, BTreeMap::new(), held, false)?;

@@ -2,5 +2,6 @@
 
 pub(in crate::write) mod conformer;
 pub(in crate::write) mod incoming;
+pub(in crate::write) mod key_encoding;
 pub(in crate::write) mod partial_rows;
 pub(in crate::write) mod sort;

@@ -32,10 +32,11 @@ pub(in crate::write) fn with_missing(given: &Schema, table: &Schema) -> Schema {
 }
 
 /// The columns of a table as such rows are read: those that they lack are null for now.
-pub(in crate::write) fn missing_nullable(table: &Schema, given: &Schema) -> SchemaRef {
-    let read = |field: &FieldRef| match given.field_with_name(field.name()) {
-        Ok(_) => field.clone(),
-        Err(_) => Arc::new(field.as_ref().clone().with_nullable(true)),
+pub(in crate::write) fn missing_nullable(table: &Schema, given: &[String]) -> SchemaRef {
+    let given: HashSet<&str> = given.iter().map(String::as_str).collect();
+    let read = |field: &FieldRef| match given.contains(field.name().as_str()) {
+        true => field.clone(),
+        false => Arc::new(field.as_ref().clone().with_nullable(true)),
     };
     Arc::new(Schema::new(table.fields().iter().map(read).collect::<Fields>()))
 }

@@ -9,7 +9,9 @@ use arrow::datatypes::FieldRef;
 
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
-use crate::merge::{Budget, Kept, Records, Step, fold, has_duplicates, in_order, nullable, rows_at_once};
+use crate::merge::{
+    Budget, Kept, MergeMode, Records, Step, fold, has_duplicates, in_order, nullable, precombine, rows_at_once,
+};
 use crate::storage::spill;
 use crate::write::locate::tagging::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
@@ -95,7 +97,10 @@ pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Inco
         return Ok(());
     }
     let schema = nullable(&context.data_schema);
-    for (partition, numbers) in incoming.by_partition(whole_table) {
+    if whole_table {
+        return refuse_doubled(context, incoming);
+    }
+    for (partition, numbers) in incoming.by_partition(false) {
         let mut batches: Vec<Records> = Vec::with_capacity(numbers.len());
         for number in &numbers {
             let batch = incoming.batch(*number)?;
@@ -109,12 +114,6 @@ pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Inco
         if !has_duplicates(&batches)? {
             continue;
         }
-        if whole_table {
-            return Err(Error::unsupported(
-                "several rows of one key in a write to a table with a global index whose records are merged column by column",
-            )
-            .remedy("Give one row for each key"));
-        }
         let put_away = |batches: &[RecordBatch]| spill(&context.spill.folder, batches);
         let budget = Some(Budget { bytes: context.spill.budget, spill: &put_away });
         let mut merged = Kept::new(budget);
@@ -123,4 +122,17 @@ pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Inco
         incoming.replace_rows(partition, &numbers, merged.into_list())?;
     }
     Ok(())
+}
+
+/// Rows of one key in several partitions cannot become one here.
+fn refuse_doubled(context: &WriteContext, incoming: &Incoming) -> Result<()> {
+    let numbers: Vec<u32> = incoming.by_partition(true).into_values().flatten().collect();
+    let keyed = incoming.keyed_rows(&numbers, &context.settings)?;
+    if precombine(&keyed, MergeMode::CommitTime, true)?.rows.len() == incoming.rows() {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        "several rows of one key in a write to a table with a global index whose records are merged column by column",
+    )
+    .remedy("Give one row for each key"))
 }

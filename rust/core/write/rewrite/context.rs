@@ -1,5 +1,6 @@
 //! What every unit of a write shares.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -10,10 +11,9 @@ use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::format::field_lookup::FieldLookup;
 use crate::merge::{MergeMode, MergeRule, OrderingValues};
 use crate::storage::{FileWriter, SpillOptions, Storage};
-use crate::table::{HudiTable, MergeSettings, OpenFiles, with_meta_columns};
+use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
 use crate::transaction::DataFiles;
 use crate::write::config::WriteConfig;
 
@@ -39,6 +39,10 @@ pub struct WriteContext {
     pub key_columns: Vec<String>,
     /// The columns of log blocks and their Avro schema, where these are not those of base files.
     pub log_schema: Option<(SchemaRef, String)>,
+    /// Whether log files take the rows that meet stored records.
+    pub appends: bool,
+    /// Deletes by key win whatever the order says.
+    pub delete_by_key: bool,
     /// Whether meta columns are filled.
     pub populate_meta: bool,
     /// Options.
@@ -69,6 +73,8 @@ impl WriteContext {
             kept_partition_columns: Vec::new(),
             key_columns: table.key_config()?.exact_key_columns(&data_schema),
             log_schema: None,
+            appends: settings.table_type() == TableType::MergeOnRead,
+            delete_by_key: false,
             populate_meta,
             data_schema,
             config,
@@ -84,9 +90,9 @@ impl WriteContext {
     /// # Errors
     /// `InvalidOption` when a column that orders records is not among them; those of
     /// [`MergeRule::with_partial_records`].
-    pub fn take_partial_rows(&mut self, given: &Schema, table_name: &str) -> Result<()> {
-        let lookup = FieldLookup::new(given.fields());
-        let has = |name: &str| lookup.has(name);
+    pub fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
+        let given: HashSet<&str> = given.iter().map(String::as_str).collect();
+        let has = |name: &str| given.contains(name);
         if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
             return Err(Error::invalid_option(format!("the rows lack the ordering column '{missing}'"))
                 .with("column", missing)

@@ -5,6 +5,7 @@ pub(in crate::write) mod column_merge;
 pub(in crate::write) mod context;
 pub(in crate::write) mod create_file;
 pub(in crate::write) mod file_rows;
+pub(in crate::write) mod group;
 pub(in crate::write) mod merge_file;
 pub(in crate::write) mod outcome;
 pub(in crate::write) mod splice_merge;

@@ -3,8 +3,10 @@
 //! As Hudi has it: small base files are filled up to the target size first, in the order they are given; what is left
 //! makes new file groups of the target size. The size of a record is an average that an earlier commit tells.
 
+use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::write::config::WriteConfig;
+use crate::write::locate::busy_groups::BusyGroups;
 
 /// A base file that takes inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,20 @@ pub struct Assignment {
     pub existing: Vec<(String, usize)>,
     /// Rows of each new file group.
     pub new: Vec<usize>,
+}
+
+/// The base files that may take inserts. Not those of slices with log files, whose records would have to be merged then, or
+/// of groups that a clustering is about to replace.
+pub(in crate::write) fn small_files(slices: &[FileSlice], busy: &BusyGroups) -> Vec<SmallFile> {
+    let free = slices.iter().filter(|slice| slice.logs.is_empty() && !busy.contains(slice));
+    free.filter_map(|slice| Some(SmallFile { file_id: slice.file_id.clone(), size: slice.base.as_ref()?.size }))
+        .collect()
+}
+
+/// How many of so many inserts a base file of so many bytes has room for; one at least.
+pub(in crate::write) fn room_in_file(config: &WriteConfig, size: u64, inserts: usize, record_size: u64) -> usize {
+    let room = config.max_file_size.saturating_sub(size) / record_size.max(1);
+    usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts)
 }
 
 /// Rows for which each small file has room.

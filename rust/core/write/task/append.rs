@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
 
-use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
+use super::{TaskPlan, TaskReport, generated_keys};
 use crate::error::Result;
 use crate::table::HudiTable;
-use crate::write::operation::rows_to_insert;
+use crate::write::locate::new_rows::rows_to_insert;
 use crate::write::rewrite::create_file::FileCreator;
+use crate::write::setup::WriteSetup;
 
 /// Writes rows as they come into new files, a file for each partition at a time (`bulk_insert` without shuffle).
 pub fn write_rows(
@@ -18,8 +19,8 @@ pub fn write_rows(
     task: usize,
     token: &str,
 ) -> Result<Vec<TaskReport>> {
-    let setup = TaskSetup::new(table, plan)?;
-    let context = setup.context(table, plan)?;
+    let setup = WriteSetup::of_task(table, plan)?;
+    let context = setup.task_context(plan)?;
     let mut creators: BTreeMap<String, FileCreator<'_>> = BTreeMap::new();
     let mut generated = generated_keys(plan, task);
     for batch in batches {

@@ -3,23 +3,24 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::locate::Places;
-use super::{TaskPlan, TaskReport, TaskSetup, generated_keys};
+use super::{TaskPlan, TaskReport, generated_keys};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RowRef;
+use crate::table::HudiTable;
 use crate::table::keygen::AutoKeys;
-use crate::table::{HudiTable, TableType};
 use crate::write::config::Operation;
 use crate::write::locate::log_keys::Logs;
-use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagging, tag};
-use crate::write::operation::rows_to_insert;
+use crate::write::locate::new_rows::{meet_stored, rows_to_insert};
+use crate::write::locate::tagging::{FileUpdates, LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::partial_rows::check_required;
-use crate::write::rewrite::append_log::{AppendRows, append_log};
 use crate::write::rewrite::column_merge::combine_rows;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::create_file::FileCreator;
-use crate::write::rewrite::merge_file::{MergeRows, first_copies, merge_file};
+use crate::write::rewrite::group::rewrite_group;
+use crate::write::route::assignment::room_in_file;
+use crate::write::setup::WriteSetup;
 
 /// What rows of a route are.
 #[derive(Default)]
@@ -40,8 +41,8 @@ pub fn apply_routes(
     task: usize,
     token: &str,
 ) -> Result<Vec<TaskReport>> {
-    let setup = TaskSetup::new(table, plan)?;
-    let context = setup.context(table, plan)?;
+    let setup = WriteSetup::of_task(table, plan)?;
+    let context = setup.task_context(plan)?;
     let generated = generated_keys(plan, task);
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let mut apply = Apply {
@@ -104,7 +105,7 @@ fn runs(batch: &RecordBatch) -> Result<Vec<((String, String), RecordBatch)>> {
 struct Apply<'a> {
     table: &'a HudiTable,
     plan: &'a TaskPlan,
-    setup: &'a TaskSetup,
+    setup: &'a WriteSetup,
     context: &'a WriteContext,
     task: usize,
     token: &'a str,
@@ -122,7 +123,7 @@ struct Apply<'a> {
 impl<'a> Apply<'a> {
     fn group(&mut self, (partition, route): &(String, String), batches: Vec<RecordBatch>) -> Result<()> {
         let given = batches.first().map(RecordBatch::schema).ok_or_else(|| Error::schema("a route without rows"))?;
-        let mut preparer = self.setup.preparer(&self.setup.read, &given)?;
+        let mut preparer = self.setup.preparer(&self.setup.schema, &given)?;
         for batch in &batches {
             preparer.add(batch).map_err(|e| e.with("table", self.table.storage().uri()))?;
         }
@@ -135,8 +136,9 @@ impl<'a> Apply<'a> {
             self.reports.push(TaskReport::Partition(partition.clone()));
             self.overwritten = Some(partition.clone());
         }
-        if self.setup.looks_up() || self.setup.combines_inserts() {
-            combine_rows(self.context, &mut incoming, self.plan.whole_table)?;
+        // Rows of a key that is looked up in the whole table became one when they were located.
+        if self.setup.combines() && !self.plan.whole_table {
+            combine_rows(self.context, &mut incoming, false)?;
         }
         let slice = match route.starts_with('+') {
             true => None,
@@ -144,11 +146,11 @@ impl<'a> Apply<'a> {
         };
         let records = match self.plan.whole_table {
             true => placed(&incoming, &batches)?,
-            false => self.records(&incoming, slice.as_slice())?,
+            false => self.records(&incoming, slice.as_ref())?,
         };
         match slice {
             None => self.append(partition, &incoming, &records.inserts),
-            Some(slice) => self.merge(&slice, &incoming, records),
+            Some(slice) => self.merge(slice, &incoming, records),
         }
     }
 
@@ -177,53 +179,40 @@ impl<'a> Apply<'a> {
         }
     }
 
-    fn merge(&mut self, slice: &FileSlice, incoming: &Incoming, records: Records) -> Result<()> {
-        let Records { updates, logged, inserts } = records;
-        if updates.is_empty() && logged.is_empty() && inserts.is_empty() {
-            return Ok(());
-        }
-        let delete_by_key = self.setup.operation == Operation::Delete;
-        let appends = self.table.config().table_type() == TableType::MergeOnRead;
-        if appends && (inserts.is_empty() || !slice.logs.is_empty()) {
-            // New rows that a filter took for stored ones go to new files, if the slice has log files already.
-            if !updates.is_empty() || !logged.is_empty() {
-                let rows = AppendRows { incoming, updates: &updates, logged: &logged, delete_by_key };
-                let files = append_log(self.context, slice, &rows, self.task, self.token)?;
-                self.reports.extend(files.into_iter().map(TaskReport::file));
-            }
-            return self.append(&slice.partition, incoming, &inserts);
-        }
-        // More new rows than the file has room for go on in new files.
+    fn merge(&mut self, slice: FileSlice, incoming: &Incoming, records: Records) -> Result<()> {
+        let Records { updates, logged, mut inserts } = records;
+        // New rows that a filter took for stored ones go to new files, if the slice has log files already; so do more new
+        // rows than the file has room for.
         let size = slice.base.as_ref().map_or(0, |b| b.size);
-        let room = self.setup.config.max_file_size.saturating_sub(size) / self.plan.record_size.max(1);
-        let room = usize::try_from(room).unwrap_or(usize::MAX).max(1).min(inserts.len());
-        let (here, elsewhere) = inserts.split_at(room);
-        if !here.is_empty() {
+        let room = match slice.logs.is_empty() {
+            true => room_in_file(&self.setup.config, size, inserts.len(), self.plan.record_size),
+            false => 0,
+        };
+        let elsewhere = inserts.split_off(room);
+        if !inserts.is_empty() {
             check_required(self.context)?;
         }
-        let updates = if appends { first_copies(&updates) } else { updates };
-        let rows = MergeRows { incoming, updates: &updates, inserts: here, delete_by_key };
-        self.reports.push(TaskReport::file(merge_file(self.context, slice, &rows, self.task, self.token)?));
-        self.append(&slice.partition, incoming, elsewhere)
+        let met = FileUpdates { slice, rows: updates, logged };
+        if !met.is_empty() || !inserts.is_empty() {
+            let files = rewrite_group(self.context, incoming, &met, &inserts, self.task, self.token)?;
+            self.reports.extend(files.into_iter().map(TaskReport::file));
+        }
+        self.append(&met.slice.partition, incoming, &elsewhere)
     }
 
-    /// One record for each key: those that meet a stored one, and the new ones.
-    fn records(&self, incoming: &Incoming, slices: &[FileSlice]) -> Result<Records> {
-        if !self.setup.looks_up() && (slices.is_empty() || !self.setup.merges_inserts()) {
-            let rows = rows_to_insert(incoming, self.context, self.setup.combines_inserts())?;
-            return Ok(Records { inserts: rows.into_values().flatten().collect(), ..Records::default() });
+    /// One record for each key: those that meet one of the slice that they are routed to, and the new ones.
+    fn records(&self, incoming: &Incoming, slice: Option<&FileSlice>) -> Result<Records> {
+        if !self.setup.looks_up() {
+            let rows = rows_to_insert(incoming, self.context, self.setup.combines())?;
+            let mut inserts = rows.into_values().flatten().collect();
+            let updates = match slice {
+                Some(slice) => meet_stored(self.setup, self.context, incoming, slice, &mut inserts)?,
+                None => Vec::new(),
+            };
+            return Ok(Records { updates, inserts, ..Records::default() });
         }
-        let tagging = Tagging {
-            context: self.context,
-            operation: self.setup.operation,
-            global: false,
-            anywhere: false,
-            all_copies: self.table.config().table_type() == TableType::MergeOnRead,
-            logs: self.logs.as_ref(),
-            virtual_keys: self.setup.virtual_keys(self.table),
-            threads: 1,
-        };
-        let tagged = tag(incoming, &tagging, &|_| Ok(slices.to_vec()))?;
+        let slices: Vec<FileSlice> = slice.into_iter().cloned().collect();
+        let tagged = self.setup.tag(incoming, self.context, self.logs.as_ref(), (false, 1), &|_| Ok(slices.clone()))?;
         let inserts = tagged.inserts.into_values().flatten().collect();
         if tagged.updates.len() > 1 {
             let slices = tagged.updates.len();

@@ -5,11 +5,12 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::sync::Arc;
 
-use super::{KEY_COLUMNS, PLACE_COLUMNS, ROUTE_COLUMNS, TaskSetup};
+use super::{KEY_COLUMNS, PLACE_COLUMNS, ROUTE_COLUMNS};
 use crate::error::Result;
 use crate::table::conform_batch;
 use crate::table::keygen::{KeyGenerator, Partitions};
 use crate::write::prepare::incoming::key_schema;
+use crate::write::setup::WriteSetup;
 
 /// Rows of one task that have numbers of their own.
 const ROWS_OF_TASK: i64 = 1 << 40;
@@ -24,7 +25,7 @@ pub(super) struct Keyer {
 
 impl Keyer {
     /// A keyer for rows of these columns in the task of this number.
-    pub(super) fn new(setup: &TaskSetup, given: &Schema, task: usize) -> Result<Self> {
+    pub(super) fn new(setup: &WriteSetup, given: &Schema, task: usize) -> Result<Self> {
         let keys = match setup.is_anywhere(given) {
             true => setup.keys.without_partitions(),
             false => setup.keys.clone(),
@@ -76,7 +77,7 @@ pub struct RowKeyer(Keyer);
 impl RowKeyer {
     /// A keyer for rows of these columns in the task of this number.
     pub fn new(table: &crate::table::HudiTable, plan: &super::TaskPlan, given: &Schema, task: usize) -> Result<Self> {
-        Ok(Self(Keyer::new(&TaskSetup::new(table, plan)?, given, task)?))
+        Ok(Self(Keyer::new(&WriteSetup::of_task(table, plan)?, given, task)?))
     }
 
     /// The columns of keyed batches.

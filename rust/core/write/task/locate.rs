@@ -13,17 +13,19 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, Schema, SchemaRef};
 
 use super::keyer::own_columns;
-use super::new_rows::NewRows;
 use super::router::Router;
-use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan, TaskSetup};
+use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
-use crate::table::{DELETE_MARK, HudiTable, TableType};
+use crate::table::{DELETE_MARK, HudiTable};
 use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::log_keys::Logs;
-use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagged, Tagging, tag};
+use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagged};
 use crate::write::prepare::incoming::{Incoming, key_schema};
+use crate::write::rewrite::column_merge::combine_rows;
 use crate::write::rewrite::context::WriteContext;
+use crate::write::route::spread::NewRows;
+use crate::write::setup::WriteSetup;
 
 /// Routed batches.
 pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
@@ -75,8 +77,8 @@ pub fn locate_rows(
     given: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<Located> {
-    let setup = TaskSetup::new(table, plan)?;
-    let context = setup.context(table, plan)?;
+    let setup = WriteSetup::of_task(table, plan)?;
+    let context = setup.task_context(plan)?;
     let deciding = deciding_columns(&setup, &context);
     let mut preparer = setup.preparer(&deciding, given)?;
     let mut sources = Vec::new();
@@ -88,29 +90,19 @@ pub fn locate_rows(
         }
     }
     let anywhere = preparer.is_anywhere();
-    let incoming = preparer.finish();
+    let mut incoming = preparer.finish();
+    if setup.combines() {
+        combine_rows(&context, &mut incoming, true)?;
+    }
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
-    let tagging = Tagging {
-        context: &context,
-        operation: setup.operation,
-        global: setup.config.index.is_global(),
-        anywhere,
-        all_copies: table.config().table_type() == TableType::MergeOnRead,
-        logs: logs.as_ref(),
-        virtual_keys: setup.virtual_keys(table),
-        threads: 1,
-    };
-    let tagged = tag(&incoming, &tagging, &|partition| match partition {
-        Some(partition) => setup.view.latest_slices(partition),
-        None => setup.view.all_latest_slices(),
-    })?;
+    let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1))?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
     Ok(Box::new(placing.located.batches(sources)?))
 }
 
 /// The columns of the table that decide what becomes of a row.
-fn deciding_columns(setup: &TaskSetup, context: &WriteContext) -> SchemaRef {
+fn deciding_columns(setup: &WriteSetup, context: &WriteContext) -> SchemaRef {
     let keys = key_schema(setup.operation, &setup.keys, &setup.schema, &setup.schema);
     let decides = |name: &String| {
         let marks = name == DELETE_MARK || context.settings.marker.as_ref().is_some_and(|m| &m.field == name);
@@ -123,7 +115,7 @@ fn deciding_columns(setup: &TaskSetup, context: &WriteContext) -> SchemaRef {
 struct Placing<'a> {
     table: &'a HudiTable,
     plan: &'a TaskPlan,
-    setup: &'a TaskSetup,
+    setup: &'a WriteSetup,
     incoming: &'a Incoming,
     located: Ways,
 }

@@ -2,24 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::{MergeRule, missing};
-use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, schema_changes};
-use crate::write::commit::delete_partition::{partition_generator, refuse_busy};
-use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
+use crate::table::{HudiTable, schema_changes};
+use crate::write::commit::delete_partition::refuse_busy;
+use crate::write::commit::pending::{Committed, PendingCommit};
 use crate::write::commit::recent_commits::RecentCommits;
-use crate::write::config::{Operation, WriteConfig};
+use crate::write::config::Operation;
 use crate::write::locate::log_keys::LogWrites;
-use crate::write::operation::{encoding_of_keys, evolution, replaced_groups};
 use crate::write::prepare::conformer::check_identity;
-use crate::write::prepare::incoming::Preparer;
-use crate::write::prepare::partial_rows::{check_partial, check_required, missing_nullable};
-use crate::write::rewrite::context::WriteContext;
+use crate::write::setup::WriteSetup;
 
 /// What the tasks of a write have to know, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,12 +57,9 @@ impl TaskReport {
 
 /// The driver's side of a write.
 pub struct DistributedWrite {
-    table: HudiTable,
+    setup: WriteSetup,
     pending: PendingCommit,
-    operation: Operation,
-    schema: SchemaRef,
     plan: TaskPlan,
-    changes: Vec<ColumnChange>,
     notes: Vec<String>,
 }
 
@@ -81,69 +74,25 @@ impl DistributedWrite {
         partial: bool,
         widened: &[String],
     ) -> Result<Self> {
-        check_partial(partial, operation)?;
-        let config = WriteConfig::new(table.options())?;
-        let keys = encoding_of_keys(table)?;
-        if operation == Operation::Delete && keys.generates_keys() {
-            return Err(Error::unsupported("a table with generated keys has no columns to delete by")
-                .with("table", table.storage().uri())
-                .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
-        }
-        let view = table.view(None)?;
-        let old = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
-        let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: old.clone() };
-        let evolution = evolution(&config, operation, old.as_ref(), given, partial);
-        let evolution = evolution.map_err(|e| e.with("table", table.storage().uri()))?;
-        check_identity(&keys, &evolution, widened)?;
-        let schema = evolution.widened(widened);
-        // Missing or unusable key and ordering columns are found before the instant is taken.
-        let looks_up = matches!(operation, Operation::Upsert | Operation::Delete) && !keys.generates_keys();
-        let anywhere = match operation {
-            Operation::DeletePartition => partition_generator(&keys, given).map(|_| false)?,
-            _ => {
-                let read = if partial { missing_nullable(&schema, given) } else { schema.clone() };
-                Preparer::new(operation, read, keys, table.merge_settings()?, given)?.is_anywhere()
-            }
-        };
-        if partial {
-            let mut context = WriteContext::new(table, config.clone(), "", schema.clone())?;
-            context.take_partial_rows(given, table.config().name())?;
-            if table.config().table_type() == TableType::MergeOnRead {
-                // A record of a log file may come to stand alone.
-                check_required(&context)?;
-            }
-        }
-        if let (Operation::Upsert, MergeRule::Missing(id)) = (operation, &table.merge_settings()?.rule) {
-            return Err(missing(id).with("table", table.storage().uri()));
-        }
-        let whole_table = looks_up && (config.index.is_global() || anywhere);
-        if whole_table && partial {
-            return Err(Error::unsupported("upserts of some columns only from Spark's tasks by a global index")
-                .with("table", table.storage().uri())
-                .remedy("Use the index BLOOM or SIMPLE, or Table.upsert(partial=True)"));
-        }
-        if whole_table && operation == Operation::Upsert && table.merge_settings()?.rule.picks().is_none() {
-            return Err(Error::unsupported(
-                "upserts from Spark's tasks by a global index into a table whose records are merged column by column",
-            )
-            .with("table", table.storage().uri())
-            .remedy("Use the index BLOOM or SIMPLE, or write with hoodoo.write"));
-        }
-        let commits = RecentCommits::new(&view);
-        let (record_size, log_writes) = (commits.record_size(&config)?, commits.log_writes(&config)?.for_tasks());
+        let (mut setup, evolution) = WriteSetup::new(table, table.view(None)?, operation, given, partial)?;
+        check_identity(&setup.keys, &evolution, widened)?;
+        setup.widen(&evolution, widened);
+        let commits = RecentCommits::new(&setup.view);
+        let record_size = commits.record_size(&setup.config)?;
+        let log_writes = commits.log_writes(&setup.config)?.for_tasks();
+        let planned_from = setup.planned_from();
         let pending = PendingCommit::begin(table, operation, planned_from, BTreeMap::new(), None, true)?;
         let plan = TaskPlan {
             instant: pending.instant().to_owned(),
             operation: operation.name().to_owned(),
-            schema: table_schema_to_avro(&schema, table.config().name(), false)?,
+            schema: table_schema_to_avro(&setup.schema, table.config().name(), false)?,
             buckets: buckets.max(1),
             record_size,
             log_writes,
-            whole_table,
-            given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
+            whole_table: setup.is_whole_table(given),
+            given: setup.given.clone(),
         };
-        let changes = schema_changes(old.as_ref(), &schema);
-        Ok(Self { table: table.clone(), pending, operation, schema, plan, changes, notes: evolution.notes })
+        Ok(Self { setup, pending, plan, notes: evolution.notes })
     }
 
     /// What the tasks need.
@@ -153,7 +102,8 @@ impl DistributedWrite {
 
     /// Publishes what the tasks did.
     pub fn commit(self, reports: Vec<TaskReport>) -> Result<Committed> {
-        let view = self.table.view(Some(self.pending.instant()))?;
+        let Self { setup, pending, notes, .. } = self;
+        let view = setup.table.view(Some(pending.instant()))?;
         let (mut stats, mut touched) = (Vec::with_capacity(reports.len()), BTreeSet::new());
         for report in reports {
             match report {
@@ -161,17 +111,13 @@ impl DistributedWrite {
                 TaskReport::Partition(partition) => _ = touched.insert(partition),
             }
         }
-        let replaced = match self.operation {
-            Operation::InsertOverwrite | Operation::DeletePartition => replaced_groups(&view, touched)?,
-            Operation::InsertOverwriteTable => replaced_groups(&view, view.partitions()?.into_iter().collect())?,
-            _ => BTreeMap::new(),
-        };
-        if self.operation == Operation::DeletePartition {
-            refuse_busy(&self.table, &view, &replaced)?;
+        let replaced = setup.replaced(&view, touched)?;
+        if setup.operation == Operation::DeletePartition {
+            refuse_busy(&setup.table, &view, &replaced)?;
         }
-        let mut done = self.pending.commit(stats, replaced, &self.schema)?;
-        done.outcome.schema_changes = self.changes;
-        done.outcome.warnings.extend(self.notes);
+        let mut done = pending.commit(stats, replaced, &setup.schema)?;
+        done.outcome.schema_changes = schema_changes(setup.old_schema.as_ref(), &setup.schema);
+        done.outcome.warnings.extend(notes);
         Ok(done)
     }
 }

@@ -8,8 +8,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::keyer::{Keyer, own_columns, own_fields};
-use super::new_rows::NewRows;
-use super::{ROUTE_COLUMNS, TaskPlan, TaskSetup};
+use super::{ROUTE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, KeyRange};
@@ -19,6 +18,8 @@ use crate::table::{HudiTable, key_arrays};
 use crate::write::config::Operation;
 use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::log_keys::Logs;
+use crate::write::route::spread::NewRows;
+use crate::write::setup::WriteSetup;
 
 /// A file group that may hold a key.
 struct Candidate {
@@ -62,7 +63,7 @@ struct RoutePartition {
 /// Gives rows their routes.
 pub struct Router {
     table: HudiTable,
-    setup: TaskSetup,
+    setup: WriteSetup,
     plan: TaskPlan,
     keyer: Keyer,
     partitions: HashMap<String, RoutePartition>,
@@ -74,7 +75,7 @@ pub struct Router {
 impl Router {
     /// A router for the task of this number.
     pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
-        let setup = TaskSetup::new(table, plan)?;
+        let setup = WriteSetup::of_task(table, plan)?;
         let keyer = Keyer::new(&setup, given, task)?;
         let busy = BusyGroups::of(table, &setup.view)?;
         let (columns, _) = table.file_settings(&setup.schema)?;
@@ -186,7 +187,7 @@ impl Router {
         let storage = self.table.storage();
         let named = |e: Error| e.with("table", storage.uri()).with("file", &base.path);
         let mut hashes = HashSet::new();
-        for keys in key_arrays(storage, base, self.setup.virtual_keys(&self.table).as_ref())? {
+        for keys in key_arrays(storage, base, self.setup.virtual_keys().as_ref())? {
             hashes.extend(keys.map_err(named)?.iter().flatten().map(hash_key));
         }
         Ok(hashes)
@@ -239,7 +240,7 @@ impl Router {
         if reader.rows() == 0 {
             return Ok(None);
         }
-        if self.setup.virtual_keys(&self.table).is_none()
+        if self.setup.virtual_keys().is_none()
             && let (Some(range), Some(bloom)) = (reader.key_range(), reader.bloom_filter().map_err(named)?)
         {
             return Ok(Some(Filter::Bloom(range, Box::new(bloom.clone()))));

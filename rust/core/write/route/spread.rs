@@ -1,35 +1,33 @@
-//! Which route the new rows of a partition take.
+//! Which route the new rows of a partition take, where nobody knows how many there will be.
 
-use super::{TaskPlan, TaskSetup};
 use crate::file_group::FileSlice;
 use crate::write::config::WriteConfig;
 use crate::write::locate::busy_groups::BusyGroups;
-use crate::write::route::assignment::{SmallFile, room_in_small_files};
+use crate::write::route::assignment::{SmallFile, room_in_small_files, small_files};
+use crate::write::setup::WriteSetup;
+use crate::write::task::TaskPlan;
 
 /// Most entries of a small file in [`weighted`].
 const MOST_SHARES: usize = 64;
 
 /// The routes of new rows in one partition: small files, in proportion to their room, or else buckets of new files.
-pub(super) struct NewRows {
+pub(in crate::write) struct NewRows {
     small: Vec<String>,
     buckets: usize,
 }
 
 impl NewRows {
     /// The routes into a partition with these slices; those of `busy` groups take no rows.
-    pub(super) fn new(setup: &TaskSetup, plan: &TaskPlan, slices: &[FileSlice], busy: &BusyGroups) -> Self {
+    pub(in crate::write) fn new(setup: &WriteSetup, plan: &TaskPlan, slices: &[FileSlice], busy: &BusyGroups) -> Self {
         let buckets = usize::try_from(plan.buckets).unwrap_or(usize::MAX).max(1);
         if !setup.fills_small_files() {
             return Self { small: Vec::new(), buckets };
         }
-        // A slice with log files takes no inserts: they would have to go to its base file.
-        let free = slices.iter().filter(|s| s.logs.is_empty() && !busy.contains(s));
-        let small = free.filter_map(|s| Some(SmallFile { file_id: s.file_id.clone(), size: s.base.as_ref()?.size }));
-        Self { small: weighted(&setup.config, &small.collect::<Vec<_>>(), plan.record_size), buckets }
+        Self { small: weighted(&setup.config, &small_files(slices, busy), plan.record_size), buckets }
     }
 
     /// The route of a new key with this hash: equal keys get equal routes.
-    pub(super) fn route(&self, hash: u64) -> String {
+    pub(in crate::write) fn route(&self, hash: u64) -> String {
         let pick = |n: usize| usize::try_from(hash % n.max(1) as u64).unwrap_or_default();
         match self.small.get(pick(self.small.len())) {
             Some(small) => small.clone(),

@@ -1,0 +1,282 @@
+//! What the steps of one write have in common, in whatever process they run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::commit::delete_partition::partition_generator;
+use super::commit::pending::PlannedFrom;
+use super::config::{Operation, WriteConfig};
+use super::locate::log_keys::Logs;
+use super::locate::tagging::{Tagged, Tagging, tag};
+use super::prepare::incoming::{Incoming, Preparer, is_anywhere};
+use super::prepare::key_encoding::encoding_of_keys;
+use super::prepare::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
+use super::rewrite::context::WriteContext;
+use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
+use crate::merge::{MergeRule, missing};
+use crate::table::keygen::KeyGenConfig;
+use crate::table::{Evolution, HudiTable, MergeSettings, SchemaChange, TableSchema, TableType, TableView};
+use crate::transaction::DataFiles;
+
+/// A write to a table as a view shows it, checked against the columns of the rows.
+pub(in crate::write) struct WriteSetup {
+    pub(in crate::write) table: HudiTable,
+    pub(in crate::write) operation: Operation,
+    pub(in crate::write) config: WriteConfig,
+    pub(in crate::write) keys: KeyGenConfig,
+    pub(in crate::write) settings: MergeSettings,
+    /// The table that the write is planned from.
+    pub(in crate::write) view: TableView,
+    /// The table's columns before the write; `None` where it has none yet, and in tasks.
+    pub(in crate::write) old_schema: Option<SchemaRef>,
+    /// The table's columns after the write, without meta columns.
+    pub(in crate::write) schema: SchemaRef,
+    /// The columns that the rows of a partial upsert have: the others keep their stored values.
+    pub(in crate::write) given: Option<Vec<String>>,
+}
+
+impl WriteSetup {
+    /// Checks a write of rows with these columns, and says how it may change the schema. Until it does, see
+    /// [`WriteSetup::widen`], the schema is the narrow one. Nothing is written.
+    ///
+    /// # Errors
+    /// `InvalidOption`, `Schema` and `Unsupported` for rows that the table cannot take by this operation.
+    pub(in crate::write) fn new(
+        table: &HudiTable,
+        view: TableView,
+        operation: Operation,
+        given: &Schema,
+        partial: bool,
+    ) -> Result<(Self, Evolution)> {
+        check_partial(partial, operation)?;
+        let keys = encoding_of_keys(table)?;
+        if operation == Operation::Delete && keys.generates_keys() {
+            return Err(Error::unsupported("a table with generated keys has no columns to delete by")
+                .with("table", table.storage().uri())
+                .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
+        }
+        let config = WriteConfig::new(table.options())?;
+        let old_schema = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
+        let evolution = evolution(&config, operation, old_schema.as_ref(), given, partial);
+        let evolution = evolution.map_err(|e| e.with("table", table.storage().uri()))?;
+        let setup = Self {
+            table: table.clone(),
+            operation,
+            config,
+            keys,
+            settings: table.merge_settings()?,
+            view,
+            old_schema,
+            schema: evolution.narrow.clone(),
+            given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
+        };
+        setup.check_columns(given)?;
+        Ok((setup, evolution))
+    }
+
+    /// Missing or unusable key and ordering columns are found before anything is on the timeline.
+    fn check_columns(&self, given: &Schema) -> Result<()> {
+        if self.operation == Operation::DeletePartition {
+            return partition_generator(&self.keys, given).map(|_| ());
+        }
+        self.preparer(&self.schema, given)?;
+        if self.given.is_some() {
+            let context = self.context("", None)?;
+            if self.appends() {
+                // A record of a log file may come to stand alone: when what it was merged with is deleted and compacted away.
+                check_required(&context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets columns have the wider types that the rows declare.
+    pub(in crate::write) fn widen(&mut self, evolution: &Evolution, columns: &[String]) {
+        self.schema = evolution.widened(columns);
+    }
+
+    /// What the write is planned from.
+    pub(in crate::write) fn planned_from(&self) -> PlannedFrom {
+        PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() }
+    }
+
+    /// Whether log files take the rows that meet stored records.
+    pub(in crate::write) fn appends(&self) -> bool {
+        self.table.config().table_type() == TableType::MergeOnRead
+    }
+
+    /// Whether keys of rows are looked up.
+    pub(in crate::write) fn looks_up(&self) -> bool {
+        matches!(self.operation, Operation::Upsert | Operation::Delete) && !self.keys.generates_keys()
+    }
+
+    /// Whether keys are looked up in all partitions: the rows of a key have to be together for that.
+    pub(in crate::write) fn is_whole_table(&self, given: &Schema) -> bool {
+        self.looks_up() && (self.config.index.is_global() || self.is_anywhere(given))
+    }
+
+    /// Whether rows of these columns are deletes that do not say in which partition they are.
+    pub(in crate::write) fn is_anywhere(&self, given: &Schema) -> bool {
+        is_anywhere(self.operation, &self.keys, given)
+    }
+
+    /// Whether inserts replace the record of their key in the small file that they go to.
+    pub(in crate::write) fn merges_inserts(&self) -> bool {
+        self.operation == Operation::Insert && !self.config.allow_duplicates_on_insert && !self.keys.generates_keys()
+    }
+
+    /// Whether rows of one key become one.
+    pub(in crate::write) fn combines(&self) -> bool {
+        let wanted = match self.operation {
+            Operation::Upsert => true,
+            Operation::Delete | Operation::DeletePartition => false,
+            _ => self.config.combine_before_insert || self.merges_inserts(),
+        };
+        wanted && !self.keys.generates_keys()
+    }
+
+    /// Whether new rows go to small files first.
+    pub(in crate::write) fn fills_small_files(&self) -> bool {
+        matches!(self.operation, Operation::Insert | Operation::Upsert)
+    }
+
+    /// How record keys are computed from columns, where they are not stored.
+    pub(in crate::write) fn virtual_keys(&self) -> Option<KeyGenConfig> {
+        (!self.table.config().populates_meta_fields()).then(|| self.keys.clone())
+    }
+
+    /// The columns that rows are read as, of a table with these columns. What they lack is null for now.
+    pub(in crate::write) fn columns_read(&self, schema: &SchemaRef) -> SchemaRef {
+        match &self.given {
+            Some(given) => missing_nullable(schema, given),
+            None => schema.clone(),
+        }
+    }
+
+    /// Brings rows with the `given` columns to the columns of `schema`.
+    pub(in crate::write) fn preparer(&self, schema: &SchemaRef, given: &Schema) -> Result<Preparer> {
+        let read = self.columns_read(schema);
+        Preparer::new(self.operation, read, self.keys.clone(), self.settings.clone(), given)
+    }
+
+    /// What the files of the write have in common.
+    pub(in crate::write) fn context(&self, instant: &str, files: Option<Arc<DataFiles>>) -> Result<WriteContext> {
+        let mut context = WriteContext::new(&self.table, self.config.clone(), instant, self.schema.clone())?;
+        context.files = files;
+        context.delete_by_key = self.operation == Operation::Delete;
+        if self.config.index.is_global() && !self.config.update_partition_path {
+            context.kept_partition_columns = self.table.config().partition_fields();
+        }
+        if let Some(given) = &self.given {
+            context.take_partial_rows(given, self.table.config().name())?;
+        }
+        Ok(context)
+    }
+
+    /// Looks up keys in the slices that `slices` gives for a partition, or, for `None`, for the table.
+    pub(in crate::write) fn tag(
+        &self,
+        incoming: &Incoming,
+        context: &WriteContext,
+        logs: Option<&Logs>,
+        (anywhere, threads): (bool, usize),
+        slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
+    ) -> Result<Tagged> {
+        let tagging = Tagging {
+            context,
+            operation: self.operation,
+            global: self.config.index.is_global(),
+            anywhere,
+            all_copies: self.appends(),
+            logs,
+            virtual_keys: self.virtual_keys(),
+            threads,
+        };
+        let tagged = tag(incoming, &tagging, slices)?;
+        if !tagged.updates.is_empty() {
+            self.check_merger()?;
+        }
+        Ok(tagged)
+    }
+
+    /// Rows that meet stored records need the table's merger. A log file would take them without it, and nobody here could
+    /// read them.
+    ///
+    /// # Errors
+    /// `Unsupported` when it is not there.
+    pub(in crate::write) fn check_merger(&self) -> Result<()> {
+        match &self.settings.rule {
+            MergeRule::Missing(id) if self.operation != Operation::Delete => {
+                Err(missing(id).with("table", self.table.storage().uri()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// [`WriteSetup::tag`] in the whole table.
+    pub(in crate::write) fn tag_in_table(
+        &self,
+        incoming: &Incoming,
+        context: &WriteContext,
+        logs: Option<&Logs>,
+        (anywhere, threads): (bool, usize),
+    ) -> Result<Tagged> {
+        self.tag(incoming, context, logs, (anywhere, threads), &|partition| match partition {
+            Some(partition) => self.view.latest_slices(partition),
+            None => self.view.all_latest_slices(),
+        })
+    }
+
+    /// The file groups that the write replaces, as `view` shows them; `touched`: the partitions of its rows.
+    pub(in crate::write) fn replaced(
+        &self,
+        view: &TableView,
+        touched: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Vec<String>>> {
+        match self.operation {
+            Operation::InsertOverwrite | Operation::DeletePartition => file_groups(view, touched),
+            Operation::InsertOverwriteTable => file_groups(view, view.partitions()?.into_iter().collect()),
+            _ => Ok(BTreeMap::new()),
+        }
+    }
+}
+
+/// The file groups of partitions.
+pub(in crate::write) fn file_groups(
+    view: &TableView,
+    partitions: BTreeSet<String>,
+) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut groups = BTreeMap::new();
+    for partition in partitions {
+        let ids: Vec<String> = view.latest_slices(&partition)?.into_iter().map(|s| s.file_id).collect();
+        if !ids.is_empty() {
+            groups.insert(partition, ids);
+        }
+    }
+    Ok(groups)
+}
+
+/// How rows of these columns may change the schema of a table.
+fn evolution(
+    config: &WriteConfig,
+    operation: Operation,
+    old: Option<&SchemaRef>,
+    given: &Schema,
+    partial: bool,
+) -> Result<Evolution> {
+    match (operation, old) {
+        (Operation::Delete | Operation::DeletePartition, old) => {
+            Ok(Evolution::none(old.cloned().unwrap_or_else(|| Arc::new(Schema::empty()))))
+        }
+        (_, None) if partial => Err(nothing_to_keep()),
+        (_, old) => {
+            let null_for_missing = config.null_for_missing && !partial;
+            let whole = old.filter(|_| partial).map(|old| with_missing(given, old));
+            let given = whole.as_ref().unwrap_or(given);
+            Evolution::of(SchemaChange { null_for_missing }, old, given, config.refuse_schema_changes)
+        }
+    }
+}
