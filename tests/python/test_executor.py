@@ -121,7 +121,7 @@ def test_records_that_are_merged_column_by_column_by_a_global_index(tmp_path: Pa
 @pytest.mark.parametrize("options", [OPTIONS, MOR], ids=["cow", "mor"])
 def test_inserts_that_meet_their_key(tmp_path: Path, options: dict[str, str]):
     both = Both(tmp_path, {**options, "hoodie.merge.allow.duplicate.on.inserts": "false"})
-    # One file for each partition: an insert is merged with its key in the small file that it goes to, and not elsewhere.
+    # One file for each partition: an insert meets only the records of the small file that it goes to.
     both.executor = LocalExecutor(1)
     both.write(rows(range(60), 1, "first"), "insert")
     both.write(rows(range(40, 90), 2, "second"), "insert")
