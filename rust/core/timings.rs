@@ -12,6 +12,7 @@
 //!
 //! Stages that are repeated, because another writer got in between, add up.
 
+use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
 
 /// Time by stage, in the order in which the stages first began.
@@ -29,9 +30,8 @@ impl Timings {
 
     /// Runs a stage.
     pub fn timed<T>(&mut self, stage: &'static str, work: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
-        let done = work();
-        self.add(stage, begun.elapsed());
+        let (done, time) = stopped(stage, work);
+        self.add(stage, time);
         done
     }
 
@@ -39,6 +39,24 @@ impl Timings {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
         self.0.iter().copied()
     }
+}
+
+impl Display for Timings {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        for (number, (stage, time)) in self.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{stage} {:.3} s", time.as_secs_f64())?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a stage, in a span of its name; with the time that it took.
+pub fn stopped<T>(stage: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
+    let _span = tracing::debug_span!("stage", name = stage).entered();
+    let begun = Instant::now();
+    let done = work();
+    (done, begun.elapsed())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::to_py;
-use crate::to_python;
+use crate::{logging, to_python};
 
 /// How often a stream asks for signals. Python does so itself between two batches; this is for a batch that takes long.
 const STREAM_INTERVAL: Duration = Duration::from_millis(500);
@@ -39,7 +39,10 @@ fn take(raised: &Raised) -> Option<PyErr> {
 
 /// Runs the handlers of signals that came; whether one raised.
 fn signalled(raised: &Raised) -> bool {
-    let check = |py: Python<'_>| py.check_signals().map_err(|e| put(raised, e)).is_err();
+    let check = |py: Python<'_>| {
+        logging::hand_over(py);
+        py.check_signals().map_err(|e| put(raised, e)).is_err()
+    };
     Python::try_attach(check).unwrap_or_default()
 }
 
@@ -116,8 +119,11 @@ impl Call {
     }
 
     fn work<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<Result<T>> {
+        logging::refresh_level(py);
         if !is_main_thread(py)? {
-            return Ok(py.detach(work));
+            let outcome = py.detach(work);
+            logging::hand_over(py);
+            return Ok(outcome);
         }
         let raised = self.raised.clone();
         let interrupt = Interrupt::watching(Box::new(move || signalled(&raised)), interrupt::INTERVAL);
@@ -125,6 +131,7 @@ impl Call {
         let before = RAISED.replace(Some(self.raised.clone()));
         let outcome = py.detach(|| interrupt.during(work));
         RAISED.set(before);
+        logging::hand_over(py);
         Ok(outcome)
     }
 }

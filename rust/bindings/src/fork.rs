@@ -3,13 +3,17 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::logging;
+
 #[pyfunction]
 fn before_fork() {
     hoodoo::fork::before();
+    logging::before_fork();
 }
 
 #[pyfunction]
 fn after_fork() {
+    logging::after_fork();
     hoodoo::fork::after();
 }
 

@@ -6,6 +6,7 @@ mod compaction;
 mod error;
 mod fork;
 mod from_python;
+mod logging;
 mod merge;
 mod merger;
 mod spark;
@@ -47,5 +48,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_warnings, m)?)?;
     m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;
+    logging::register();
     fork::register(m)
 }

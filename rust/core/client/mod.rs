@@ -77,6 +77,14 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
         after_write(&table, &mut outcome, timeline);
         outcome.warnings.extend(ending.finish());
     });
+    let (instant, operation) = (&outcome.instant, outcome.operation);
+    tracing::info!(
+        table = table.storage().uri(),
+        instant,
+        operation,
+        files = outcome.stats.len(),
+        "committed: {timings}"
+    );
     Ok(CommitOutcome { timings, ..outcome })
 }
 

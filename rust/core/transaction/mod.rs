@@ -39,6 +39,8 @@ pub struct Transaction {
     inflight: Option<Later<Result<()>>>,
     /// Whether tasks of other processes make data files, perhaps several for one.
     has_tasks: bool,
+    /// From its beginning to its end, in the log.
+    span: tracing::Span,
 }
 
 /// An action that has been completed.
@@ -95,6 +97,7 @@ impl Transaction {
         let begun = timeline.begin(action, alive, |timeline, _| plan(timeline), profile)?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
         Ok(Self {
+            span: span_of(table, &begun.instant),
             table: table.clone(),
             timeline,
             instant: begun.instant,
@@ -114,7 +117,8 @@ impl Transaction {
         has_tasks: bool,
     ) -> Self {
         let files = DataFiles::new(table, &instant.requested).arc();
-        Self { table: table.clone(), timeline, instant, heartbeat: Some(heartbeat), files, inflight: None, has_tasks }
+        let (span, table, heartbeat) = (span_of(table, &instant), table.clone(), Some(heartbeat));
+        Self { table, timeline, instant, heartbeat, files, inflight: None, has_tasks, span }
     }
 
     /// The instant.
@@ -162,6 +166,8 @@ impl Transaction {
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {
+        let _publish =
+            self.span.in_scope(|| tracing::debug_span!("publish", instant = %self.instant.requested).entered());
         self.started()?;
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
@@ -216,4 +222,8 @@ impl Transaction {
         delete_markers(storage, requested)?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })
     }
+}
+
+fn span_of(table: &HudiTable, instant: &Instant) -> tracing::Span {
+    tracing::info_span!("transaction", table = table.storage().uri(), instant = %instant)
 }

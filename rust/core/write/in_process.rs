@@ -30,7 +30,7 @@ use crate::parallel::run_parallel;
 use crate::table::keygen::AutoKeys;
 use crate::table::{Evolution, HudiTable, TableSchema, schema_changes};
 use crate::timeline::{LockGuard, Timeline};
-use crate::timings::Timings;
+use crate::timings::{Timings, stopped};
 
 /// Rows that take longer to come are planned from the table as it is then.
 const LONG_INPUT: Duration = Duration::from_secs(1);
@@ -105,9 +105,8 @@ impl InProcess {
 
     /// Runs a stage of the write.
     fn timed<T>(&self, stage: &'static str, work: impl FnOnce() -> T) -> T {
-        let begun = Stopwatch::now();
-        let done = work();
-        self.timings.lock().unwrap_or_else(PoisonError::into_inner).add(stage, begun.elapsed());
+        let (done, time) = stopped(stage, work);
+        self.timings.lock().unwrap_or_else(PoisonError::into_inner).add(stage, time);
         done
     }
 
