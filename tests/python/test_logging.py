@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,7 +59,7 @@ def test_a_write_that_is_planned_again_says_why(tmp_path: Path, caplog: pytest.L
     options = {"hoodoo.write.turns": "false"}
     hoodoo.Table.create(uri, SCHEMA, name="t", record_key="id", options=options).upsert(ROWS)
 
-    def batches():
+    def batches() -> Iterator[pa.RecordBatch]:
         hoodoo.Table(uri, options).upsert(ROWS)
         yield from ROWS.to_batches()
 
