@@ -172,7 +172,8 @@ impl RowMerging {
             schema: older.clone(),
             newer: Arc::new(Schema::new(newer_fields.collect::<Vec<Field>>())),
             given,
-            keys: KeyColumns::new(key),
+            // A custom merger sees the keys.
+            keys: KeyColumns::new(key, !matches!(rule, MergeRule::Custom(_))),
             settings: MergeSettings { rule, ordering, marker, keys: None },
             sorted,
             spill,
