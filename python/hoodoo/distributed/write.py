@@ -17,7 +17,7 @@ from hoodoo.exceptions import ConflictError, SchemaError
 from hoodoo.options import Options, SchemaEvolution, check_options, split_list, string_options, write_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["KEY_COLUMNS", "ROUTE_COLUMNS", "BegunWrite", "PreparedWrite", "WriteTask", "prepare_write", "write_rows"]
 
@@ -60,19 +60,23 @@ class WriteTask:
 
     def route(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
         """Add key, partition path, route and number to each row (`ROUTE_COLUMNS`)."""
-        router = None
-        for batch in batches:
-            if router is None:
-                router = _native.NativeRouter.open(self.table.open(), self.plan, batch.schema, attempt.number)
-            yield router.route(batch)
+        return self._add(_native.NativeKeyer.router, batches, attempt)
 
     def key(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
         """Add key and number to each row (`KEY_COLUMNS`), for a write that looks up keys in all partitions."""
+        return self._add(_native.NativeKeyer.keyer, batches, attempt)
+
+    def _add(
+        self,
+        make: Callable[[_native.NativeTable, str, pa.Schema, int], _native.NativeKeyer],
+        batches: Iterable[pa.RecordBatch],
+        attempt: Attempt,
+    ) -> Iterator[pa.RecordBatch]:
         keyer = None
         for batch in batches:
             if keyer is None:
-                keyer = _native.NativeRowKeyer.open(self.table.open(), self.plan, batch.schema, attempt.number)
-            yield keyer.key(batch)
+                keyer = make(self.table.open(), self.plan, batch.schema, attempt.number)
+            yield keyer.add(batch)
 
     def locate(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Look up the keys of rows with `KEY_COLUMNS` in all partitions, and add route and location.

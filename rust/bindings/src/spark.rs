@@ -95,67 +95,67 @@ fn parse_plan(text: &str) -> PyResult<TaskPlan> {
 
 type Batches = PyArrowType<RecordBatchStreamReader>;
 
-/// Adds key, partition, route and number to the rows of one task.
+type AddColumns = Box<dyn FnMut(&RecordBatch) -> Result<RecordBatch> + Send>;
+
+/// Adds columns to the rows of one task, batch by batch. Not as a stream, for an error would lose its kind on the way
+/// through one.
 #[pyclass(frozen, module = "hoodoo._native")]
-pub struct NativeRouter {
-    router: Mutex<Router>,
+pub struct NativeKeyer {
+    add: Mutex<AddColumns>,
+}
+
+impl NativeKeyer {
+    fn open(
+        py: Python<'_>,
+        table: &NativeTable,
+        plan: &str,
+        make: impl FnOnce(&HudiTable, &TaskPlan) -> Result<AddColumns> + Send,
+    ) -> PyResult<Self> {
+        let plan = parse_plan(plan)?;
+        let add = call::run(py, || make(&table.table, &plan))?;
+        Ok(Self { add: Mutex::new(add) })
+    }
 }
 
 #[pymethods]
-impl NativeRouter {
-    /// A router for rows of these columns in the task of this number.
+impl NativeKeyer {
+    /// Adds key, partition, route and number to rows of these columns, in the task of this number.
     #[staticmethod]
-    fn open(
+    fn router(
         py: Python<'_>,
         table: &NativeTable,
         plan: &str,
         schema: PyArrowType<Schema>,
         task: usize,
     ) -> PyResult<Self> {
-        let plan = parse_plan(plan)?;
-        let router = call::run(py, || Router::new(&table.table, &plan, &schema.0, task))?;
-        Ok(Self { router: Mutex::new(router) })
+        Self::open(py, table, plan, |table, plan| {
+            let mut router = Router::new(table, plan, &schema.0, task)?;
+            Ok(Box::new(move |batch| router.route(batch)))
+        })
     }
 
-    /// Routes a batch. By batches and not as a stream, for an error would lose its kind on the way through one.
-    fn route(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
-        let routed = py.detach(|| {
-            let mut router = self.router.lock().map_err(|_| gone())?;
-            router.route(&batch.0)
-        });
-        Ok(PyArrowType(routed.map_err(to_py)?))
-    }
-}
-
-/// Adds key and number to the rows of one task.
-#[pyclass(frozen, module = "hoodoo._native")]
-pub struct NativeRowKeyer {
-    keyer: Mutex<RowKeyer>,
-}
-
-#[pymethods]
-impl NativeRowKeyer {
-    /// A keyer for rows of these columns in the task of this number.
+    /// Adds key and number to rows of these columns, in the task of this number.
     #[staticmethod]
-    fn open(
+    fn keyer(
         py: Python<'_>,
         table: &NativeTable,
         plan: &str,
         schema: PyArrowType<Schema>,
         task: usize,
     ) -> PyResult<Self> {
-        let plan = parse_plan(plan)?;
-        let keyer = call::run(py, || RowKeyer::new(&table.table, &plan, &schema.0, task))?;
-        Ok(Self { keyer: Mutex::new(keyer) })
+        Self::open(py, table, plan, |table, plan| {
+            let mut keyer = RowKeyer::new(table, plan, &schema.0, task)?;
+            Ok(Box::new(move |batch| keyer.key(batch)))
+        })
     }
 
-    /// Keys a batch.
-    fn key(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
-        let keyed = py.detach(|| {
-            let mut keyer = self.keyer.lock().map_err(|_| gone())?;
-            keyer.key(&batch.0)
+    /// The batch with the columns.
+    fn add(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
+        let added = py.detach(|| {
+            let mut add = self.add.lock().map_err(|_| gone())?;
+            add(&batch.0)
         });
-        Ok(PyArrowType(keyed.map_err(to_py)?))
+        Ok(PyArrowType(added.map_err(to_py)?))
     }
 }
 
