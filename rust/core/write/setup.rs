@@ -7,6 +7,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::commit::delete_partition::partition_generator;
 use super::commit::pending::PlannedFrom;
+use super::commit::replaced::file_groups;
 use super::config::{Operation, WriteConfig};
 use super::locate::log_keys::Logs;
 use super::locate::tagging::{Tagged, Tagging, tag};
@@ -242,21 +243,6 @@ impl WriteSetup {
             _ => Ok(BTreeMap::new()),
         }
     }
-}
-
-/// The file groups of partitions.
-pub(in crate::write) fn file_groups(
-    view: &TableView,
-    partitions: BTreeSet<String>,
-) -> Result<BTreeMap<String, Vec<String>>> {
-    let mut groups = BTreeMap::new();
-    for partition in partitions {
-        let ids: Vec<String> = view.latest_slices(&partition)?.into_iter().map(|s| s.file_id).collect();
-        if !ids.is_empty() {
-            groups.insert(partition, ids);
-        }
-    }
-    Ok(groups)
 }
 
 /// How rows of these columns may change the schema of a table.

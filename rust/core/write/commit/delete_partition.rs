@@ -11,9 +11,9 @@ use crate::table::keygen::{KeyGenConfig, KeyGenerator};
 use crate::table::{HudiTable, TableView};
 use crate::timeline::LockGuard;
 use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
+use crate::write::commit::replaced::file_groups;
 use crate::write::config::Operation;
 use crate::write::locate::busy_groups::BusyGroups;
-use crate::write::setup::file_groups;
 
 /// Deletes whole partitions and commits.
 pub(in crate::write) fn delete_partitions(

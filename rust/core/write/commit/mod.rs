@@ -4,4 +4,5 @@ pub(in crate::write) mod conflicts;
 pub(in crate::write) mod delete_partition;
 pub(in crate::write) mod pending;
 pub(in crate::write) mod recent_commits;
+pub(in crate::write) mod replaced;
 pub(in crate::write) mod retry;

@@ -8,7 +8,6 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{Evolution, Fit, does_not_fit, fit_column};
-use crate::write::prepare::incoming::top_level;
 
 const SPELLED_OTHERWISE: &str = "Cast the values: keys and partitions of stored rows would be spelled otherwise";
 
@@ -102,6 +101,11 @@ pub(in crate::write) fn check_identity(keys: &KeyGenConfig, evolution: &Evolutio
 fn is_identity(keys: &KeyGenConfig, column: &str) -> bool {
     let partition = keys.partition_fields.iter().map(|f| &f.name);
     keys.record_key_fields.iter().chain(partition).any(|name| top_level(name) == column)
+}
+
+/// The column that a field is in.
+pub(in crate::write) fn top_level(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }
 
 /// Whether values of a type have the same text in a wider one.

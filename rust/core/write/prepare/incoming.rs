@@ -14,7 +14,7 @@ use crate::storage::{SpillOptions, spill};
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
 use crate::table::{DELETE_MARK, MergeSettings, conform_batch};
 use crate::write::config::Operation;
-use crate::write::prepare::conformer::Conformer;
+use crate::write::prepare::conformer::{Conformer, top_level};
 
 /// Name of the key column of spilled rows; nobody looks for it by name.
 const KEYS: &str = "";
@@ -426,10 +426,6 @@ pub(in crate::write) fn key_schema(
 
 fn is_time(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Timestamp(..))
-}
-
-pub(in crate::write) fn top_level(name: &str) -> &str {
-    name.split('.').next().unwrap_or_default()
 }
 
 fn no_columns(rows: usize) -> Result<RecordBatch> {

@@ -5,7 +5,6 @@ use crate::write::config::WriteConfig;
 use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::route::assignment::{SmallFile, room_in_small_files, small_files};
 use crate::write::setup::WriteSetup;
-use crate::write::task::TaskPlan;
 
 /// Most entries of a small file in [`weighted`].
 const MOST_SHARES: usize = 64;
@@ -18,12 +17,17 @@ pub(in crate::write) struct NewRows {
 
 impl NewRows {
     /// The routes into a partition with these slices; those of `busy` groups take no rows.
-    pub(in crate::write) fn new(setup: &WriteSetup, plan: &TaskPlan, slices: &[FileSlice], busy: &BusyGroups) -> Self {
-        let buckets = usize::try_from(plan.buckets).unwrap_or(usize::MAX).max(1);
+    pub(in crate::write) fn new(
+        setup: &WriteSetup,
+        (buckets, record_size): (u32, u64),
+        slices: &[FileSlice],
+        busy: &BusyGroups,
+    ) -> Self {
+        let buckets = usize::try_from(buckets).unwrap_or(usize::MAX).max(1);
         if !setup.fills_small_files() {
             return Self { small: Vec::new(), buckets };
         }
-        Self { small: weighted(&setup.config, &small_files(slices, busy), plan.record_size), buckets }
+        Self { small: weighted(&setup.config, &small_files(slices, busy), record_size), buckets }
     }
 
     /// The route of a new key with this hash: equal keys get equal routes.

@@ -142,7 +142,7 @@ impl Placing<'_> {
 
     fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &BusyGroups) -> Result<()> {
         let path = self.incoming.partition(home)?;
-        let new_rows = NewRows::new(self.setup, self.plan, &self.setup.view.latest_slices(path)?, busy);
+        let new_rows = NewRows::new(self.setup, self.plan.new_rows(), &self.setup.view.latest_slices(path)?, busy);
         let partition = self.located.partitions.number(path);
         for row in rows {
             let hash = hash_key(self.incoming.batch(row.batch)?.keys.value(row.row as usize));

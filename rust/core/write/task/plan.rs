@@ -38,6 +38,13 @@ pub struct TaskPlan {
     pub given: Option<Vec<String>>,
 }
 
+impl TaskPlan {
+    /// Buckets of new rows in each partition, and bytes of a record on average.
+    pub(super) fn new_rows(&self) -> (u32, u64) {
+        (self.buckets, self.record_size)
+    }
+}
+
 /// What a task tells the driver, as text that crosses processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -201,7 +201,7 @@ impl Router {
             true => self.setup.view.latest_slices(partition)?,
             false => Vec::new(),
         };
-        let new_rows = NewRows::new(&self.setup, &self.plan, &slices, &self.busy);
+        let new_rows = NewRows::new(&self.setup, self.plan.new_rows(), &slices, &self.busy);
         let mut candidates = Vec::new();
         if self.setup.looks_up() {
             let suspects = match &self.logs {
