@@ -191,7 +191,7 @@ def write_in_tasks(case: Case, folder: Path, given: dict[str, str], middle: Call
     begun = prepare_write(SCHEMA, str(folder), case.write, given, {}).begin(SCHEMA, 1)
     try:
         data = [pa.Table.from_batches([batch(rows, 4)])]
-        reports = begun.execute(LocalExecutor(), data, SCHEMA, case.write, given)
+        reports = begun.execute(LocalExecutor(), data, case.write, given)
         middle()
     except BaseException:
         begun.abort()

@@ -59,7 +59,7 @@ def _streamed(uri: str, middle: Callable[[], object]) -> None:
 def _in_tasks(uri: str, middle: Callable[[], object]) -> None:
     begun = prepare_write(_SCHEMA, uri, "upsert", _OPTIONS, {}).begin(_SCHEMA, 1)
     data = [_rows(("b", "p", 2), ("d", "p", 2))]
-    reports = begun.execute(LocalExecutor(), data, _SCHEMA, "upsert", _OPTIONS)
+    reports = begun.execute(LocalExecutor(), data, "upsert", _OPTIONS)
     middle()
     begun.commit(reports)
 

@@ -40,7 +40,7 @@ def make(folder: Path, *, cleans: bool) -> hoodoo.Table:
     table.insert(_rows((1, "a", 0), (2, "a", 0), (3, "b", 0)))
     table.upsert(_rows((1, "a", 1)))
     begun = prepare_write(SCHEMA, str(folder), "upsert", options, {}).begin(SCHEMA, 1)
-    reports = begun.execute(LocalExecutor(), [_rows((2, "a", 2))], SCHEMA, "upsert", options)
+    reports = begun.execute(LocalExecutor(), [_rows((2, "a", 2))], "upsert", options)
     planned = table.schedule_compaction()
     late = begun.commit(reports)
     assert planned is not None

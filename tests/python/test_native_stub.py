@@ -85,9 +85,9 @@ def test_the_stub_and_the_module_are_the_same():
         ("def option_keys(", "def option_names(", "option_keys is not in the stub"),
         ("DEBUG_BUILD: bool", "RELEASE_BUILD: bool", "RELEASE_BUILD is not in the module"),
         ("def uri(self)", "def location(self)", "NativeTable.uri is not in the stub"),
-        ("def add(self, batch: ", "def add(self, rows: ", "NativeKeyer.add takes [('batch', False)]"),
+        ("def add(self, batch: ", "def add(self, rows: ", "NativePacker.add takes [('batch', False)]"),
         ("instant: str | None = None) -> NativeCompaction", "instant: str) -> NativeCompaction", "('instant', True)]"),
-        ("class NativeKeyer:", "class NativeRowKeyer:", "NativeKeyer is not in the stub"),
+        ("class NativePacker:", "class NativeKeyer:", "NativePacker is not in the stub"),
     ],
 )
 def test_a_difference_is_found(old: str, new: str, difference: str):

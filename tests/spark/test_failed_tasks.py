@@ -14,7 +14,7 @@ import hoodoo
 import hoodoo.spark
 from hoodoo.distributed import Attempt, BatchFunction
 from hoodoo.distributed.executor import strings
-from hoodoo.distributed.write import ROUTE_COLUMNS, WriteTask, prepare_write
+from hoodoo.distributed.write import PACKED_ROWS, WriteTask, prepare_write
 from hoodoo.spark import executor
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
 from tests.rows import arrow_rows
@@ -189,7 +189,7 @@ def test_a_job_that_fails_for_good(
 
 def _routed(task: WriteTask, rows: pa.Table) -> list[pa.RecordBatch]:
     batches = list(task.route(rows.to_batches(), Attempt(0, "0-0-0")))
-    order = [(name, "ascending") for name in ROUTE_COLUMNS.names[1:]]
+    order = [(name, "ascending") for name in PACKED_ROWS.names[:3]]
     routed: list[pa.RecordBatch] = pa.Table.from_batches(batches).sort_by(order).to_batches()
     return routed
 

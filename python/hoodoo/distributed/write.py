@@ -19,25 +19,18 @@ from hoodoo.options import Options, SchemaEvolution, check_options, split_list, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["KEY_COLUMNS", "ROUTE_COLUMNS", "BegunWrite", "PreparedWrite", "WriteTask", "prepare_write", "write_rows"]
+__all__ = ["PACKED_ROWS", "BegunWrite", "PreparedWrite", "WriteTask", "prepare_write", "write_rows"]
 
 
-ROUTE_COLUMNS = pa.schema(
+PACKED_ROWS = pa.schema(
     [
-        ("_hoodie_record_key", pa.string()),
         ("_hoodie_partition_path", pa.string()),
         ("_hoodie_route", pa.string()),
         ("_hoodie_row", pa.int64()),
+        ("_hoodie_rows", pa.binary()),
     ]
 )
-"""Columns that `WriteTask.route` adds. The route names the file group; the last column is the number of the row."""
-
-KEY_COLUMNS = pa.schema([ROUTE_COLUMNS.field("_hoodie_record_key"), ROUTE_COLUMNS.field("_hoodie_row")])
-"""Columns that `WriteTask.key` adds."""
-
-_LOCATION_COLUMNS = pa.schema([*ROUTE_COLUMNS, ("_hoodie_position", pa.int64()), ("_hoodie_moved", pa.bool_())])
-# `WriteTask.locate` adds these: the position is that of the stored row with the same key; a stored row is moved when
-# its new version belongs to another partition.
+"""Rows on their way through a shuffle, several in a value: where they go, the number of the first row, and the rows."""
 
 _RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 _SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
@@ -59,29 +52,34 @@ class WriteTask:
     plan: str
 
     def route(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
-        """Add key, partition path, route and number to each row (`ROUTE_COLUMNS`)."""
-        return self._add(_native.NativeKeyer.router, batches, attempt)
+        """Pack rows by the file groups that they go to (`PACKED_ROWS`)."""
+        return self._pack(_native.NativePacker.by_route, batches, attempt)
 
     def key(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
-        """Add key and number to each row (`KEY_COLUMNS`), for a write that looks up keys in all partitions."""
-        return self._add(_native.NativeKeyer.keyer, batches, attempt)
+        """Pack rows by their keys (`PACKED_ROWS`), for a write that looks up keys in all partitions."""
+        return self._pack(_native.NativePacker.by_key, batches, attempt)
 
-    def _add(
+    def _pack(
         self,
-        make: Callable[[_native.NativeTable, str, pa.Schema, int], _native.NativeKeyer],
+        make: Callable[[_native.NativeTable, str, pa.Schema, int], _native.NativePacker],
         batches: Iterable[pa.RecordBatch],
         attempt: Attempt,
     ) -> Iterator[pa.RecordBatch]:
-        keyer = None
+        packer = None
         for batch in batches:
-            if keyer is None:
-                keyer = make(self.table.open(), self.plan, batch.schema, attempt.number)
-            yield keyer.add(batch)
+            if packer is None:
+                packer = make(self.table.open(), self.plan, batch.schema, attempt.number)
+            packed = packer.add(batch)
+            if packed is not None:
+                yield packed
+        packed = None if packer is None else packer.finish()
+        if packed is not None:
+            yield packed
 
     def locate(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Look up the keys of rows with `KEY_COLUMNS` in all partitions, and add route and location.
+        """Look up the keys of packed rows in all partitions, and pack the rows by the file groups that they go to.
 
-        The rows are sorted by number, and all rows of a key are in this split. One row comes out for each key that
+        The values are sorted by number, and all rows of a key are in this split. One row comes out for each key that
         changes something, and two for a key that moves to another partition.
         """
         rows = _reader(batches)
@@ -95,9 +93,9 @@ class WriteTask:
             yield string_batch(_native.report_partitions(self.table.open(), rows))
 
     def apply(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
-        """Merge rows with `ROUTE_COLUMNS` into their file groups, and report each file for `BegunWrite.commit`.
+        """Merge packed rows into their file groups, and report each file for `BegunWrite.commit`.
 
-        The rows are sorted by partition path, route and number, and all rows of a route are in this split.
+        The values are sorted by partition path, route and number, and all rows of a route are in this split.
         """
         rows = _reader(batches)
         if rows is not None:
@@ -143,9 +141,7 @@ class BegunWrite:
         """Remove everything that tasks wrote."""
         self.native.abort()
 
-    def execute(
-        self, executor: Executor[DataT], data: DataT, schema: pa.Schema, operation: str, options: Mapping[str, str]
-    ) -> list[str]:
+    def execute(self, executor: Executor[DataT], data: DataT, operation: str, options: Mapping[str, str]) -> list[str]:
         """Run the tasks, and return their reports for `commit`."""
         if operation == "delete_partition":
             found = executor.map_batches(data, self.task.report_partitions, STRINGS)
@@ -154,22 +150,16 @@ class BegunWrite:
         elif operation == "bulk_insert" and not _needs_shuffle(options):
             done = executor.map_batches(data, self.task.append, STRINGS)
         else:
+            partition, route, row, _ = PACKED_ROWS.names
             if self.native.whole_table:
-                keyed = executor.map_batches(data, self.task.key, _with_columns(schema, KEY_COLUMNS))
-                key, row = KEY_COLUMNS.names
-                data, function, added = executor.shuffle(keyed, [key], [row]), self.task.locate, _LOCATION_COLUMNS
+                keyed = executor.map_batches(data, self.task.key, PACKED_ROWS)
+                data, function = executor.shuffle(keyed, [route], [row]), self.task.locate
             else:
-                function, added = self.task.route, ROUTE_COLUMNS
-            routed = executor.map_batches(data, function, _with_columns(schema, added))
-            _, partition, route, row = ROUTE_COLUMNS.names
-            sort_by = [partition, route, *_sort_columns(operation, options), row]
-            done = executor.map_batches(executor.shuffle(routed, [partition, route], sort_by), self.task.apply, STRINGS)
+                function = self.task.route
+            routed = executor.map_batches(data, function, PACKED_ROWS)
+            together = executor.shuffle(routed, [partition, route], [partition, route, row])
+            done = executor.map_batches(together, self.task.apply, STRINGS)
         return executor.collect(done)
-
-
-def _with_columns(schema: pa.Schema, added: pa.Schema) -> pa.Schema:
-    # Rows that were read from a Hudi table have columns of these names already.
-    return pa.schema([*(field for field in schema if field.name not in _LOCATION_COLUMNS.names), *added])
 
 
 def _needs_shuffle(options: Mapping[str, str]) -> bool:
@@ -179,12 +169,6 @@ def _needs_shuffle(options: Mapping[str, str]) -> bool:
 def _is_sorted(options: Mapping[str, str]) -> bool:
     mode = options.get("hoodie.bulkinsert.sort.mode", "NONE").upper()
     return _SORT_COLUMNS in options or mode not in ("NONE", "PARTITION_PATH_REPARTITION")
-
-
-def _sort_columns(operation: str, options: Mapping[str, str]) -> list[str]:
-    if operation != "bulk_insert" or not _is_sorted(options):
-        return []
-    return split_list(options.get(_SORT_COLUMNS)) or [ROUTE_COLUMNS.names[0]]
 
 
 @dataclass(frozen=True)
@@ -265,7 +249,7 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
     while True:
         begun = prepared.begin(schema, executor.shuffle_partitions, partial, widened)
         try:
-            reports = begun.execute(executor, data, schema, prepared.operation, given)
+            reports = begun.execute(executor, data, prepared.operation, given)
         except BaseException as error:
             begun.abort()
             column = _mismatched_column(error)

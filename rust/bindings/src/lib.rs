@@ -27,7 +27,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<table::NativeTable>()?;
     m.add_class::<compaction::NativeCompaction>()?;
     m.add_class::<spark::NativeWrite>()?;
-    m.add_class::<spark::NativeKeyer>()?;
+    m.add_class::<spark::NativePacker>()?;
     m.add_function(wrap_pyfunction!(clustering::schedule_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::explain_clustering, m)?)?;
     m.add_function(wrap_pyfunction!(clustering::pending_clusterings, m)?)?;

@@ -95,33 +95,42 @@ fn parse_plan(text: &str) -> PyResult<TaskPlan> {
 
 type Batches = PyArrowType<RecordBatchStreamReader>;
 
-type AddColumns = Box<dyn FnMut(&RecordBatch) -> Result<RecordBatch> + Send>;
+/// Adds a batch, or, given none, ends.
+type Pack = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<RecordBatch>> + Send>;
 
-/// Adds columns to the rows of one task, batch by batch. Not as a stream, for an error would lose its kind on the way
+/// Packs the rows of one task for a shuffle. By batches and not as a stream, for an error would lose its kind on the way
 /// through one.
 #[pyclass(frozen, module = "hoodoo._native")]
-pub struct NativeKeyer {
-    add: Mutex<AddColumns>,
+pub struct NativePacker {
+    pack: Mutex<Pack>,
 }
 
-impl NativeKeyer {
+impl NativePacker {
     fn open(
         py: Python<'_>,
         table: &NativeTable,
         plan: &str,
-        make: impl FnOnce(&HudiTable, &TaskPlan) -> Result<AddColumns> + Send,
+        make: impl FnOnce(&HudiTable, &TaskPlan) -> Result<Pack> + Send,
     ) -> PyResult<Self> {
         let plan = parse_plan(plan)?;
-        let add = call::run(py, || make(&table.table, &plan))?;
-        Ok(Self { add: Mutex::new(add) })
+        let pack = call::run(py, || make(&table.table, &plan))?;
+        Ok(Self { pack: Mutex::new(pack) })
+    }
+
+    fn pack(&self, py: Python<'_>, batch: Option<&RecordBatch>) -> PyResult<Option<PyArrowType<RecordBatch>>> {
+        let packed = py.detach(|| {
+            let mut pack = self.pack.lock().map_err(|_| gone())?;
+            pack(batch)
+        });
+        Ok(packed.map_err(to_py)?.map(PyArrowType))
     }
 }
 
 #[pymethods]
-impl NativeKeyer {
-    /// Adds key, partition, route and number to rows of these columns, in the task of this number.
+impl NativePacker {
+    /// Packs rows of these columns by the file groups that they go to, in the task of this number.
     #[staticmethod]
-    fn router(
+    fn by_route(
         py: Python<'_>,
         table: &NativeTable,
         plan: &str,
@@ -130,13 +139,16 @@ impl NativeKeyer {
     ) -> PyResult<Self> {
         Self::open(py, table, plan, |table, plan| {
             let mut router = Router::new(table, plan, &schema.0, task)?;
-            Ok(Box::new(move |batch| router.route(batch)))
+            Ok(Box::new(move |batch| match batch {
+                Some(batch) => router.add(batch),
+                None => router.finish(),
+            }))
         })
     }
 
-    /// Adds key and number to rows of these columns, in the task of this number.
+    /// Packs rows of these columns by their keys, in the task of this number.
     #[staticmethod]
-    fn keyer(
+    fn by_key(
         py: Python<'_>,
         table: &NativeTable,
         plan: &str,
@@ -145,21 +157,25 @@ impl NativeKeyer {
     ) -> PyResult<Self> {
         Self::open(py, table, plan, |table, plan| {
             let mut keyer = RowKeyer::new(table, plan, &schema.0, task)?;
-            Ok(Box::new(move |batch| keyer.key(batch)))
+            Ok(Box::new(move |batch| match batch {
+                Some(batch) => keyer.add(batch),
+                None => keyer.finish(),
+            }))
         })
     }
 
-    /// The batch with the columns.
-    fn add(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<PyArrowType<RecordBatch>> {
-        let added = py.detach(|| {
-            let mut add = self.add.lock().map_err(|_| gone())?;
-            add(&batch.0)
-        });
-        Ok(PyArrowType(added.map_err(to_py)?))
+    /// Adds rows. Packed rows come back when many wait.
+    fn add(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<Option<PyArrowType<RecordBatch>>> {
+        self.pack(py, Some(&batch.0))
+    }
+
+    /// The rows that still wait.
+    fn finish(&self, py: Python<'_>) -> PyResult<Option<PyArrowType<RecordBatch>>> {
+        self.pack(py, None)
     }
 }
 
-/// Routes keyed rows of a write that looks keys up in all partitions.
+/// Routes packed rows of a write that looks keys up in all partitions.
 #[pyfunction]
 pub fn locate_rows(
     py: Python<'_>,
@@ -168,13 +184,11 @@ pub fn locate_rows(
     rows: Batches,
 ) -> PyResult<PyArrowType<Box<dyn RecordBatchReader + Send>>> {
     let plan = parse_plan(plan)?;
-    let rows = rows.0;
-    let given = rows.schema();
-    let batches = rows.map(|batch| batch.map_err(Error::from));
-    let located = call::run(py, || task::locate_rows(&table.table, &plan, &given, batches))?;
+    let batches = rows.0.map(|batch| batch.map_err(Error::from));
+    let located = call::run(py, || task::locate_rows(&table.table, &plan, batches))?;
     // What can be wrong with the rows was found by now: an error in the stream would lose its kind.
     let located = located.map(|batch| batch.map_err(|e| ArrowError::ExternalError(Box::new(e))));
-    let reader = RecordBatchIterator::new(located, task::located_schema(&given));
+    let reader = RecordBatchIterator::new(located, task::packed_schema());
     Ok(PyArrowType(Box::new(reader)))
 }
 
@@ -191,7 +205,7 @@ fn report_texts(reports: PyResult<Vec<TaskReport>>) -> PyResult<Vec<String>> {
     texts.map_err(|e| to_py(Error::invalid_option(e.to_string())))
 }
 
-/// Merges routed rows; gives back what the driver has to know, as text.
+/// Merges packed rows; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn apply_routes(
     py: Python<'_>,

@@ -1,8 +1,9 @@
 //! Routed rows on their way into files.
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, RecordBatch};
 
 use super::locate::Places;
+use super::pack::{Unpacked, Unpacker};
 use super::{TaskPlan, TaskReport, generated_keys};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -15,6 +16,7 @@ use crate::write::locate::new_rows::{meet_stored, rows_to_insert};
 use crate::write::locate::tagging::{FileUpdates, LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::partial_rows::check_required;
+use crate::write::prepare::sort::sort_rows;
 use crate::write::rewrite::column_merge::combine_rows;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::create_file::FileCreator;
@@ -33,16 +35,17 @@ struct Records {
     inserts: Vec<RowRef>,
 }
 
-/// Merges routed rows, which come sorted by partition and route; a report for each file.
+/// Merges packed rows, which come sorted by partition, route and number; a report for each file.
 pub fn apply_routes(
     table: &HudiTable,
     plan: &TaskPlan,
-    batches: impl Iterator<Item = Result<RecordBatch>>,
+    packed: impl Iterator<Item = Result<RecordBatch>>,
     task: usize,
     token: &str,
 ) -> Result<Vec<TaskReport>> {
     let setup = WriteSetup::of_task(table, plan)?;
     let context = setup.task_context(plan)?;
+    let mut unpacker = Unpacker::new(&plan.columns_on_the_way(plan.whole_table)?)?;
     let generated = generated_keys(plan, task);
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let mut apply = Apply {
@@ -59,8 +62,9 @@ pub fn apply_routes(
         creator: None,
     };
     let mut current: Option<((String, String), Vec<RecordBatch>)> = None;
-    for batch in batches {
-        for (group, rows) in runs(&batch?)? {
+    for packed in packed {
+        for Unpacked { partition, route, rows } in unpacker.unpack(&packed?)? {
+            let group = (partition, route);
             match &mut current {
                 Some((known, list)) if *known == group => list.push(rows),
                 _ => {
@@ -78,28 +82,6 @@ pub fn apply_routes(
     // The commit is made by another process, which does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(reports)
-}
-
-/// Cuts a batch where partition or route change.
-fn runs(batch: &RecordBatch) -> Result<Vec<((String, String), RecordBatch)>> {
-    let text = |name: &str| {
-        let column = batch.column_by_name(name).and_then(|c| c.as_string_opt::<i32>());
-        column.cloned().ok_or_else(|| Error::schema(format!("the routed rows lack the column {name}")))
-    };
-    let (partitions, routes) = (text("_hoodie_partition_path")?, text("_hoodie_route")?);
-    let mut out = Vec::new();
-    let mut begin = 0;
-    for row in 1..=batch.num_rows() {
-        let goes_on = row < batch.num_rows()
-            && partitions.value(row) == partitions.value(begin)
-            && routes.value(row) == routes.value(begin);
-        if !goes_on {
-            let group = (partitions.value(begin).to_owned(), routes.value(begin).to_owned());
-            out.push((group, batch.slice(begin, row - begin)));
-            begin = row;
-        }
-    }
-    Ok(out)
 }
 
 struct Apply<'a> {
@@ -204,7 +186,10 @@ impl<'a> Apply<'a> {
     fn records(&self, incoming: &Incoming, slice: Option<&FileSlice>) -> Result<Records> {
         if !self.setup.looks_up() {
             let rows = rows_to_insert(incoming, self.context, self.setup.combines())?;
-            let mut inserts = rows.into_values().flatten().collect();
+            let mut inserts: Vec<RowRef> = rows.into_values().flatten().collect();
+            if self.setup.operation == Operation::BulkInsert {
+                inserts = sort_rows(incoming, inserts, &self.setup.config.sort)?;
+            }
             let updates = match slice {
                 Some(slice) => meet_stored(self.setup, self.context, incoming, slice, &mut inserts)?,
                 None => Vec::new(),

@@ -1,17 +1,21 @@
 //! Key, partition and number of the rows of a task.
 
-use arrow::array::{Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use std::sync::Arc;
 
-use super::{KEY_COLUMNS, PLACE_COLUMNS, ROUTE_COLUMNS};
+use super::pack::{Packer, Routed, as_on_the_way};
+use super::{ADDED_COLUMNS, TaskPlan};
 use crate::error::Result;
-use crate::table::conform_batch;
+use crate::merge::hash_key;
 use crate::table::keygen::{KeyGenerator, Partitions};
+use crate::table::{HudiTable, conform_batch};
 use crate::write::prepare::incoming::key_schema;
 use crate::write::setup::WriteSetup;
 
+/// Buckets of keys for each task that looks them up: with many the tasks get about the same share.
+const BUCKETS_OF_TASK: u64 = 16;
 /// Rows of one task that have numbers of their own.
 const ROWS_OF_TASK: i64 = 1 << 40;
 
@@ -55,45 +59,75 @@ impl Keyer {
     }
 }
 
-/// The given columns, without those that tasks add.
+/// The given columns that rows take along: not those that tasks add, which rows read from a table have too.
 pub(super) fn own_fields(given: &Schema) -> impl Iterator<Item = FieldRef> + '_ {
-    given.fields().iter().filter(|f| !is_added(f.name())).cloned()
+    given.fields().iter().filter(|f| !ADDED_COLUMNS.contains(&f.name().as_str())).cloned()
 }
 
 /// Some rows of the given columns.
-pub(super) fn own_columns(batch: &RecordBatch, rows: &UInt32Array) -> Result<Vec<arrow::array::ArrayRef>> {
+fn own_columns(batch: &RecordBatch, rows: &UInt32Array) -> Result<Vec<ArrayRef>> {
     let schema = batch.schema();
-    let columns = schema.fields().iter().zip(batch.columns()).filter(|(f, _)| !is_added(f.name()));
-    Ok(columns.map(|(_, column)| take(column, rows, None)).collect::<std::result::Result<_, _>>()?)
+    let columns = schema.fields().iter().zip(batch.columns());
+    let own = columns.filter(|(f, _)| !ADDED_COLUMNS.contains(&f.name().as_str()));
+    Ok(own.map(|(_, column)| take(column, rows, None)).collect::<std::result::Result<_, _>>()?)
 }
 
-fn is_added(name: &str) -> bool {
-    [KEY_COLUMNS.as_slice(), &ROUTE_COLUMNS, &PLACE_COLUMNS].iter().any(|names| names.contains(&name))
+/// Packs rows of a task with their numbers.
+pub(super) struct NumberedPacker {
+    columns: SchemaRef,
+    packer: Packer,
 }
 
-/// Gives rows their keys: the first step of a write that looks keys up in all partitions.
-pub struct RowKeyer(Keyer);
+impl NumberedPacker {
+    pub(super) fn new(plan: &TaskPlan) -> Result<Self> {
+        let columns = plan.columns_on_the_way(false)?;
+        Ok(Self { packer: Packer::new(columns.clone())?, columns })
+    }
+
+    /// Some rows of a batch, with a partition and a route for each.
+    pub(super) fn add(
+        &mut self,
+        keyer: &mut Keyer,
+        batch: &RecordBatch,
+        rows: &UInt32Array,
+        (partitions, routes): (StringArray, StringArray),
+    ) -> Result<Option<RecordBatch>> {
+        let mut columns = own_columns(batch, rows)?;
+        columns.push(Arc::new(keyer.number(rows, batch.num_rows())));
+        self.packer.add(Routed { rows: as_on_the_way(&self.columns, columns)?, partitions, routes })
+    }
+
+    pub(super) fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        self.packer.flush()
+    }
+}
+
+/// Brings the rows of a key together: the first step of a write that looks keys up in all partitions.
+pub struct RowKeyer {
+    keyer: Keyer,
+    buckets: u64,
+    packer: NumberedPacker,
+}
 
 impl RowKeyer {
     /// A keyer for rows of these columns in the task of this number.
-    pub fn new(table: &crate::table::HudiTable, plan: &super::TaskPlan, given: &Schema, task: usize) -> Result<Self> {
-        Ok(Self(Keyer::new(&WriteSetup::of_task(table, plan)?, given, task)?))
+    pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
+        let keyer = Keyer::new(&WriteSetup::of_task(table, plan)?, given, task)?;
+        Ok(Self { keyer, buckets: u64::from(plan.buckets) * BUCKETS_OF_TASK, packer: NumberedPacker::new(plan)? })
     }
 
-    /// The columns of keyed batches.
-    pub fn schema(given: &Schema) -> SchemaRef {
-        let [key, row] = KEY_COLUMNS;
-        let added = [Field::new(key, DataType::Utf8, true), Field::new(row, DataType::Int64, true)];
-        Arc::new(Schema::new(own_fields(given).chain(added.map(Arc::new)).collect::<Vec<FieldRef>>()))
-    }
-
-    /// Adds key and number to each row.
-    pub fn key(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let (keys, _) = self.0.keys(batch)?;
+    /// Adds rows, each routed to a bucket of keys. Packed rows come back when many wait.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+        let (keys, _) = self.keyer.keys(batch)?;
+        let routes = keys.iter().flatten().map(|key| (hash_key(key) % self.buckets.max(1)).to_string());
+        let routes = StringArray::from_iter_values(routes);
+        let partitions = StringArray::from(vec![""; keys.len()]);
         let rows = UInt32Array::from_iter_values(0..u32::try_from(keys.len()).unwrap_or(u32::MAX));
-        let mut columns = own_columns(batch, &rows)?;
-        columns.push(Arc::new(keys));
-        columns.push(Arc::new(self.0.number(&rows, rows.len())));
-        Ok(RecordBatch::try_new(Self::schema(&batch.schema()), columns)?)
+        self.packer.add(&mut self.keyer, batch, &rows, (partitions, routes))
+    }
+
+    /// The rows that still wait.
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        self.packer.flush()
     }
 }

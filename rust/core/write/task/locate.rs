@@ -9,12 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array};
-use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, Schema, SchemaRef};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 
-use super::keyer::own_columns;
-use super::router::Router;
-use super::{KEY_COLUMNS, PLACE_COLUMNS, TaskPlan};
+use super::pack::{Packer, Routed, Unpacker, as_on_the_way};
+use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
 use crate::table::{DELETE_MARK, HudiTable};
@@ -69,21 +68,23 @@ impl Names {
     }
 }
 
-/// Routes rows that come with key and number (see [`super::RowKeyer`]), sorted by number; all rows of a key are there.
-/// Rows that change nothing are left out.
+/// Routes packed rows (see [`super::RowKeyer`]), sorted by number; all rows of a key are there. Rows that change nothing are
+/// left out.
 pub fn locate_rows(
     table: &HudiTable,
     plan: &TaskPlan,
-    given: &Schema,
-    batches: impl Iterator<Item = Result<RecordBatch>>,
+    packed: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<Located> {
     let setup = WriteSetup::of_task(table, plan)?;
     let context = setup.task_context(plan)?;
     let deciding = deciding_columns(&setup, &context);
-    let mut preparer = setup.preparer(&deciding, given)?;
+    let columns = plan.columns_on_the_way(false)?;
+    let mut unpacker = Unpacker::new(&columns)?;
+    let mut preparer = setup.preparer(&deciding, &columns)?;
     let mut sources = Vec::new();
-    for batch in batches {
-        let batch = batch?;
+    for packed in packed {
+        let unpacked = unpacker.unpack(&packed?)?;
+        let batch = concat_batches(&columns, unpacked.iter().map(|unpacked| &unpacked.rows))?;
         preparer.add(&batch).map_err(|e| e.with("table", table.storage().uri()))?;
         if batch.num_rows() > 0 {
             sources.push(batch);
@@ -98,7 +99,8 @@ pub fn locate_rows(
     let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1))?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
-    Ok(Box::new(placing.located.batches(sources)?))
+    let routed = placing.located.batches(sources, plan.columns_on_the_way(true)?)?;
+    Ok(Box::new(Packed { routed, packer: Packer::new(plan.columns_on_the_way(true)?)? }))
 }
 
 /// The columns of the table that decide what becomes of a row.
@@ -168,11 +170,15 @@ struct Ways {
 }
 
 impl Ways {
-    /// The routed rows, a batch for each given one.
+    /// The routed rows in these columns, a batch for each given one.
     ///
     /// # Errors
     /// `Internal` for a row of a batch that was not given.
-    fn batches(mut self, sources: Vec<RecordBatch>) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send> {
+    fn batches(
+        mut self,
+        sources: Vec<RecordBatch>,
+        columns: SchemaRef,
+    ) -> Result<impl Iterator<Item = Result<Routed>> + Send> {
         self.rows.sort_unstable_by_key(|p| (p.batch, p.row));
         if let Some(last) = self.rows.last().filter(|last| last.batch >= sources.len()) {
             let batches = sources.len();
@@ -183,42 +189,45 @@ impl Ways {
             let rest = self.rows.get(done..).unwrap_or_default();
             let here = rest.get(..rest.partition_point(|p| p.batch == number)).unwrap_or_default();
             done += here.len();
-            self.routed(&source, here)
+            self.routed(&source, here, &columns)
         }))
     }
 
-    fn routed(&self, source: &RecordBatch, placed: &[Placed]) -> Result<RecordBatch> {
+    fn routed(&self, source: &RecordBatch, placed: &[Placed], columns: &SchemaRef) -> Result<Routed> {
         let rows = UInt32Array::from_iter_values(placed.iter().map(|p| p.row));
-        let [key, row] = KEY_COLUMNS.map(|name| given_column(source, name));
-        let (partitions, routes) = (placed.iter().map(|p| p.partition), placed.iter().map(|p| p.route));
-        let partitions: StringArray = partitions.map(|number| self.partitions.get(number)).collect();
-        let routes: StringArray = routes.map(|number| self.routes.get(number)).collect();
-        if partitions.null_count() > 0 || routes.null_count() > 0 {
-            return Err(Error::internal("a located row has no partition or no route"));
-        }
+        let partitions: StringArray = placed.iter().map(|p| self.partitions.get(p.partition)).collect();
+        let routes: StringArray = placed.iter().map(|p| self.routes.get(p.route)).collect();
         let positions = placed.iter().map(|p| p.stored.and_then(|(position, _)| position).map(i64::from));
         let moved = placed.iter().map(|p| p.stored.map(|(_, moved)| moved));
-        let mut columns = own_columns(source, &rows)?;
-        columns.push(take(key?, &rows, None)?);
-        columns.push(Arc::new(partitions));
-        columns.push(Arc::new(routes));
-        columns.push(take(row?, &rows, None)?);
-        columns.push(Arc::new(positions.collect::<Int64Array>()));
-        columns.push(Arc::new(moved.collect::<BooleanArray>()));
-        Ok(RecordBatch::try_new(located_schema(&source.schema()), columns)?)
+        let mut taken = take_record_batch(source, &rows)?.columns().to_vec();
+        taken.push(Arc::new(positions.collect::<Int64Array>()));
+        taken.push(Arc::new(moved.collect::<BooleanArray>()));
+        Ok(Routed { rows: as_on_the_way(columns, taken)?, partitions, routes })
+    }
+}
+
+/// Packs routed rows as they are asked for.
+struct Packed<I> {
+    routed: I,
+    packer: Packer,
+}
+
+impl<I: Iterator<Item = Result<Routed>>> Iterator for Packed<I> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        for routed in self.routed.by_ref() {
+            match routed.and_then(|routed| self.packer.add(routed)) {
+                Ok(None) => {}
+                other => return other.transpose(),
+            }
+        }
+        self.packer.flush().transpose()
     }
 }
 
 fn given_column<'b>(batch: &'b RecordBatch, name: &str) -> Result<&'b ArrayRef> {
-    batch.column_by_name(name).ok_or_else(|| Error::schema(format!("the keyed rows lack the column {name}")))
-}
-
-/// The columns of located rows.
-pub fn located_schema(given: &Schema) -> SchemaRef {
-    let [position, moved] = PLACE_COLUMNS;
-    let added = [Field::new(position, DataType::Int64, true), Field::new(moved, DataType::Boolean, true)];
-    let routed = Router::schema(given);
-    Arc::new(Schema::new(routed.fields().iter().cloned().chain(added.map(Arc::new)).collect::<Vec<FieldRef>>()))
+    batch.column_by_name(name).ok_or_else(|| Error::schema(format!("the located rows lack the column {name}")))
 }
 
 /// Which stored record each row of a located batch meets: one of log files only has no position, but it is said whether

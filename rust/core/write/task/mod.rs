@@ -3,8 +3,8 @@
 //! | step | where |
 //! |---|---|
 //! | [`DistributedWrite::begin`]: instant, schema | driver |
-//! | [`Router`]: key, partition and route of each row | tasks, rows as they come |
-//! | shuffle by partition and route, sort within | Spark |
+//! | [`Router`]: partition and route of each row | tasks, rows as they come |
+//! | shuffle by partition and route, sort within by number | Spark, which moves packed rows (`pack.rs`) |
 //! | [`apply_routes`]: merge each route's rows into its file group, or make new files | tasks |
 //! | [`DistributedWrite::commit`] | driver |
 //!
@@ -13,8 +13,8 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | [`RowKeyer`]: key of each row | tasks, rows as they come |
-//! | shuffle by key, sort within by number | Spark |
+//! | [`RowKeyer`]: bucket of each row by its key | tasks, rows as they come |
+//! | shuffle by bucket, sort within by number | Spark |
 //! | [`locate_rows`]: one record for each key, its routes, and which stored records it meets | tasks |
 //!
 //! A route is the id of a file group, or `+n`: bucket n of the partition's new rows. Equal keys have equal routes, so
@@ -28,6 +28,7 @@ mod append;
 mod apply;
 mod keyer;
 mod locate;
+mod pack;
 mod plan;
 mod router;
 
@@ -51,18 +52,23 @@ use crate::write::setup::WriteSetup;
 pub use append::write_rows;
 pub use apply::apply_routes;
 pub use keyer::RowKeyer;
-pub use locate::{Located, locate_rows, located_schema};
+pub use locate::{Located, locate_rows};
+pub use pack::packed_schema;
 pub use plan::{DistributedWrite, TaskPlan, TaskReport};
 pub use router::Router;
 
-/// Columns that a [`RowKeyer`] adds.
-pub const KEY_COLUMNS: [&str; 2] = ["_hoodie_record_key", "_hoodie_row"];
+/// Columns that tasks add to those of the rows, or that rows read from a table have.
+const ADDED_COLUMNS: [&str; 6] = [
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_route",
+    "_hoodie_row",
+    "_hoodie_position",
+    "_hoodie_moved",
+];
 
-/// Columns that a [`Router`] adds.
-pub const ROUTE_COLUMNS: [&str; 4] = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"];
-
-/// Columns that [`locate_rows`] adds to those of routes.
-pub const PLACE_COLUMNS: [&str; 2] = ["_hoodie_position", "_hoodie_moved"];
+/// Columns that [`locate_rows`] adds.
+const PLACE_COLUMNS: [&str; 2] = ["_hoodie_position", "_hoodie_moved"];
 
 impl WriteSetup {
     /// The setup of a task.

@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use base64_simd::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use super::PLACE_COLUMNS;
+use super::keyer::own_fields;
+use super::pack::{ROW, columns_on_the_way, stream_header};
+use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::table::{HudiTable, schema_changes};
@@ -36,9 +41,24 @@ pub struct TaskPlan {
     pub log_writes: LogWrites,
     /// The columns that the rows have, where what they lack stays as it is stored.
     pub given: Option<Vec<String>>,
+    /// The columns that rows take along, as the header of an Arrow IPC stream in base64.
+    pub columns: String,
 }
 
 impl TaskPlan {
+    /// The columns of rows on their way to the tasks that apply them, or, if `located` is false, to those that look their
+    /// keys up.
+    pub(super) fn columns_on_the_way(&self, located: bool) -> Result<SchemaRef> {
+        let broken = || Error::corrupt("the plan of a write does not tell the columns of its rows");
+        let header = STANDARD.decode_to_vec(self.columns.as_bytes()).map_err(|e| broken().caused_by(e))?;
+        let given = StreamReader::try_new(header.as_slice(), None).map_err(|e| broken().caused_by(e))?.schema();
+        let [position, moved] = PLACE_COLUMNS;
+        let row = Field::new(ROW, DataType::Int64, true);
+        let places = [Field::new(position, DataType::Int64, true), Field::new(moved, DataType::Boolean, true)];
+        let added: Vec<Field> = std::iter::once(row).chain(places.into_iter().filter(|_| located)).collect();
+        Ok(columns_on_the_way(own_fields(&given), &added))
+    }
+
     /// Buckets of new rows in each partition, and bytes of a record on average.
     pub(super) fn new_rows(&self) -> (u32, u64) {
         (self.buckets, self.record_size)
@@ -98,6 +118,7 @@ impl DistributedWrite {
             log_writes,
             whole_table: setup.is_whole_table(given),
             given: setup.given.clone(),
+            columns: STANDARD.encode_to_string(stream_header(&columns_on_the_way(own_fields(given), &[]))?),
         };
         Ok(Self { setup, pending, plan, notes: evolution.notes })
     }

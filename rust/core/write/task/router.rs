@@ -1,14 +1,14 @@
 //! Routes for rows whose partition says where their key may be: the usual write.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use arrow::array::{Array, RecordBatch, StringArray, StringBuilder, UInt32Array};
+use arrow::array::{Array, AsArray, RecordBatch, StringArray, StringBuilder, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::Schema;
 
-use super::keyer::{Keyer, own_columns, own_fields};
-use super::{ROUTE_COLUMNS, TaskPlan};
+use super::TaskPlan;
+use super::keyer::{Keyer, NumberedPacker};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, KeyRange};
@@ -66,6 +66,7 @@ pub struct Router {
     setup: WriteSetup,
     plan: TaskPlan,
     keyer: Keyer,
+    packer: NumberedPacker,
     partitions: HashMap<String, RoutePartition>,
     busy: BusyGroups,
     /// Of a table that has log files.
@@ -80,19 +81,12 @@ impl Router {
         let busy = BusyGroups::of(table, &setup.view)?;
         let (columns, _) = table.file_settings(&setup.schema)?;
         let logs = Logs::new(table, &setup.view, &columns, plan.log_writes.clone())?;
-        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, partitions: HashMap::new(), busy, logs })
+        let (packer, partitions) = (NumberedPacker::new(plan)?, HashMap::new());
+        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, packer, partitions, busy, logs })
     }
 
-    /// The columns of routed batches.
-    pub fn schema(given: &Schema) -> SchemaRef {
-        let [key, partition, route, row] = ROUTE_COLUMNS;
-        let added = [key, partition, route].map(|name| Arc::new(Field::new(name, DataType::Utf8, true)));
-        let added = added.into_iter().chain([Arc::new(Field::new(row, DataType::Int64, true))]);
-        Arc::new(Schema::new(own_fields(given).chain(added).collect::<Vec<FieldRef>>()))
-    }
-
-    /// Adds key, partition and route to each row. Rows of a delete that meet nothing are left out.
-    pub fn route(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// Adds rows with their routes; rows of a delete that meet nothing are left out. Packed rows come back when many wait.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let (keys, partitions) = self.keyer.keys(batch)?;
         for path in &partitions.paths {
             self.load(path)?;
@@ -117,13 +111,13 @@ impl Router {
             }
         }
         let rows = UInt32Array::from(rows);
-        let mut columns = own_columns(batch, &rows)?;
-        let numbers = self.keyer.number(&rows, keys.len());
-        columns.push(take(&keys, &rows, None)?);
-        columns.push(take(&paths, &rows, None)?);
-        columns.push(Arc::new(routes.finish()));
-        columns.push(Arc::new(numbers));
-        Ok(RecordBatch::try_new(Self::schema(&batch.schema()), columns)?)
+        let paths = take(&paths, &rows, None)?.as_string().clone();
+        self.packer.add(&mut self.keyer, batch, &rows, (paths, routes.finish()))
+    }
+
+    /// The rows that still wait.
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        self.packer.flush()
     }
 
     fn routes_of(&self, partition: &RoutePartition, key: &str, row: usize) -> Result<Vec<String>> {
