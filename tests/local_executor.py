@@ -27,6 +27,10 @@ class LocalExecutor:
     def shuffle_partitions(self) -> int:
         return self._partitions
 
+    @property
+    def batch_rows(self) -> int:
+        return 0
+
     def schema(self, data: Splits) -> pa.Schema:
         return data[0].schema
 

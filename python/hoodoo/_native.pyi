@@ -101,6 +101,7 @@ class NativeWrite:
         operation: str,
         schema: pa.Schema,
         buckets: int,
+        batch_rows: int,
         partial: bool = False,
         widened: Sequence[str] = ...,
     ) -> NativeWrite: ...

@@ -45,6 +45,10 @@ class Executor(Protocol[DataT]):
     def shuffle_partitions(self) -> int:
         """The number of splits that `shuffle` makes."""
 
+    @property
+    def batch_rows(self) -> int:
+        """The largest number of rows that a task gets in one batch, or 0 if there is no limit."""
+
     def schema(self, data: DataT) -> pa.Schema:
         """Return the schema of the batches that tasks get of a data set."""
 

@@ -185,16 +185,27 @@ class PreparedWrite:
     table: TableRef
     operation: str
 
-    def begin(self, schema: pa.Schema, buckets: int, partial: bool = False, widened: Sequence[str] = ()) -> BegunWrite:
+    def begin(
+        self,
+        schema: pa.Schema,
+        buckets: int,
+        *,
+        batch_rows: int = 10_000,
+        partial: bool = False,
+        widened: Sequence[str] = (),
+    ) -> BegunWrite:
         """Plan the write, and put its instant on the timeline.
 
         Args:
             schema: The schema of the rows.
             buckets: Maximum number of tasks that write new rows of one partition.
+            batch_rows: See `Executor.batch_rows`.
             partial: See `hoodoo.Table.upsert`.
             widened: Columns that take the type of the rows, because a value did not fit the type of the table.
         """
-        write = _native.NativeWrite.begin(self.native, self.operation, schema, buckets, partial, list(widened))
+        write = _native.NativeWrite.begin(
+            self.native, self.operation, schema, buckets, batch_rows, partial, list(widened)
+        )
         return BegunWrite(write, WriteTask(self.table, write.plan))
 
 
@@ -247,7 +258,9 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
     widened: list[str] = []
     retries = int(given.get(_RETRIES, "5"))
     while True:
-        begun = prepared.begin(schema, executor.shuffle_partitions, partial, widened)
+        begun = prepared.begin(
+            schema, executor.shuffle_partitions, batch_rows=executor.batch_rows, partial=partial, widened=widened
+        )
         try:
             reports = begun.execute(executor, data, prepared.operation, given)
         except BaseException as error:

@@ -40,6 +40,11 @@ class SparkExecutor:
         """The setting `spark.sql.shuffle.partitions`."""
         return int(self._session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
 
+    @property
+    def batch_rows(self) -> int:
+        """The setting `spark.sql.execution.arrow.maxRecordsPerBatch`."""
+        return max(0, int(self._session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000") or 10_000))
+
     def schema(self, data: DataFrame) -> pa.Schema:
         """Return the Arrow schema in which Spark passes rows to Python."""
         return arrow_of(data.schema)

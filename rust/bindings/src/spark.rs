@@ -37,19 +37,22 @@ fn gone() -> Error {
 #[pymethods]
 impl NativeWrite {
     #[staticmethod]
-    #[pyo3(signature = (table, operation, schema, buckets, partial=false, widened=Vec::new()))]
+    #[pyo3(signature = (table, operation, schema, buckets, batch_rows, partial=false, widened=Vec::new()))]
+    #[allow(clippy::too_many_arguments)]
     fn begin(
         py: Python<'_>,
         table: &NativeTable,
         operation: &str,
         schema: PyArrowType<Schema>,
         buckets: u32,
+        batch_rows: usize,
         partial: bool,
         widened: Vec<String>,
     ) -> PyResult<Self> {
         let operation = Operation::parse(operation).map_err(to_py)?;
         let table = table.table.clone();
-        let begin = || client::begin_distributed(&table, operation, &schema.0, buckets, partial, &widened);
+        let begin =
+            || client::begin_distributed(&table, operation, &schema.0, (buckets, batch_rows), partial, &widened);
         let write = call::run(py, begin)?;
         let plan = serde_json::to_string(write.plan()).map_err(|e| to_py(Error::invalid_option(e.to_string())))?;
         Ok(Self { table, write: Mutex::new(Some(write)), plan })

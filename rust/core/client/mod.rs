@@ -182,12 +182,12 @@ pub fn begin_distributed(
     table: &HudiTable,
     operation: Operation,
     given: &Schema,
-    buckets: u32,
+    engine: (u32, usize),
     partial: bool,
     widened: &[String],
 ) -> Result<BegunWrite> {
     let Ready { table, _turn: turn, .. } = ready_to_write(table)?;
-    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, buckets, partial, widened)?, turn })
+    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, engine, partial, widened)?, turn })
 }
 
 /// Commits what the tasks did, and runs the inline services.

@@ -5,7 +5,7 @@ use arrow::compute::take;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use std::sync::Arc;
 
-use super::pack::{Packer, Routed, as_on_the_way};
+use super::pack::{Packer, Routed, as_on_the_way, value_bytes};
 use super::{ADDED_COLUMNS, TaskPlan};
 use crate::error::Result;
 use crate::merge::hash_key;
@@ -81,7 +81,7 @@ pub(super) struct NumberedPacker {
 impl NumberedPacker {
     pub(super) fn new(plan: &TaskPlan) -> Result<Self> {
         let columns = plan.columns_on_the_way(false)?;
-        Ok(Self { packer: Packer::new(columns.clone())?, columns })
+        Ok(Self { packer: Packer::new(columns.clone(), value_bytes(plan.batch_rows))?, columns })
     }
 
     /// Some rows of a batch, with a partition and a route for each.

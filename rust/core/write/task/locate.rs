@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBat
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 
-use super::pack::{Packer, Routed, Unpacker, as_on_the_way};
+use super::pack::{Packer, Routed, Unpacker, as_on_the_way, value_bytes};
 use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
@@ -100,7 +100,7 @@ pub fn locate_rows(
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
     let routed = placing.located.batches(sources, plan.columns_on_the_way(true)?)?;
-    Ok(Box::new(Packed { routed, packer: Packer::new(plan.columns_on_the_way(true)?)? }))
+    Ok(Box::new(Packed { routed, packer: Packer::new(plan.columns_on_the_way(true)?, value_bytes(plan.batch_rows))? }))
 }
 
 /// The columns of the table that decide what becomes of a row.

@@ -28,8 +28,16 @@ pub(super) const ROW: &str = "_hoodie_row";
 pub(super) const PACKED_COLUMNS: [&str; 4] = ["_hoodie_partition_path", "_hoodie_route", ROW, "_hoodie_rows"];
 /// Bytes of rows that wait for others of their route.
 const WAITING_BYTES: usize = 32 << 20;
-/// Bytes of one value. Spark passes 10,000 values at a time to Python.
-const VALUE_BYTES: usize = 16 << 10;
+/// Bytes of a batch of values, where it has as many as the engine passes at a time.
+const BATCH_BYTES: usize = 160 << 20;
+/// Bytes of one value: in larger ones nothing is gained, and of smaller ones the message's own header is most.
+const VALUE_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=16 << 10;
+
+/// Bytes of a value, where the engine passes so many of them at a time; 0 for no limit.
+pub(super) fn value_bytes(batch_rows: usize) -> usize {
+    let bytes = BATCH_BYTES.checked_div(batch_rows).unwrap_or_default();
+    bytes.clamp(*VALUE_BYTES.start(), *VALUE_BYTES.end())
+}
 
 /// Rows with their routes.
 pub(super) struct Routed {
@@ -53,12 +61,13 @@ pub(super) struct Packer {
     waiting: Vec<Routed>,
     bytes: usize,
     writer: StreamWriter<Vec<u8>>,
+    value_bytes: usize,
 }
 
 impl Packer {
-    /// For rows of these columns, of which one is the number of the row.
-    pub(super) fn new(schema: SchemaRef) -> Result<Self> {
-        Ok(Self { writer: writer(&schema)?, schema, waiting: Vec::new(), bytes: 0 })
+    /// For rows of these columns, of which one is the number of the row, and values of so many bytes.
+    pub(super) fn new(schema: SchemaRef, value_bytes: usize) -> Result<Self> {
+        Ok(Self { writer: writer(&schema)?, schema, waiting: Vec::new(), bytes: 0, value_bytes })
     }
 
     /// Adds rows. Packed rows come back when many wait.
@@ -80,7 +89,7 @@ impl Packer {
         let together = |column: fn(&Routed) -> &dyn Array| concat(&waiting.iter().map(column).collect::<Vec<_>>());
         let (partitions, routes) = (together(|routed| &routed.partitions)?, together(|routed| &routed.routes)?);
         let groups = groups(partitions.as_string(), routes.as_string(), rows.num_rows())?;
-        let at_once = (VALUE_BYTES / (bytes / rows.num_rows()).max(1)).max(1);
+        let at_once = (self.value_bytes / (bytes / rows.num_rows()).max(1)).max(1);
         let numbers = numbers(&rows)?;
         let (mut firsts, mut first_numbers, mut values) = (Vec::new(), Vec::new(), BinaryBuilder::new());
         for chunk in groups.iter().flat_map(|group| group.chunks(at_once)) {
@@ -257,7 +266,7 @@ mod tests {
 
     #[test]
     fn rows_come_back_by_their_routes_in_their_order() {
-        let mut packer = Packer::new(schema()).unwrap();
+        let mut packer = Packer::new(schema(), 1 << 14).unwrap();
         assert!(packer.add(routed(0, &["b", "a", "b"])).unwrap().is_none());
         assert!(packer.add(routed(3, &["a"])).unwrap().is_none());
         let packed = packer.flush().unwrap().unwrap();
@@ -271,7 +280,7 @@ mod tests {
 
     #[test]
     fn many_rows_of_a_route_are_several_values_and_come_when_many_wait() {
-        let mut packer = Packer::new(schema()).unwrap();
+        let mut packer = Packer::new(schema(), 1 << 14).unwrap();
         let routes = vec!["a"; 200_000];
         let mut packed = Vec::new();
         let mut next = 0;
@@ -289,12 +298,17 @@ mod tests {
         assert_eq!(all, (0..next).collect::<Vec<_>>());
         let largest =
             packed.iter().flat_map(|b| b.column(3).as_binary::<i32>().iter()).flatten().map(<[u8]>::len).max();
-        assert!(largest.unwrap() < 2 * VALUE_BYTES);
+        assert!(largest.unwrap() < 2 << 14);
+    }
+
+    #[test]
+    fn a_batch_of_values_is_bounded() {
+        assert_eq!([10_000, 65_536, 1, 0, usize::MAX].map(value_bytes), [16_384, 2_560, 16_384, 1024, 1024]);
     }
 
     #[test]
     fn what_is_no_message_is_corrupt() {
-        let mut packer = Packer::new(schema()).unwrap();
+        let mut packer = Packer::new(schema(), 1 << 14).unwrap();
         packer.add(routed(0, &["a"])).unwrap();
         let packed = packer.flush().unwrap().unwrap();
         let mut columns = packed.columns().to_vec();

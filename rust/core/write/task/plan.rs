@@ -43,6 +43,8 @@ pub struct TaskPlan {
     pub given: Option<Vec<String>>,
     /// The columns that rows take along, as the header of an Arrow IPC stream in base64.
     pub columns: String,
+    /// Rows that the engine passes to a task at a time; 0: all of them.
+    pub batch_rows: usize,
 }
 
 impl TaskPlan {
@@ -92,12 +94,13 @@ pub struct DistributedWrite {
 
 impl DistributedWrite {
     /// Checks the data's columns and takes the instant. The caller has rolled failed writes back. `partial`: the rows of
-    /// an upsert have only some columns. `widened`: columns that take the types of the data, for their values need it.
+    /// an upsert have only some columns. `batch_rows`: how
+    /// many the engine passes at a time. `widened`: columns that take the types of the data, for their values need it.
     pub fn begin(
         table: &HudiTable,
         operation: Operation,
         given: &Schema,
-        buckets: u32,
+        (buckets, batch_rows): (u32, usize),
         partial: bool,
         widened: &[String],
     ) -> Result<Self> {
@@ -118,6 +121,7 @@ impl DistributedWrite {
             log_writes,
             whole_table: setup.is_whole_table(given),
             given: setup.given.clone(),
+            batch_rows,
             columns: STANDARD.encode_to_string(stream_header(&columns_on_the_way(own_fields(given), &[]))?),
         };
         Ok(Self { setup, pending, plan, notes: evolution.notes })
