@@ -232,7 +232,7 @@ impl<'a> RowGroupMerge<'a> {
         let are_keys = is_utf8 && chunk.column_path().parts().len() == 1 && has_only_numbers(chunk);
         let is_string = field.data_type() == &DataType::Utf8 && self.group.chosen().all(|chosen| chosen.made.is_none());
         // What was read to decide has its strings already.
-        is_string && are_keys && self.group.appended.is_empty() && !self.is_known(field)
+        is_string && are_keys && !self.is_known(field)
     }
 
     /// A column of dictionary keys; `None` where the newer records have too many strings for that.
@@ -246,7 +246,7 @@ impl<'a> RowGroupMerge<'a> {
             .collect();
         let rows =
             chosen.iter().map(|chosen| chosen.as_ref().map(|(rows, batches)| (rows.as_ref(), batches.as_slice())));
-        newer.merge(old.iter().zip(rows)).map(Some)
+        newer.merge(old.iter().zip(rows), &self.appended(column)?)
     }
 
     /// The rows that come out of some of the old ones, in a column.
@@ -255,6 +255,10 @@ impl<'a> RowGroupMerge<'a> {
             Some(ColumnValues::Stored) => chosen.as_stored().into(),
             _ => (&chosen.rows).into(),
         }
+    }
+
+    fn appended(&self, column: usize) -> Result<Vec<&ArrayRef>> {
+        self.group.appended.iter().map(|columns| columns.get(column).ok_or_else(no_column)).collect()
     }
 
     /// Whether all records that replace stored ones say of a column what these said.
@@ -285,9 +289,7 @@ impl<'a> RowGroupMerge<'a> {
                 }
             }
         }
-        for columns in &self.group.appended {
-            out.push(columns.get(column).cloned().ok_or_else(no_column)?);
-        }
+        out.extend(self.appended(column)?.into_iter().cloned());
         let field = self.target.schema.fields().get(column).ok_or_else(no_column)?;
         if !field.is_nullable() && out.iter().any(|values| values.null_count() > 0) {
             let what = format!("a record has no value in the column '{}', which asks for one", field.name());

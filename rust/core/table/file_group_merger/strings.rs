@@ -26,7 +26,7 @@ pub struct NewerStrings {
 
 /// What came of a column of strings.
 pub(super) struct MergedStrings {
-    /// Whether newer records say what was there, where no row went.
+    /// Whether newer records say what was there, where every old row kept its place.
     pub(super) same: bool,
     /// The rows, with one dictionary.
     pub(super) columns: Vec<ArrayRef>,
@@ -115,11 +115,16 @@ impl StringColumn {
         Some(made)
     }
 
-    /// Merges the strings into those of a row group, which come with dictionaries.
+    /// Merges the strings into those of a row group, which come with dictionaries, and puts `appended` ones behind. `None`
+    /// where these are too many.
     ///
     /// # Errors
     /// `Corrupt` for columns that hold something else.
-    pub(super) fn merge<'p>(&self, old: impl Iterator<Item = (&'p ArrayRef, StringRows<'p>)>) -> Result<MergedStrings> {
+    pub(super) fn merge<'p>(
+        &self,
+        old: impl Iterator<Item = (&'p ArrayRef, StringRows<'p>)>,
+        appended: &[&ArrayRef],
+    ) -> Result<Option<MergedStrings>> {
         let mut dictionary = self.dictionary.clone();
         let (mut merged, mut same) = (Vec::new(), true);
         let mut known: Option<(&ArrayRef, Vec<i32>)> = None;
@@ -140,9 +145,15 @@ impl StringColumn {
             });
             known = Some((old.values(), strings));
         }
+        for strings in appended {
+            merged.push(dictionary.keys_of(strings).ok_or_else(not_strings)?);
+            if dictionary.strings.len() > MOST_STRINGS {
+                return Ok(None);
+            }
+        }
         let strings: ArrayRef = Arc::new(StringArray::from_iter_values(dictionary.strings.iter().map(AsRef::as_ref)));
         let columns = merged.into_iter().map(|keys| with_strings(keys, &strings)).collect::<Result<_>>()?;
-        Ok(MergedStrings { same, columns })
+        Ok(Some(MergedStrings { same, columns }))
     }
 
     /// The keys of rows; `same` becomes `false` where a newer record says something new.
