@@ -154,3 +154,25 @@ def test_a_column_that_was_added_since(tmp_path: Path):
     added = dict(table.to_arrow(columns=["id", "added"]).to_pandas().itertuples(index=False))
     assert {key for key, value in added.items() if value == "x"} == set(range(5))
     assert len(added) == ROWS
+
+
+@pytest.mark.parametrize("inserts", [0, 40])
+def test_a_low_cardinality_column_stays_one_of_dictionary_keys(tmp_path: Path, inserts: int):
+    path = tmp_path / "t"
+    table = _create(path, "EVENT_TIME_ORDERING")
+    names = [None, "name 3", "brand new"]
+    changed = [{**_row(key, 11, random.Random(key)), "name": names[key % 3]} for key in range(0, ROWS, 3)]
+    new = [{**_row(ROWS + n, 11, random.Random(n)), "name": f"late {n % 4}"} for n in range(inserts)]
+    expected = {row["id"]: row["name"] for row in table.to_arrow(columns=["id", "name"]).to_pylist()}
+    expected |= {row["id"]: row["name"] for row in changed + new}
+    table.upsert(_table(changed + new))
+    assert {row["id"]: row["name"] for row in table.to_arrow(columns=["id", "name"]).to_pylist()} == expected
+    file = pq.ParquetFile(_newest(path), read_dictionary=["name"])
+    assert _is_copied(_newest(path))
+    columns = [column for batch in file.iter_batches(columns=["name"]) for column in batch.columns]
+    # Strings that no row has any more are gone from the dictionary.
+    strings = {name for name in expected.values() if name is not None}
+    assert {name for column in columns for name in column.dictionary.to_pylist()} == strings
+    chunk = next(c for i in range(20) if (c := file.metadata.row_group(0).column(i)).path_in_schema == "name")
+    assert (chunk.statistics.min, chunk.statistics.max) == (min(strings), max(strings))
+    assert table.verify().ok

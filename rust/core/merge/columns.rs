@@ -8,7 +8,7 @@ use arrow::compute::{and, interleave, is_null};
 use arrow::datatypes::DataType;
 
 use super::ordering::OrderingValues;
-use super::records::{Place, Records};
+use super::records::{Records, RowAddress};
 use super::rule::Merged;
 use crate::error::Result;
 
@@ -70,7 +70,7 @@ pub(super) fn put_together(older: &Records, newer: &Records, sides: &Sides, fill
         BooleanArray::new(arrow::buffer::BooleanBuffer::new(builder.as_slice().into(), 0, builder.len()), None)
     };
     let (new_wins, fills, deleted) = (array(&sides.new_wins), array(&sides.fills), array(&sides.deleted));
-    let high: Vec<Place> = (0..new_wins.len()).map(|row| (usize::from(new_wins.value(row)), row)).collect();
+    let high: Vec<RowAddress> = (0..new_wins.len()).map(|row| (usize::from(new_wins.value(row)), row)).collect();
     let mut changed: Vec<bool> = new_wins.values().iter().collect();
     let mut columns = Vec::with_capacity(newer.data.num_columns());
     let mut present = Vec::new();
@@ -87,7 +87,8 @@ pub(super) fn put_together(older: &Records, newer: &Records, sides: &Sides, fill
                     *side = 1 - *side;
                 }
             }
-            let either = |(row, (side, _)): (usize, &Place)| Some(has(if *side == 1 { newer } else { older }, row));
+            let either =
+                |(row, (side, _)): (usize, &RowAddress)| Some(has(if *side == 1 { newer } else { older }, row));
             present.push(picks.iter().enumerate().map(either).collect::<BooleanArray>());
         }
         let mut column = interleave(&[old.as_ref(), new.as_ref()], &picks)?;

@@ -1,15 +1,16 @@
 //! What newer records come down to, and putting them onto older ones as these stream by.
 
-use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
 
 use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
+use super::choose::{Chosen, Met, Stored, choose};
 use super::fold::fold_several;
-use super::judge::{Judge, MergeMode, Side, Step};
+use super::judge::Step;
 use super::key_table::KeyTable;
 use super::ordering::OrderingValues;
 use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
-use super::records::{Place, Records, interleave_batches};
+use super::records::{Records, RowAddress, gather_used, interleave_columns, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
@@ -89,7 +90,7 @@ impl Delta {
     pub fn each_part(&self, each: &mut dyn FnMut(Records) -> Result<()>) -> Result<()> {
         let all: Vec<&Records> = self.parts.iter().collect();
         for chunk in self.rows.chunks(self.part_rows) {
-            each(gather_used(&self.schema, &all, chunk.iter().copied().map(place_of).collect())?)?;
+            each(gather_used(&self.schema, &all, chunk.iter().copied().map(address_of).collect())?)?;
         }
         Ok(())
     }
@@ -122,35 +123,8 @@ impl Delta {
     }
 }
 
-fn place_of(at: RowRef) -> Place {
+fn address_of(at: RowRef) -> RowAddress {
     (at.batch as usize, at.row as usize)
-}
-
-/// [`Records::gather`], looking only at the parts that are used.
-fn gather_used(schema: &SchemaRef, parts: &[&Records], mut rows: Vec<Place>) -> Result<Records> {
-    let used = renumber(&mut rows)?;
-    Records::gather(schema, &numbered(parts, &used)?, &rows)
-}
-
-/// The elements of these numbers. None may be missing: the others would get its number.
-fn numbered<T: Copy>(list: &[T], numbers: &[usize]) -> Result<Vec<T>> {
-    let of_number = |number: &usize| list.get(*number).copied();
-    let found: Option<Vec<T>> = numbers.iter().map(of_number).collect();
-    found.ok_or_else(|| {
-        Error::internal(format!("parts {numbers:?} are wanted of {} parts of newer records", list.len()))
-    })
-}
-
-/// Numbers the parts of rows anew, without those that no row is in; gives the old numbers.
-fn renumber(rows: &mut [Place]) -> Result<Vec<usize>> {
-    let mut used: Vec<usize> = rows.iter().map(|(part, _)| *part).collect();
-    used.sort_unstable();
-    used.dedup();
-    for (part, _) in rows.iter_mut() {
-        let found = used.binary_search(part);
-        *part = found.map_err(|_| Error::internal(format!("part {part} of newer records is not among those used")))?;
-    }
-    Ok(used)
 }
 
 /// What merging did.
@@ -164,18 +138,12 @@ pub struct MergeCounts {
     pub inserted: u64,
 }
 
-/// What becomes of older records that newer ones meet.
-#[derive(Debug)]
-pub struct Chosen {
-    /// What comes out, in the order of the older records: (0, row) is one of these, (n, row) one of the n-th of
-    /// [`MergeOnto::newer`].
-    pub rows: Vec<Place>,
-    /// Which of [`MergeOnto::parts`] they are; none where records were made of two.
-    pub parts: Vec<usize>,
-    /// Records that were made of two.
-    made: Option<RecordBatch>,
-    /// Older records that went.
-    pub gone: u64,
+impl MergeCounts {
+    /// Counts what became of stored records.
+    pub fn add(&mut self, chosen: &Chosen) {
+        self.updated += chosen.replaced.len() as u64;
+        self.deleted += chosen.gone as u64;
+    }
 }
 
 /// Puts a [`Delta`] onto older records, batch after batch.
@@ -231,8 +199,9 @@ impl MergeOnto {
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
         let Some(chosen) = self.choose(base, keys, ordering)? else { return self.wanted_of(base) };
-        let sides: Vec<&RecordBatch> = std::iter::once(base).chain(self.newer(&chosen)?).collect();
-        interleave_batches(&self.wanted, &sides, &chosen.rows)
+        let newer = chosen.newer(|number| Some(self.delta.parts.get(number)?.data.columns()))?;
+        let sides: Vec<&[ArrayRef]> = std::iter::once(base.columns()).chain(newer).collect();
+        interleave_columns(&self.wanted, &sides, &chosen.rows)
     }
 
     /// Says what becomes of older records; `None` where none of them meets a newer one. Where the rule keeps one of two as
@@ -250,32 +219,16 @@ impl MergeOnto {
         if met.is_empty() {
             return Ok(None);
         }
-        let ordering = ordering(base)?;
-        match self.rule.picks() {
-            Some(mode) => self.judge(mode, &met, keys.len(), &ordering),
-            None => self.put_together(base, &met, keys, &ordering),
-        }
-        .map(Some)
+        let stored = Stored { rows: base.num_rows(), ordering: &ordering(base)?, data: Some(base) };
+        let parts: Vec<&Records> = self.delta.parts.iter().collect();
+        let chosen = choose(&self.rule, stored, &met, &parts)?;
+        self.counts.add(&chosen);
+        Ok(Some(chosen))
     }
 
-    /// The newer records among which [`Chosen::rows`] chooses, in its order.
-    ///
-    /// # Errors
-    /// `Internal` for a choice among other records.
-    pub fn newer<'c>(&'c self, chosen: &'c Chosen) -> Result<Vec<&'c RecordBatch>> {
-        let mut newer = Vec::with_capacity(chosen.parts.len() + 1);
-        for number in &chosen.parts {
-            let part = self.delta.parts.get(*number);
-            let part = part.ok_or_else(|| Error::internal(format!("a choice names part {number} of newer records")))?;
-            newer.push(&part.data);
-        }
-        newer.extend(&chosen.made);
-        Ok(newer)
-    }
-
-    /// All newer records, and besides them such as lost against another of their key.
-    pub fn parts(&self) -> impl Iterator<Item = &RecordBatch> {
-        self.delta.parts.iter().map(|part| &part.data)
+    /// The columns of all newer records, batch after batch, and of such as lost against another of their key.
+    pub fn parts(&self) -> impl Iterator<Item = &[ArrayRef]> {
+        self.delta.parts.iter().map(|part| part.data.columns())
     }
 
     /// Whether any of the newer records deletes.
@@ -290,90 +243,18 @@ impl MergeOnto {
     }
 
     /// Rows of keys that a newer record has, with that record.
-    fn met(&mut self, keys: &StringArray) -> Vec<(usize, RowRef)> {
+    fn met(&mut self, keys: &StringArray) -> Vec<Met> {
         let (delta, used, all_copies) = (&self.delta, &mut self.used, self.all_copies);
-        let mut met: Vec<(usize, RowRef)> = Vec::new();
+        let mut met = Vec::new();
         delta.find_all(keys, |row, entry| {
             if let (Some(at), Some(used)) = (delta.place(entry), used.get_mut(entry as usize))
                 && (all_copies || !*used)
             {
                 *used = true;
-                met.push((row, at));
+                met.push(Met { row, newer: address_of(at), goes: false });
             }
         });
         met
-    }
-
-    fn judge(
-        &mut self,
-        mode: MergeMode,
-        met: &[(usize, RowRef)],
-        older: usize,
-        ordering: &OrderingValues,
-    ) -> Result<Chosen> {
-        let mut places: Vec<Place> = met.iter().map(|(_, at)| place_of(*at)).collect();
-        let used = renumber(&mut places)?;
-        let parts = numbered(&self.delta.parts.iter().collect::<Vec<_>>(), &used)?;
-        let new_ordering = OrderingValues::gather(&parts.iter().map(|p| &p.ordering).collect::<Vec<_>>(), &places)?;
-        let deleted: BooleanArray = met.iter().map(|(_, at)| Some(self.delta.is_deleted(*at))).collect();
-        let judge = Judge::new(mode, Step::Final, Side::new(ordering, None), Side::new(&new_ordering, Some(&deleted)))?;
-        let mut picks: Vec<Place> = Vec::with_capacity(older);
-        let (mut next, mut gone) = (0, 0);
-        for (i, ((row, _), (part, place))) in met.iter().zip(&places).enumerate() {
-            picks.extend((next..*row).map(|r| (0, r)));
-            next = row + 1;
-            if !judge.new_wins(*row, i) {
-                picks.push((0, *row));
-            } else if deleted.value(i) {
-                gone += 1;
-            } else {
-                picks.push((part + 1, *place));
-                self.counts.updated += 1;
-            }
-        }
-        picks.extend((next..older).map(|r| (0, r)));
-        self.counts.deleted += gone;
-        Ok(Chosen { rows: picks, parts: used, made: None, gone })
-    }
-
-    fn put_together(
-        &mut self,
-        base: &RecordBatch,
-        met: &[(usize, RowRef)],
-        keys: &StringArray,
-        ordering: &OrderingValues,
-    ) -> Result<Chosen> {
-        let schema = nullable(&base.schema());
-        let older = Records {
-            keys: keys.clone(),
-            data: base.clone().with_schema(schema.clone())?,
-            ordering: ordering.clone(),
-            deleted: BooleanArray::new(arrow::buffer::BooleanBuffer::new_unset(base.num_rows()), None),
-            delete_block: None,
-            present: None,
-        };
-        let older = Records::gather(&schema, &[&older], &met.iter().map(|(row, _)| (0, *row)).collect::<Vec<_>>())?;
-        let parts: Vec<&Records> = self.delta.parts.iter().collect();
-        // Newer records may have columns behind those of the older ones.
-        let newer = gather_used(&schema, &parts, met.iter().map(|(_, at)| place_of(*at)).collect())?;
-        let merged = self.rule.merge(Step::Final, &older, &newer)?;
-        let mut picks: Vec<Place> = Vec::with_capacity(base.num_rows());
-        let (mut next, mut gone) = (0, 0);
-        for (i, (row, _)) in met.iter().enumerate() {
-            picks.extend((next..*row).map(|r| (0, r)));
-            next = row + 1;
-            if merged.records.deleted.value(i) {
-                gone += 1;
-            } else if merged.unchanged.value(i) {
-                picks.push((0, *row));
-            } else {
-                picks.push((1, i));
-                self.counts.updated += 1;
-            }
-        }
-        picks.extend((next..base.num_rows()).map(|r| (0, r)));
-        self.counts.deleted += gone;
-        Ok(Chosen { rows: picks, parts: Vec::new(), made: Some(merged.records.data), gone })
     }
 
     /// Records that met none, deletes left out; `None` when all were given out.
@@ -381,18 +262,19 @@ impl MergeOnto {
     /// # Errors
     /// `Schema` when one lacks a value that the wanted columns ask for.
     pub fn next_new(&mut self) -> Result<Option<RecordBatch>> {
-        let all: Vec<&RecordBatch> = self.delta.parts.iter().map(|p| &p.data).collect();
+        let all: Vec<&[ArrayRef]> = self.delta.parts.iter().map(|part| part.data.columns()).collect();
         while self.next_new < self.delta.len() {
             let end = self.delta.len().min(self.next_new + self.delta.part_rows);
             let entries = std::mem::replace(&mut self.next_new, end)..end;
             let unused = entries.filter(|entry| self.used.get(*entry) == Some(&false));
             let rows = unused.filter_map(|entry| self.delta.rows.get(entry).copied());
-            let mut places: Vec<Place> = rows.filter(|at| !self.delta.is_deleted(*at)).map(place_of).collect();
-            if !places.is_empty() {
-                self.counts.inserted += places.len() as u64;
-                let used = renumber(&mut places)?;
+            let mut addresses: Vec<RowAddress> =
+                rows.filter(|at| !self.delta.is_deleted(*at)).map(address_of).collect();
+            if !addresses.is_empty() {
+                self.counts.inserted += addresses.len() as u64;
+                let used = renumber(&mut addresses)?;
                 let parts = numbered(&all, &used)?;
-                return interleave_batches(&self.wanted, &parts, &places).map(Some);
+                return interleave_columns(&self.wanted, &parts, &addresses).map(Some);
             }
         }
         Ok(None)
@@ -402,10 +284,4 @@ impl MergeOnto {
         let columns: Vec<usize> = (0..self.wanted.fields().len()).collect();
         batch.project(&columns)?.with_schema(self.wanted.clone()).map_err(Error::from)
     }
-}
-
-/// The same columns, any of which may be null.
-pub fn nullable(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
-    std::sync::Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

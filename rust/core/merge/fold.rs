@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 
 use super::judge::Step;
 use super::precombine::hash_key;
-use super::records::{Place, Records};
+use super::records::{Records, RowAddress};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub fn fold(
     schema: &SchemaRef,
     batches: &[Records],
-    order: impl Iterator<Item = Place>,
+    order: impl Iterator<Item = RowAddress>,
     rule: &MergeRule,
     step: Step,
     keys_at_once: usize,
@@ -22,7 +22,7 @@ pub fn fold(
     let parts: Vec<&Records> = batches.iter().collect();
     let keys = ByKey::new(batches, order)?;
     let (alone, several) = keys.split();
-    let alone: Vec<Place> = alone.into_iter().map(|(place, _)| place).collect();
+    let alone: Vec<RowAddress> = alone.into_iter().map(|(place, _)| place).collect();
     for chunk in alone.chunks(keys_at_once.max(1)) {
         out(Records::gather(schema, &parts, chunk)?)?;
     }
@@ -37,7 +37,7 @@ pub(super) fn fold_several(
     step: Step,
     keys_at_once: usize,
     out: &mut dyn FnMut(Records) -> Result<()>,
-) -> Result<Vec<(Place, u64)>> {
+) -> Result<Vec<(RowAddress, u64)>> {
     let keys = ByKey::new(batches, in_order(batches))?;
     let (alone, several) = keys.split();
     fold_keys(schema, batches, &keys, several, rule, step, keys_at_once, out)?;
@@ -59,7 +59,7 @@ fn fold_keys(
     for chunk in several.chunks_mut(keys_at_once.max(1)) {
         // Those with most records first, so that in every round the keys that have another one are the first ones.
         chunk.sort_by_key(|entry| std::cmp::Reverse(keys.rows_of(*entry).len()));
-        let round = |round: usize| -> Vec<Place> {
+        let round = |round: usize| -> Vec<RowAddress> {
             chunk.iter().map_while(|entry| keys.rows_of(*entry).get(round).copied()).collect()
         };
         let mut merged = Records::gather(schema, &parts, &round(0))?;
@@ -91,26 +91,26 @@ pub fn has_duplicates(batches: &[Records]) -> Result<bool> {
 }
 
 /// All rows, batch after batch.
-pub fn in_order(batches: &[Records]) -> impl Iterator<Item = Place> + '_ {
+pub fn in_order(batches: &[Records]) -> impl Iterator<Item = RowAddress> + '_ {
     batches.iter().enumerate().flat_map(|(b, batch)| (0..batch.len()).map(move |row| (b, row)))
 }
 
 /// Rows of each key.
 struct ByKey {
-    rows: Vec<Place>,
+    rows: Vec<RowAddress>,
     starts: Vec<usize>,
     counts: Vec<usize>,
     hashes: Vec<u64>,
 }
 
 impl ByKey {
-    fn new(batches: &[Records], order: impl Iterator<Item = Place>) -> Result<Self> {
-        let key = |(b, row): Place| batches.get(b).map(|batch| batch.keys.value(row));
+    fn new(batches: &[Records], order: impl Iterator<Item = RowAddress>) -> Result<Self> {
+        let key = |(b, row): RowAddress| batches.get(b).map(|batch| batch.keys.value(row));
         let total: usize = batches.iter().map(Records::len).sum();
         let mut table: HashTable<usize> = HashTable::with_capacity(total);
-        let mut first: Vec<(Place, u64)> = Vec::new();
+        let mut first: Vec<(RowAddress, u64)> = Vec::new();
         let mut counts: Vec<usize> = Vec::new();
-        let mut entries: Vec<(Place, usize)> = Vec::with_capacity(total);
+        let mut entries: Vec<(RowAddress, usize)> = Vec::with_capacity(total);
         for at in order {
             let Some(own) = key(at) else {
                 return Err(Error::internal(format!("a record is in batch {} of {}", at.0, batches.len())));
@@ -153,9 +153,9 @@ impl ByKey {
     }
 
     /// Records that are the only ones of their key, with the hash of it; and the other keys.
-    fn split(&self) -> (Vec<(Place, u64)>, Vec<usize>) {
+    fn split(&self) -> (Vec<(RowAddress, u64)>, Vec<usize>) {
         let mut several: Vec<usize> = Vec::new();
-        let mut alone: Vec<(Place, u64)> = Vec::new();
+        let mut alone: Vec<(RowAddress, u64)> = Vec::new();
         for (entry, hash) in self.hashes.iter().enumerate() {
             match self.rows_of(entry) {
                 [only] => alone.push((*only, *hash)),
@@ -165,7 +165,7 @@ impl ByKey {
         (alone, several)
     }
 
-    fn rows_of(&self, entry: usize) -> &[Place] {
+    fn rows_of(&self, entry: usize) -> &[RowAddress] {
         let (start, count) =
             (self.starts.get(entry).copied().unwrap_or(0), self.counts.get(entry).copied().unwrap_or(0));
         self.rows.get(start..start + count).unwrap_or_default()

@@ -6,6 +6,7 @@
 //! so both live in `judge.rs`.
 
 mod budget;
+mod choose;
 mod columns;
 mod delta;
 mod fold;
@@ -18,12 +19,13 @@ mod records;
 mod rule;
 
 pub use budget::{Budget, Kept, rows_at_once};
+pub use choose::{Chosen, Met, Replaced, Stored, choose};
 pub use columns::Fill;
-pub use delta::{Chosen, Delta, MergeCounts, MergeOnto, nullable};
+pub use delta::{Delta, MergeCounts, MergeOnto};
 pub use fold::{fold, has_duplicates, in_order};
 pub use judge::{Judge, MergeMode, Side, Step};
 pub use ordering::OrderingValues;
 pub use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};
 pub use precombine::{KeyedRows, Precombined, RowRef, hash_key, precombine, precombine_in_order};
-pub use records::{Place, Records, interleave_batches};
+pub use records::{Records, RowAddress, interleave_columns, nullable};
 pub use rule::{CustomMerge, MergeContext, MergeRule, Merged, MergedRows, RecordMerger, missing};

@@ -1,17 +1,19 @@
 //! Records side by side: their columns, and what merging knows of each.
 
+use std::sync::Arc;
+
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_empty_array,
 };
 use arrow::compute::interleave;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
 use super::judge::Side;
 use super::ordering::OrderingValues;
 use crate::error::{Error, Result};
 
-/// A row of a list of batches: batch and row.
-pub type Place = (usize, usize);
+/// The address of a row in a list of batches: batch and row.
+pub type RowAddress = (usize, usize);
 
 /// Records of one schema.
 #[derive(Debug, Clone)]
@@ -86,9 +88,9 @@ impl Records {
     ///
     /// # Errors
     /// `Schema` when the parts have different columns; `Internal` when a part lacks one.
-    pub fn gather(schema: &SchemaRef, parts: &[&Self], rows: &[Place]) -> Result<Self> {
+    pub fn gather(schema: &SchemaRef, parts: &[&Self], rows: &[RowAddress]) -> Result<Self> {
         parts.iter().try_for_each(|part| part.check())?;
-        let data: Vec<&RecordBatch> = parts.iter().map(|p| &p.data).collect();
+        let data: Vec<&[ArrayRef]> = parts.iter().map(|p| p.data.columns()).collect();
         let ordering: Vec<&OrderingValues> = parts.iter().map(|p| &p.ordering).collect();
         let keys: Vec<&dyn Array> = parts.iter().map(|p| &p.keys as &dyn Array).collect();
         let keys = if rows.is_empty() { StringArray::new_null(0) } else { text(&interleave(&keys, rows)?)? };
@@ -107,7 +109,7 @@ impl Records {
         });
         Ok(Self {
             keys,
-            data: interleave_batches(schema, &data, rows)?,
+            data: interleave_columns(schema, &data, rows)?,
             ordering: OrderingValues::gather(&ordering, rows)?,
             deleted: mask(&|part, row| part.deleted.value(row)),
             delete_block,
@@ -116,15 +118,14 @@ impl Records {
     }
 }
 
-/// Rows of several batches as one.
+/// Rows of several batches, given by their columns, as one batch.
 ///
 /// # Errors
 /// `Internal` when a batch lacks a column.
-pub fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[Place]) -> Result<RecordBatch> {
+pub fn interleave_columns(schema: &SchemaRef, batches: &[&[ArrayRef]], rows: &[RowAddress]) -> Result<RecordBatch> {
     // Without one of the columns the others would be taken from the wrong batches.
     let wanted = schema.fields().len();
-    if let Some(batch) = batches.iter().find(|batch| batch.num_columns() < wanted) {
-        let columns = batch.num_columns();
+    if let Some(columns) = batches.iter().map(|columns| columns.len()).find(|columns| *columns < wanted) {
         return Err(Error::internal(format!("a batch to be merged has {columns} columns instead of {wanted}")));
     }
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(wanted);
@@ -133,11 +134,44 @@ pub fn interleave_batches(schema: &SchemaRef, batches: &[&RecordBatch], rows: &[
             columns.push(new_empty_array(field.data_type()));
             continue;
         }
-        let parts: Vec<&dyn Array> = batches.iter().filter_map(|b| b.columns().get(at)).map(AsRef::as_ref).collect();
+        let parts: Vec<&dyn Array> = batches.iter().filter_map(|batch| batch.get(at)).map(AsRef::as_ref).collect();
         columns.push(interleave(&parts, rows)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// [`Records::gather`], looking only at the parts that are used.
+pub(super) fn gather_used(schema: &SchemaRef, parts: &[&Records], mut rows: Vec<RowAddress>) -> Result<Records> {
+    let used = renumber(&mut rows)?;
+    Records::gather(schema, &numbered(parts, &used)?, &rows)
+}
+
+/// The elements of these numbers. None may be missing: the others would get its number.
+pub(super) fn numbered<T: Copy>(list: &[T], numbers: &[usize]) -> Result<Vec<T>> {
+    let of_number = |number: &usize| list.get(*number).copied();
+    let found: Option<Vec<T>> = numbers.iter().map(of_number).collect();
+    found.ok_or_else(|| {
+        Error::internal(format!("parts {numbers:?} are wanted of {} parts of newer records", list.len()))
+    })
+}
+
+/// Numbers the batches of rows anew, without those that no row is in; gives the old numbers.
+pub(super) fn renumber(rows: &mut [RowAddress]) -> Result<Vec<usize>> {
+    let mut used: Vec<usize> = rows.iter().map(|(part, _)| *part).collect();
+    used.sort_unstable();
+    used.dedup();
+    for (part, _) in rows.iter_mut() {
+        let found = used.binary_search(part);
+        *part = found.map_err(|_| Error::internal(format!("part {part} of newer records is not among those used")))?;
+    }
+    Ok(used)
+}
+
+/// The same columns, any of which may be null.
+pub fn nullable(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn text(array: &ArrayRef) -> Result<StringArray> {
@@ -151,7 +185,6 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::merge::{MergeMode, MergeRule, Step};
     use arrow::array::Int32Array;
-    use std::sync::Arc;
 
     fn batch(columns: usize, rows: i32) -> RecordBatch {
         let column = |number: usize| {
@@ -180,8 +213,9 @@ mod tests {
     fn a_batch_without_a_column_does_not_take_that_of_the_next() {
         let (whole, narrow) = (batch(2, 1), batch(1, 1));
         let rows = [(0, 0), (1, 0)];
-        assert!(interleave_batches(&whole.schema(), &[&whole, &whole], &rows).is_ok());
-        assert!(is_internal(interleave_batches(&whole.schema(), &[&narrow, &whole], &rows)));
+        let (schema, whole, narrow) = (whole.schema(), whole.columns(), narrow.columns());
+        assert!(interleave_columns(&schema, &[whole, whole], &rows).is_ok());
+        assert!(is_internal(interleave_columns(&schema, &[narrow, whole], &rows)));
     }
 
     #[test]

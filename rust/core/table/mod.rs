@@ -5,6 +5,7 @@ pub mod commit_metadata;
 mod config;
 mod create;
 mod evolution;
+pub mod file_group_merger;
 mod file_options;
 mod fit;
 mod given_options;

@@ -11,7 +11,6 @@ mod plan;
 mod schedule;
 mod splice;
 mod strategy;
-mod texts;
 mod unit;
 
 pub use job::{Compacted, CompactionJob, is_under_way, run, run_operation};

@@ -9,7 +9,7 @@ use super::super::schema_of;
 use super::super::task_files::set_file_name;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
-use super::splice::{Target, can_splice, splice};
+use super::splice::{can_splice, splice};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter, Splice};
 use crate::file_group::log::{BlockFormat, BlockSettings};
@@ -27,14 +27,14 @@ const LEAST_ROW_GROUP: usize = 1 << 20;
 
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
-    table: &'a HudiTable,
+    pub(super) table: &'a HudiTable,
     view: &'a TableView,
     instant: &'a str,
-    reader: SliceReader,
-    schema: SchemaRef,
-    options: BaseFileOptions,
+    pub(super) reader: SliceReader,
+    pub(super) schema: SchemaRef,
+    pub(super) options: BaseFileOptions,
     /// Columns that the record key spells.
-    key_columns: Vec<String>,
+    pub(super) key_columns: Vec<String>,
     files: Arc<DataFiles>,
 }
 
@@ -77,10 +77,9 @@ impl<'a> Unit<'a> {
         let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         let counts = logs.counts;
-        let merged = match self.old_file(&slice, &logs, &name).map_err(named)? {
+        let merged = match self.old_file(&slice, &logs).map_err(named)? {
             Some((reader, how)) => {
-                let budget = self.reader.budget();
-                splice(&reader, &how, &mut writer, &mut logs, &self.target(&name), budget).map_err(named)?;
+                splice(&reader, &how, &mut writer, &mut logs, self, &name).map_err(named)?;
                 logs.merge.counts()
             }
             None => {
@@ -105,26 +104,11 @@ impl<'a> Unit<'a> {
     }
 
     /// The base file of a slice, where its row groups can be taken over.
-    fn old_file(
-        &self,
-        slice: &FileSlice,
-        logs: &MergedLogs,
-        name: &str,
-    ) -> Result<Option<(BaseFileReader<FileReader>, Splice)>> {
+    fn old_file(&self, slice: &FileSlice, logs: &MergedLogs) -> Result<Option<(BaseFileReader<FileReader>, Splice)>> {
         let Some(base) = &slice.base else { return Ok(None) };
         let reader = BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)?;
-        let how = can_splice(&reader, logs, &self.target(name), self.reader.budget())?;
+        let how = can_splice(&reader, logs, self)?;
         Ok(how.map(|how| (reader, how)))
-    }
-
-    fn target<'u>(&'u self, file_name: &'u str) -> Target<'u> {
-        Target {
-            schema: &self.schema,
-            options: &self.options,
-            populate_meta: self.table.config().populates_meta_fields(),
-            key_columns: &self.key_columns,
-            file_name,
-        }
     }
 
     /// Merges the log files of a slice with each other.

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{BooleanArray, RecordBatch, StringArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::markers::MarkerType;
 use crate::format::avro::metadata::{RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::{MergeMode, MergeRule, OrderingValues};
+use crate::merge::{MergeMode, MergeRule, OrderingValues, Records};
 use crate::storage::{FileWriter, SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
 use crate::transaction::DataFiles;
@@ -123,6 +124,30 @@ impl WriteContext {
     /// The ordering values of rows; none when the table has no ordering columns.
     pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
         self.settings.ordering(batch)
+    }
+
+    /// Rows of the write as records. They may bring only some columns.
+    pub fn records(
+        &self,
+        data: RecordBatch,
+        ordering: OrderingValues,
+        keys: StringArray,
+        deleted: Option<BooleanArray>,
+    ) -> Records {
+        let rows = data.num_rows();
+        let all = |value: bool| {
+            let bits = if value { BooleanBuffer::new_set(rows) } else { BooleanBuffer::new_unset(rows) };
+            BooleanArray::new(bits, None)
+        };
+        let present = self.given_columns.as_ref().map(|names| {
+            let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+            let (given, not_given) = (all(true), all(false));
+            let is_given =
+                |f: &FieldRef| if names.contains(f.name().as_str()) { given.clone() } else { not_given.clone() };
+            data.schema_ref().fields().iter().map(is_given).collect()
+        });
+        let deleted = deleted.unwrap_or_else(|| all(false));
+        Records { ordering, keys, deleted, delete_block: None, present, data }
     }
 
     /// Marks and starts a base file; `new_in`: the partition, when the file is one of a new file group.

@@ -66,13 +66,6 @@ pub(in crate::write) fn gather(incoming: &Incoming, rows: &[RowRef], context: &W
     Ok(Gathered { data: RecordBatch::try_new_with_options(schema, columns, &options)?, keys, deleted })
 }
 
-/// Only the record keys of incoming rows.
-pub(in crate::write) fn gather_keys(incoming: &Incoming, rows: &[RowRef]) -> Result<StringArray> {
-    let keys: Vec<&dyn Array> = incoming.batches.iter().map(|b| &b.keys as &dyn Array).collect();
-    let at: Vec<(usize, usize)> = rows.iter().map(|r| (r.batch as usize, r.row as usize)).collect();
-    if at.is_empty() { Ok(StringArray::from(Vec::<&str>::new())) } else { strings(interleave(&keys, &at)?) }
-}
-
 fn strings(array: ArrayRef) -> Result<StringArray> {
     let found = array.as_any().downcast_ref::<StringArray>().cloned();
     found.ok_or_else(|| Error::schema("record keys are not strings"))

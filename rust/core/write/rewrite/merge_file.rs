@@ -17,7 +17,6 @@ use crate::write::locate::tagging::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::{WriteContext, empty_stat};
 use crate::write::rewrite::file_rows::MadeColumns;
-use crate::write::rewrite::outcome::Picks;
 use crate::write::rewrite::splice_merge::splice_merge;
 use crate::write::rewrite::stream_merge::stream_merge;
 
@@ -33,18 +32,16 @@ pub struct MergeRows<'a> {
     pub delete_by_key: bool,
 }
 
-/// What became of the rows.
-#[derive(Debug, Default)]
-pub(in crate::write) struct Counts {
-    pub(in crate::write) updated: u64,
-    pub(in crate::write) deleted: u64,
-    pub(in crate::write) inserted: u64,
-}
-
-impl Counts {
-    pub(in crate::write) fn count(&mut self, picks: &Picks) {
-        self.updated += picks.replaced.len() as u64;
-        self.deleted += picks.gone.len() as u64;
+impl MergeRows<'_> {
+    /// Whether no stored record goes.
+    pub(in crate::write) fn keep_keys(&self) -> Result<bool> {
+        for update in self.updates {
+            let deleted = self.incoming.batch(update.row.batch)?.deleted.as_ref();
+            if self.delete_by_key || update.moved || deleted.is_some_and(|d| d.value(update.row.row as usize)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

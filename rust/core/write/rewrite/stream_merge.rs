@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
-use arrow::compute::interleave;
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
 use crate::format::field_lookup::FieldLookup;
-use crate::merge::RowRef;
+use crate::merge::{MergeCounts, RowRef};
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
+use crate::table::file_group_merger::merge_column;
 use crate::write::locate::tagging::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
-use crate::write::rewrite::column_merge::merge_columns;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
-use crate::write::rewrite::merge_file::{Counts, MergeRows};
-use crate::write::rewrite::outcome::{Picks, check_met, decide};
+use crate::write::rewrite::merge_file::MergeRows;
+use crate::write::rewrite::met_rows::{MetRows, number};
 
 /// Rows of the old file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
@@ -33,9 +32,9 @@ pub(in crate::write) fn stream_merge(
     made: MadeColumns,
     rows: &MergeRows<'_>,
     task: usize,
-) -> Result<Counts> {
+) -> Result<MergeCounts> {
     let scan = ScanOptions::new(read_schema(context)).with_batch_size(BATCH_ROWS);
-    let mut output = Output { context, task, made, written: 0, writer, counts: Counts::default() };
+    let mut output = Output { context, task, made, written: 0, writer, counts: MergeCounts::default() };
     let mut offset = 0usize;
     let mut updates = rows.updates;
     for batch in reader.scan(&scan)? {
@@ -63,7 +62,7 @@ struct Output<'a> {
     /// Rows in the new file so far.
     written: usize,
     writer: &'a mut BaseFileWriter<FileWriter>,
-    counts: Counts,
+    counts: MergeCounts,
 }
 
 impl Output<'_> {
@@ -79,18 +78,19 @@ impl Output<'_> {
             }
             return self.write(columns, old.num_rows());
         }
-        check_met(met, offset, old.num_rows())?;
         let refs: Vec<RowRef> = met.iter().map(|m| m.row).collect();
         let mut new = gather(rows.incoming, &refs, self.context)?;
-        let outcomes = match self.context.settings.rule.picks() {
-            Some(_) => decide(self.context, old, offset, met, &new, rows.delete_by_key)?,
-            None => merge_columns(self.context, old, offset, met, &mut new, rows.delete_by_key)?,
-        };
-        let picks = Picks::new(old.num_rows(), offset, met, &outcomes, self.written)?;
-        self.counts.count(&picks);
-        let columns = self.columns(&new, &picks.positions)?;
+        let stored = offset..offset + old.num_rows();
+        let mut chosen = MetRows::new(self.context, &new, rows.delete_by_key)?.choose(Some(old), stored, met, 0)?;
+        self.counts.add(&chosen);
+        if let Some(made) = chosen.made.take() {
+            new.data = made;
+        }
+        let mut positions = vec![0; met.len()];
+        number(&chosen, self.written, &mut positions);
+        let columns = self.columns(&new, &positions)?;
         let mut out = Vec::with_capacity(columns.len());
-        let stored = (!self.context.kept_partition_columns.is_empty()).then(|| picks.as_stored());
+        let stored = (!self.context.kept_partition_columns.is_empty()).then(|| chosen.as_stored());
         let lookup = FieldLookup::new(old.schema_ref().fields());
         for (i, (field, new)) in self.context.file_schema.fields().iter().zip(&columns).enumerate() {
             if is_made(self.context, i) {
@@ -98,13 +98,12 @@ impl Output<'_> {
                 out.push(new.clone());
                 continue;
             }
-            let old = stored_column(old, &lookup, field)?;
             let kept = self.context.kept_partition_columns.contains(field.name());
             // A row that stays in its partition has to say so.
-            let rows = stored.as_ref().filter(|_| kept).unwrap_or(&picks.rows);
-            out.push(interleave(&[old.as_ref(), new.as_ref()], rows)?);
+            let rows = stored.as_ref().filter(|_| kept).unwrap_or(&chosen.rows);
+            out.push(merge_column(stored_column(old, &lookup, field)?, &[new], rows)?);
         }
-        self.write(out, picks.rows.len())
+        self.write(out, chosen.rows.len())
     }
 
     /// Writes new rows behind the old ones.
