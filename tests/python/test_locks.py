@@ -28,7 +28,7 @@ LEASE = {"hoodie.write.lock.provider": LOCKS + "StorageBasedLockProvider"}
 LOCK_FILE = {"hoodie.write.lock.provider": LOCKS + "FileSystemBasedLockProvider"}
 SHORT = {"hoodie.write.lock.storage.validity.timeout.secs": "10", "hoodie.write.lock.storage.renew.interval.secs": "1"}
 # As on different machines, where writers wait for the lock only.
-APART = {"hoodoo.write.turns": "false"}
+APART = {"hoodoo.write.lease": "false"}
 ONCE = {"hoodie.write.lock.wait_time_ms": "300", "hoodie.write.lock.client.num_retries": "0"}
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 

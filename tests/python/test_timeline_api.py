@@ -63,8 +63,8 @@ def test_what_holds_back_is_said(tmp_path: Path) -> None:
     pending = str(int(third) + 1)
     (tmp_path / f"t/.hoodie/timeline/{pending}.compaction.requested").touch()
     report = table.archive(dry_run=True)
-    assert any(pending in held.reason for held in report.held_back)
-    assert all(held.remedy and held.writes > 0 for held in report.held_back)
+    assert any(pending in blocker.reason for blocker in report.blockers)
+    assert all(blocker.remedy and blocker.writes > 0 for blocker in report.blockers)
     assert [i.requested for i in table.timeline.hollow_commits()] == [pending]
 
 

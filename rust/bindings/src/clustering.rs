@@ -86,14 +86,14 @@ pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyRes
 
 /// Carries out planned clusterings; nothing when there is nothing to cluster.
 #[pyfunction]
-#[pyo3(signature = (table, instant=None, anew=false))]
+#[pyo3(signature = (table, instant=None, new_plan=false))]
 pub fn cluster<'py>(
     py: Python<'py>,
     table: &NativeTable,
     instant: Option<String>,
-    anew: bool,
+    new_plan: bool,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    call::commit(py, || client::cluster(&table.table, instant.as_deref(), anew))
+    call::commit(py, || client::cluster(&table.table, instant.as_deref(), new_plan))
 }
 
 /// Takes a planned clustering off the timeline.
@@ -114,10 +114,10 @@ pub struct NativeClustering {
 impl NativeClustering {
     /// Begins a planned clustering, or one that is planned now; nothing when there is nothing to cluster.
     #[staticmethod]
-    #[pyo3(signature = (table, instant=None, anew=false))]
-    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
+    #[pyo3(signature = (table, instant=None, new_plan=false))]
+    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, new_plan: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
-        let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), anew))?;
+        let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), new_plan))?;
         let Some((job, portions)) = job else { return Ok(None) };
         let portions = portions.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
         Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))

@@ -250,7 +250,7 @@ impl NativeTable {
         call::commit(py, || client::log_compact(&self.table))
     }
 
-    /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
+    /// Archives, or says what would be archived: ((instants), (blockers as since, reason, remedy, writes),
     /// (writes, keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]
     fn archive(
@@ -269,10 +269,10 @@ impl NativeTable {
             archive::archive(&table)
         })?;
         let plan = outcome.plan;
-        let held = plan.held_back.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
+        let blockers = plan.blockers.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
         Ok((
             plan.instants.iter().map(to_python::instant).collect(),
-            held.collect(),
+            blockers.collect(),
             (plan.writes, plan.keep_min, plan.keep_max),
             outcome.files,
             outcome.compacted.files,

@@ -15,7 +15,7 @@ mod planned_files;
 mod task_files;
 
 #[cfg(test)]
-mod made_by_hand;
+mod test_table;
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{TimelineRecord, decode};

@@ -1,4 +1,4 @@
-//! Keys of rows that no key generator made.
+//! Keys of rows without a key generator.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ impl KeyColumns {
         &self.names
     }
 
-    /// A text for each row; equal for equal keys, and for no others.
+    /// A string for each row; two are equal exactly if their keys are.
     pub(super) fn of(&self, batch: &RecordBatch) -> Result<StringArray> {
         let mut texts = Vec::with_capacity(self.names.len());
         for name in &self.names {

@@ -63,7 +63,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 /// As [`planned`].
 pub fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
-    if halves(timeline).is_empty() {
+    if half_archived(timeline).is_empty() {
         let plan = make_plan(table, timeline, &options)?;
         if plan.instants.is_empty() {
             return Ok(ArchiveOutcome { plan, ..ArchiveOutcome::default() });
@@ -111,8 +111,8 @@ fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<Archive
 /// Takes instants off the timeline that an archiving had in the history already when it died among their files. Until
 /// the next one is due they would stand there half. Returns whether there were any.
 fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
-    let halves = halves(timeline);
-    let (Some(first), Some(last)) = (halves.first(), halves.last()) else { return Ok(false) };
+    let half_archived = half_archived(timeline);
+    let (Some(first), Some(last)) = (half_archived.first(), half_archived.last()) else { return Ok(false) };
     let history = HistoryReader::new(storage, timeline.config());
     let there = history.read(Some(&first.requested), Some(&last.requested), LoadMode::Action)?;
     let archived = |i: &Instant| {
@@ -120,13 +120,13 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
             .iter()
             .any(|e| e.requested == i.requested && e.action == i.action && Some(&e.completed) == i.completed.as_ref())
     };
-    let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
+    let done: Vec<Instant> = half_archived.into_iter().filter(archived).collect();
     delete_instants(storage, timeline, &gather(timeline, &done))?;
     Ok(!done.is_empty())
 }
 
 /// Completed instants that lack one of their pending files.
-fn halves(timeline: &Timeline) -> Vec<Instant> {
+fn half_archived(timeline: &Timeline) -> Vec<Instant> {
     let files: HashSet<(&str, Action, State)> =
         timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
     let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
@@ -370,5 +370,5 @@ fn delete_instants(storage: &Storage, timeline: &Timeline, actions: &[ActiveActi
     let mut actions: Vec<&ActiveAction<'_>> = actions.iter().collect();
     actions.sort_by(|a, b| a.completed.requested.cmp(&b.completed.requested));
     let pairs: Vec<_> = actions.iter().map(|a| (a.paths(false), a.paths(true))).collect();
-    storage.delete_in_order(&timeline.config().folder, &pairs, timeline.beside())
+    storage.delete_in_order(&timeline.config().folder, &pairs, timeline.side_files())
 }

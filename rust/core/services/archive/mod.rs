@@ -10,4 +10,4 @@ mod plan;
 mod tests;
 
 pub use execute::{ArchiveOutcome, archive, archive_if_due, compact_history, planned};
-pub use plan::{ArchiveOptions, ArchivePlan, HeldBack, Reason, Retention};
+pub use plan::{ArchiveBlocker, ArchiveOptions, ArchivePlan, Reason, Retention};

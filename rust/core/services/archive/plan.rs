@@ -165,7 +165,7 @@ impl fmt::Display for Reason {
 
 /// What keeps instants on the active timeline that would go by their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct ArchiveBlocker {
     /// Requested time of the first instant that has to stay.
     pub from: String,
     /// Why.
@@ -186,7 +186,7 @@ pub struct ArchivePlan {
     /// The instants that go, completed, by requested time.
     pub instants: Vec<Instant>,
     /// What holds others back; the first one is the nearest.
-    pub held_back: Vec<HeldBack>,
+    pub blockers: Vec<ArchiveBlocker>,
 }
 
 /// The metadata table, as far as archiving has to respect it.
@@ -255,11 +255,11 @@ pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> Archi
         plan.instants.extend(services.cloned());
         plan.instants.sort_by(|a, b| (&a.requested, a.action).cmp(&(&b.requested, b.action)));
     }
-    plan.held_back = bounds
+    plan.blockers = bounds
         .into_iter()
         .map(|(from, reason)| {
             let writes = wanted.iter().filter(|i| i.requested >= from).count();
-            HeldBack { from, reason, writes }
+            ArchiveBlocker { from, reason, writes }
         })
         .filter(|held| held.writes > 0)
         .collect();

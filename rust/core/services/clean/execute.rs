@@ -41,12 +41,12 @@ pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanM
         }
     }
     let (mut last, timeline) = finish_pending(table, &writer, timeline)?;
-    let planned_from = Holding::of(&timeline);
+    let planned_from = CleanBlockers::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
         // A plan that cannot be carried out would stand in the way of every clean after it.
         refuse_links(table.storage(), &plan)?;
         let holds = |now: &Timeline| {
-            if Holding::of(now) != planned_from {
+            if CleanBlockers::of(now) != planned_from {
                 return Err(Error::conflict("what a clean has to keep changed while it was planned")
                     .with("table", table.storage().uri())
                     .remedy("Nothing was deleted; clean again"));
@@ -62,13 +62,13 @@ pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanM
 /// What keeps files from being cleaned, besides the commits that are retained: a plan that was made without it must not
 /// be carried out.
 #[derive(PartialEq, Eq)]
-struct Holding {
+struct CleanBlockers {
     savepoints: BTreeSet<String>,
     /// Plans of services, whose files they still need, and other cleans.
     pending: BTreeSet<String>,
 }
 
-impl Holding {
+impl CleanBlockers {
     fn of(timeline: &Timeline) -> Self {
         let services = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::Clean, Action::Restore];
         let requested = |i: &Instant| i.requested.clone();

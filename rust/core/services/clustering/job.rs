@@ -216,7 +216,7 @@ pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token:
 pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     let writer = table.timeline_writer()?;
     let instant = find(table, &writer.load()?, requested)?;
-    heartbeat::refuse_alive(table.storage(), table.clock(), requested)?;
+    heartbeat::check_no_other_writer(table.storage(), table.clock(), requested)?;
     let held = writer.lock().acquire()?;
     // What completed in the meantime stands.
     let timeline = writer.load()?;

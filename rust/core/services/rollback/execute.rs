@@ -138,7 +138,7 @@ pub(super) fn roll_back(
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
     // Another writer's that still works: its files must not go.
-    heartbeat::refuse_alive(storage, table.clock(), &failed.requested)?;
+    heartbeat::check_no_other_writer(storage, table.clock(), &failed.requested)?;
     let found = find_files(storage, timeline, failed)?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
     let requested = writer.request(Action::Rollback, |_| {

@@ -232,7 +232,7 @@ fn check_keys(
             Err(e) => return Err(e),
         };
         report.count("keys", found.keys);
-        for (file, message) in found.strays {
+        for (file, message) in found.foreign_rows {
             report.error(file, message, RESTORE);
         }
         for (file, message) in found.out_of_range {

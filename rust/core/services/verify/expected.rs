@@ -91,12 +91,12 @@ impl Expected {
         }
     }
 
-    /// Compares with what is there. Files of `told` were reported already.
+    /// Compares with what is there. Skips the files in `reported`.
     pub(super) fn check(
         &self,
         view: &TableView,
         listing: &Listing,
-        told: &BTreeSet<String>,
+        reported: &BTreeSet<String>,
         report: &mut Report,
     ) -> Result<()> {
         let mut groups: HashMap<Group, FileGroup> = HashMap::new();
@@ -114,7 +114,7 @@ impl Expected {
             found.extend(files.iter().filter_map(|file| Some((file, file.fault(stored, view.timeline())?))));
         }
         found.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
-        for (file, fault) in found.into_iter().filter(|(file, _)| !told.contains(&file.path)) {
+        for (file, fault) in found.into_iter().filter(|(file, _)| !reported.contains(&file.path)) {
             report.error(
                 &file.path,
                 file.message(fault),

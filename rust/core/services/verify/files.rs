@@ -62,7 +62,7 @@ pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, repo
     let wrong = sizes(table, listing, &written, report);
     expected.check(view, listing, &wrong, report)?;
     change_data(listing, &written, report);
-    strangers(table, view.timeline(), listing, &written, report)?;
+    unknown_files(table, view.timeline(), listing, &written, report)?;
     Ok(written)
 }
 
@@ -176,7 +176,7 @@ fn change_data(listing: &Listing, written: &Written, report: &mut Report) {
 }
 
 /// Data files that no completed commit wrote.
-fn strangers(
+fn unknown_files(
     table: &HudiTable,
     timeline: &Timeline,
     listing: &Listing,

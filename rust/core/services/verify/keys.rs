@@ -24,7 +24,7 @@ const KEYS_A_PASS: u64 = 8 << 20;
 /// Bytes of a small record of a log file.
 const LOG_RECORD_BYTES: u64 = 64;
 /// Hashes that were met twice and are looked at again, at most.
-const SUSPECTS: usize = 100_000;
+const MAX_CANDIDATES: usize = 100_000;
 
 /// Where keys are read from.
 pub(super) struct KeySource<'a> {
@@ -64,7 +64,7 @@ pub(super) struct Found {
     /// One of them, and where it is.
     pub(super) example: Option<String>,
     /// File groups with rows of another one in their log files.
-    pub(super) strays: Vec<(String, String)>,
+    pub(super) foreign_rows: Vec<(String, String)>,
     /// Files with a key outside the range of their footer.
     pub(super) out_of_range: Vec<(String, String)>,
 }
@@ -76,7 +76,7 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
         let reader = BaseFileReader::open(source.storage.reader(&base.path, base.size)?)?;
         rows += reader.rows();
         if let Some(range) = reader.key_range().filter(|_| source.virtual_keys.is_none()) {
-            found.out_of_range.extend(stray_key(source, base, &range)?);
+            found.out_of_range.extend(key_out_of_range(source, base, &range)?);
         }
     }
     // How many records are in log files is not known before they are read.
@@ -84,11 +84,11 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
     rows += of_logs_alone.map(|log| log.size / LOG_RECORD_BYTES).sum::<u64>();
     if let Some(reader) = source.slices.as_ref().filter(|_| source.virtual_keys.is_none()) {
         for slice in slices.iter().filter(|slice| !slice.logs.is_empty()) {
-            found.strays.extend(stray_row(reader, slice)?);
+            found.foreign_rows.extend(foreign_row(reader, slice)?);
         }
     }
     let passes = rows.div_ceil(KEYS_A_PASS).max(1);
-    let mut suspects: HashSet<u64> = HashSet::new();
+    let mut candidates: HashSet<u64> = HashSet::new();
     for pass in 0..passes {
         let mut seen: HashSet<u64> = HashSet::with_capacity(usize::try_from(rows / passes).unwrap_or(0));
         for slice in slices {
@@ -98,19 +98,19 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
                     return;
                 }
                 found.keys += 1;
-                if !seen.insert(hash) && suspects.len() < SUSPECTS {
-                    suspects.insert(hash);
+                if !seen.insert(hash) && candidates.len() < MAX_CANDIDATES {
+                    candidates.insert(hash);
                 }
             })?;
         }
     }
-    confirm(source, slices, &suspects, &mut found)?;
+    confirm(source, slices, &candidates, &mut found)?;
     Ok(found)
 }
 
 /// A row of a merged slice that says that it belongs to another partition or file group: its log file was put in place
 /// of another one.
-fn stray_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
+fn foreign_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
     let columns = [("_hoodie_partition_path", true), ("_hoodie_file_name", false)];
     let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
     let wanted = Arc::new(Schema::new(fields));
@@ -132,14 +132,14 @@ fn stray_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, 
 }
 
 /// A file with a key outside of the range in its footer.
-fn stray_key(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
-    let mut stray = None;
+fn key_out_of_range(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
+    let mut problem = None;
     source.each_of_base(base, |key| {
-        if stray.is_none() && is_outside(range, key) {
-            stray = Some(format!("the key '{key}' is outside the range that the file's footer states"));
+        if problem.is_none() && is_outside(range, key) {
+            problem = Some(format!("the key '{key}' is outside the range that the file's footer states"));
         }
     })?;
-    Ok(stray.map(|message| (base.path.clone(), message)))
+    Ok(problem.map(|message| (base.path.clone(), message)))
 }
 
 fn is_outside(range: &KeyRange, key: &str) -> bool {
@@ -147,15 +147,15 @@ fn is_outside(range: &KeyRange, key: &str) -> bool {
 }
 
 /// Two keys may share a hash: compares the keys themselves.
-fn confirm(source: &KeySource<'_>, slices: &[FileSlice], suspects: &HashSet<u64>, found: &mut Found) -> Result<()> {
-    if suspects.is_empty() {
+fn confirm(source: &KeySource<'_>, slices: &[FileSlice], candidates: &HashSet<u64>, found: &mut Found) -> Result<()> {
+    if candidates.is_empty() {
         return Ok(());
     }
     let mut first_seen: HashMap<String, (usize, bool)> = HashMap::new();
     let mut example: Option<(String, usize, usize)> = None;
     for (index, slice) in slices.iter().enumerate() {
         source.each(slice, |key| {
-            if !suspects.contains(&hash_key(key)) {
+            if !candidates.contains(&hash_key(key)) {
                 return;
             }
             match first_seen.get_mut(key) {

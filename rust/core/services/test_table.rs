@@ -21,7 +21,7 @@ use crate::table::{HudiTable, Options, TableSpec, with_meta_columns};
 use crate::timeline::SystemClock;
 
 /// A table with the columns `id` and `part`, keyed by `id`, partitioned by `part`.
-pub(super) struct Handmade {
+pub(super) struct TestTable {
     pub(super) table: HudiTable,
 }
 
@@ -31,14 +31,14 @@ fn columns() -> Schema {
 
 /// A write under way.
 pub(super) struct Pending<'a> {
-    pub(super) made: &'a Handmade,
+    pub(super) made: &'a TestTable,
     pub(super) instant: Instant,
     stats: BTreeMap<String, Vec<WriteStat>>,
     replaced: BTreeMap<String, Vec<String>>,
     operation: &'static str,
 }
 
-impl Handmade {
+impl TestTable {
     pub(super) fn new(options: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let uri = format!("memory://services-{}/t", COUNT.fetch_add(1, Ordering::Relaxed));
