@@ -102,7 +102,12 @@ impl Error {
         interrupted => Interrupted,
     }
 
-    /// Something that must hold does not: a bug here, and nothing that the caller did.
+    /// A value that an option does not take.
+    pub fn invalid_value(option: &str, value: impl fmt::Display, expected: &str) -> Self {
+        Self::invalid_option(format!("invalid value '{value}' for {option}: expected {expected}"))
+    }
+
+    /// A violated invariant: a bug in hoodoo, not an error of the caller.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
             .remedy("This is a bug in hoodoo; nothing was committed. Please report it with this message")

@@ -245,13 +245,13 @@ impl NativeTable {
         call::commit(py, || client::compact(&self.table, instant.as_deref()))
     }
 
-    /// Merges log files with each other; nothing when there is nothing to merge.
+    /// Merges log files with each other; `None` if there is nothing to merge.
     fn log_compact<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         call::commit(py, || client::log_compact(&self.table))
     }
 
-    /// Archives, or says what would be archived: ((instants), (blockers as since, reason, remedy, writes),
-    /// (writes, keep min, keep max), files written, files compacted).
+    /// Archives, or returns what would be archived: ((instants), (blockers as since, reason, remedy, writes), (writes,
+    /// keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]
     fn archive(
         &self,

@@ -92,9 +92,7 @@ fn check_metadata_table(table: &HudiTable) -> Result<()> {
 fn check_services(table: &HudiTable) -> Result<()> {
     let options = table.options();
     if options.number("hoodie.clean.trigger.max.commits", 1u32)? == 0 {
-        return Err(Error::invalid_option(
-            "invalid value '0' for hoodie.clean.trigger.max.commits: expected a number from 1",
-        ));
+        return Err(Error::invalid_value("hoodie.clean.trigger.max.commits", 0, "a number from 1"));
     }
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
         CleanOptions::from_options(options)?;

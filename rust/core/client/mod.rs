@@ -19,7 +19,9 @@ use crate::interrupt;
 use crate::parallel::both;
 use crate::services::archive::archive_if_due;
 use crate::services::clean::clean_from;
-use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
+use crate::services::clustering::{
+    self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, ClusteringTask, Planned,
+};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
@@ -334,14 +336,14 @@ pub fn begin_clustering(
     table: &HudiTable,
     instant: Option<&str>,
     new_plan: bool,
-) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
+) -> Result<Option<(ClusteringJob, Vec<ClusteringTask>)>> {
     let (table, left) = ready_to_serve(table)?;
     let planned = planned_clusterings(&table, left.into_timeline(), instant, new_plan)?;
     let Some((instant, is_new)) = planned.first() else { return Ok(None) };
     let begin = || {
         let Some(job) = ClusteringJob::begin(&table, instant, true)? else { return Ok(None) };
-        let portions = job.portions()?;
-        Ok(Some((job, portions)))
+        let tasks = job.tasks()?;
+        Ok(Some((job, tasks)))
     };
     begin().map_err(|e| discard_failed_clustering(&table, instant, *is_new, e))
 }

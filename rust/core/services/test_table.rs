@@ -1,4 +1,4 @@
-//! Small tables for tests, written step by step as a writer would, so that any step can be left out.
+//! Small tables for tests, written step by step, so that any step can be left out.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn columns() -> Schema {
     Schema::new(vec![Field::new("id", DataType::Utf8, true), Field::new("part", DataType::Utf8, true)])
 }
 
-/// A write under way.
+/// A pending write.
 pub(super) struct Pending<'a> {
     pub(super) made: &'a TestTable,
     pub(super) instant: Instant,

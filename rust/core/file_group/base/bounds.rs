@@ -15,9 +15,9 @@ use crate::error::Result;
 #[derive(Debug, Clone)]
 pub struct ColumnBounds {
     /// The least value, one entry; null when the column is null in some row.
-    pub least: ArrayRef,
+    pub min: ArrayRef,
     /// The greatest value, one entry; null when the column is null in all rows.
-    pub greatest: ArrayRef,
+    pub max: ArrayRef,
     /// Rows in which the column is null.
     pub nulls: u64,
 }
@@ -33,7 +33,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     pub fn column_bounds(&self, column: &str, data_type: &DataType) -> Result<Option<ColumnBounds>> {
         let all_null = || {
             let null = new_null_array(data_type, 1);
-            ColumnBounds { least: null.clone(), greatest: null, nulls: self.rows() }
+            ColumnBounds { min: null.clone(), max: null, nulls: self.rows() }
         };
         let file = self.statistics(self.metadata());
         let Some((leaf, field)) = file.leaf(column) else { return Ok(Some(all_null())) };
@@ -63,13 +63,13 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             return Ok(Some(all_null()));
         }
         let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
-        let (least, greatest) = (
+        let (min, max) = (
             converter.convert_columns(std::slice::from_ref(&mins))?,
             converter.convert_columns(std::slice::from_ref(&maxes))?,
         );
-        let least = kept.iter().copied().min_by_key(|at| least.row(*at)).unwrap_or(0);
-        let greatest = kept.iter().copied().max_by_key(|at| greatest.row(*at)).unwrap_or(0);
-        let least = if nulls > 0 { new_null_array(data_type, 1) } else { mins.slice(least, 1) };
-        Ok(Some(ColumnBounds { least, greatest: maxes.slice(greatest, 1), nulls }))
+        let min = kept.iter().copied().min_by_key(|at| min.row(*at)).unwrap_or(0);
+        let max = kept.iter().copied().max_by_key(|at| max.row(*at)).unwrap_or(0);
+        let min = if nulls > 0 { new_null_array(data_type, 1) } else { mins.slice(min, 1) };
+        Ok(Some(ColumnBounds { min, max: maxes.slice(max, 1), nulls }))
     }
 }

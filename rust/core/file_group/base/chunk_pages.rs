@@ -19,7 +19,7 @@ use crate::format::parquet::{PageHeader, PageKind};
 /// Rows of a page, as in other columns.
 pub(super) const PAGE_ROWS: usize = 20_000;
 /// Numbers that are given to the encoder at once.
-const NUMBERS_AT_ONCE: usize = 1024;
+const KEYS_AT_ONCE: usize = 1024;
 /// Bytes of the length of levels.
 pub(super) const LEVEL_BYTES: usize = size_of::<u32>();
 
@@ -221,15 +221,15 @@ pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bo
     Ok(encoder.consume())
 }
 
-/// Adds numbers of dictionary entries, of so many bits each.
-pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: &[u32]) {
+/// Adds keys of dictionary entries, of so many bits each.
+pub(super) fn put_keys(body: &mut Vec<u8>, bits: u8, keys: &[u32]) {
     body.push(bits);
-    let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, numbers.len()));
-    let mut group = [0u64; NUMBERS_AT_ONCE];
-    for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
-        group.iter_mut().zip(numbers).for_each(|(to, from)| *to = u64::from(*from));
+    let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, keys.len()));
+    let mut group = [0u64; KEYS_AT_ONCE];
+    for keys in keys.chunks(KEYS_AT_ONCE) {
+        group.iter_mut().zip(keys).for_each(|(to, from)| *to = u64::from(*from));
         // A chunk is never longer than the group.
-        encoder.put_batch(group.get(..numbers.len()).unwrap_or_default());
+        encoder.put_batch(group.get(..keys.len()).unwrap_or_default());
     }
     body.extend_from_slice(&encoder.consume());
 }
@@ -266,7 +266,7 @@ impl<T: Ord> PageOrder<T> {
     }
 }
 
-/// Bits of the numbers of so many entries. One at least, as every reader knows runs of one bit.
+/// Bits of the keys of so many entries. One at least, as every reader knows runs of one bit.
 pub(super) fn bits_for(entries: usize) -> u8 {
     let most = u32::try_from(entries).unwrap_or(u32::MAX).saturating_sub(1);
     u8::try_from(u32::BITS - most.leading_zeros()).unwrap_or(32).max(1)

@@ -112,8 +112,10 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
         | (DataType::LargeBinary | DataType::BinaryView, Binary)
         | (DataType::FixedSizeBinary(_) | Utf8, Binary) => exact_cast(array, target),
         (Float32, Float64) => Ok(Arc::new(float_to_double(array))),
-        (Float32, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float32Type>().iter().map(|v| v.map(float_text))))),
-        (Float64, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float64Type>().iter().map(|v| v.map(double_text))))),
+        (Float32, Utf8) => Ok(Arc::new(strings(array.as_primitive::<Float32Type>().iter().map(|v| v.map(float_text))))),
+        (Float64, Utf8) => {
+            Ok(Arc::new(strings(array.as_primitive::<Float64Type>().iter().map(|v| v.map(double_text)))))
+        }
         (Binary, Utf8) => Ok(Arc::new(binary_to_text(array.as_binary::<i32>()))),
         (Decimal128(p, s), Decimal128(to_p, to_s))
             if to_s >= s && i16::from(*to_p) - i16::from(*to_s) >= i16::from(*p) - i16::from(*s) =>
@@ -133,7 +135,7 @@ fn exact_cast(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, target, &CastOptions { safe: false, ..Default::default() })?)
 }
 
-fn texts(values: impl Iterator<Item = Option<String>>) -> StringArray {
+fn strings(values: impl Iterator<Item = Option<String>>) -> StringArray {
     values.collect()
 }
 

@@ -40,7 +40,7 @@ impl FooterFilter {
     }
 
     /// Bytes of the text form.
-    pub fn text_len(&self) -> usize {
+    pub fn string_len(&self) -> usize {
         match self {
             Self::Text(text, _) => text.len(),
             Self::Filter(filter) => filter.base64_len(),
@@ -51,7 +51,7 @@ impl FooterFilter {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write_text(&self, to: &mut dyn Write) -> io::Result<()> {
+    pub fn write_string(&self, to: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Text(text, _) => to.write_all(text.as_bytes()),
             Self::Filter(filter) => filter.write_base64(|piece| to.write_all(piece.as_bytes())),
@@ -140,7 +140,7 @@ impl TakenKeys {
             if wanted.sizing != BloomSizing::ByRows || wanted.filter_type != BloomFilterType::DynamicV0 {
                 return Ok(None);
             }
-            taken.text = wanted.text_len(keys);
+            taken.text = wanted.string_len(keys);
             taken.filters.push(filter);
         }
         Ok(Some(taken))
@@ -165,7 +165,7 @@ impl TakenKeys {
     }
 
     /// Characters that their filters take.
-    pub(super) fn text_len(&self) -> usize {
+    pub(super) fn string_len(&self) -> usize {
         self.text
     }
 

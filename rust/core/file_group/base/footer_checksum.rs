@@ -17,7 +17,7 @@ pub(super) const FOOTER_CHECKSUM_KEY: &str = "hoodoo.footer.crc32";
 /// What stands in the place of the value until it is known.
 pub(super) const NOT_KNOWN: &str = "00000000";
 /// A text of eight bytes in the field behind the key, as Thrift's compact protocol has it.
-const TEXT_OF_EIGHT: [u8; 2] = [0x18, 8];
+const STRING_OF_EIGHT: [u8; 2] = [0x18, 8];
 /// The length of the footer, and the magic word.
 pub(super) const TAIL: usize = 4 + 4;
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -26,8 +26,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 fn place(footer: &[u8]) -> Result<Option<Range<usize>>, ()> {
     let Some(key) = memchr::memmem::rfind(footer, FOOTER_CHECKSUM_KEY.as_bytes()) else { return Ok(None) };
     let lead = key + FOOTER_CHECKSUM_KEY.len();
-    let value = lead + TEXT_OF_EIGHT.len()..lead + TEXT_OF_EIGHT.len() + NOT_KNOWN.len();
-    match footer.get(lead..value.start) == Some(TEXT_OF_EIGHT.as_slice()) && value.end <= footer.len() {
+    let value = lead + STRING_OF_EIGHT.len()..lead + STRING_OF_EIGHT.len() + NOT_KNOWN.len();
+    match footer.get(lead..value.start) == Some(STRING_OF_EIGHT.as_slice()) && value.end <= footer.len() {
         true => Ok(Some(value)),
         false => Err(()),
     }

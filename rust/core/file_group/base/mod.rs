@@ -17,27 +17,29 @@ pub mod writer;
 
 mod bounds;
 mod chunk_pages;
-mod coded_column;
 mod constant_column;
-mod dictionary_codes;
 mod dictionary_column;
+mod dictionary_keys;
 mod evolution;
 mod footer_checksum;
+mod ordered_dictionary_column;
 pub use evolution::evolve;
+mod column_arrays;
 mod number_column;
 mod page_codec;
-mod pieces;
 mod pruning;
 mod row_group;
 mod sink;
-mod text_column;
+mod string_column;
 
 pub use bounds::ColumnBounds;
-pub use dictionary_codes::CodeScan;
+pub use column_arrays::{
+    COLUMN_BATCH_ROWS, GroupColumns, fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
+};
+pub use dictionary_keys::DictionaryKeyScan;
 pub use file_keys::{FileKeys, TakenKeys};
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
-pub use pieces::{GroupColumns, PIECE_ROWS, fills_up, has_only_numbers, read_bytes, row_group_pieces, same_values};
 pub use predicate::Predicate;
 pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
 pub use splice::{Splice, SplicedColumn};

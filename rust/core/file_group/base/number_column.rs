@@ -14,7 +14,7 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
+use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
 use super::constant_column::EncodedChunk;
 use super::options::PageFormat;
 use super::page_codec::PageContent;
@@ -39,8 +39,8 @@ pub(super) struct NumberSettings {
 
 impl NumberSettings {
     /// Fails for values that cannot be in the column.
-    pub(super) fn check(&self, piece: &ArrayRef) -> Result<()> {
-        if self.descriptor.max_def_level() == 0 && piece.null_count() > 0 {
+    pub(super) fn check(&self, array: &ArrayRef) -> Result<()> {
+        if self.descriptor.max_def_level() == 0 && array.null_count() > 0 {
             let what = "a required column has no value in some row";
             return Err(Error::schema(what).with("column", self.descriptor.name()));
         }
@@ -77,15 +77,15 @@ pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> boo
     }
 }
 
-/// The chunk with the rows of these pieces.
+/// The chunk with the rows of these arrays.
 ///
 /// # Errors
-/// `Schema` when rows without a value are in a column that has to have one, or pieces are of another type.
-pub(super) fn number_chunk(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+/// `Schema` when rows without a value are in a column that has to have one, or arrays are of another type.
+pub(super) fn number_chunk(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
     match settings.descriptor.physical_type() {
-        Type::INT32 => encode::<i32>(settings, pieces),
-        Type::INT64 => encode::<i64>(settings, pieces),
-        _ => encode::<i128>(settings, pieces),
+        Type::INT32 => encode::<i32>(settings, arrays),
+        Type::INT64 => encode::<i64>(settings, arrays),
+        _ => encode::<i128>(settings, arrays),
     }
 }
 
@@ -138,18 +138,18 @@ impl NumberValues<'_> {
         }
     }
 
-    pub(super) fn statistics(&self, least: usize, most: usize, nulls: u64, signed: bool) -> Statistics {
+    pub(super) fn statistics(&self, min: usize, max: usize, nulls: u64, signed: bool) -> Statistics {
         fn of<T: Number>(
             values: &[T],
-            (least, most): (usize, usize),
+            (min, max): (usize, usize),
             width: usize,
             nulls: u64,
             signed: bool,
         ) -> Statistics {
-            let ends = values.get(least).copied().zip(values.get(most).copied());
+            let ends = values.get(min).copied().zip(values.get(max).copied());
             T::statistics(ends, width, nulls, signed)
         }
-        let ends = (least, most);
+        let ends = (min, max);
         match self.values {
             Values::I32(values) => of(values, ends, self.width, nulls, signed),
             Values::I64(values) => of(values, ends, self.width, nulls, signed),
@@ -204,8 +204,8 @@ impl Number for i32 {
     }
 
     fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
-        let (least, most) = ends.unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::Int32(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -238,8 +238,8 @@ impl Number for i64 {
     }
 
     fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
-        let (least, most) = ends.unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::Int64(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -263,8 +263,8 @@ impl Number for i128 {
 
     fn statistics(ends: Option<(Self, Self)>, width: usize, nulls: u64, signed: bool) -> Statistics {
         let bytes = |value: Self| FixedLenByteArray::from(ByteArray::from(plain(&[value], width)));
-        let (least, most) = ends.map(|(least, most)| (bytes(least), bytes(most))).unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.map(|(min, max)| (bytes(min), bytes(max))).unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::FixedLenByteArray(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -275,18 +275,18 @@ fn plain<T: Number>(values: &[T], width: usize) -> Vec<u8> {
     bytes
 }
 
-fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+fn encode<T: Number>(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
     let descriptor = &settings.descriptor;
     let width = settings.width();
     let optional = descriptor.max_def_level() == 1;
     let page_rows = settings.page_rows();
-    pieces.iter().try_for_each(|piece| settings.check(piece))?;
+    arrays.iter().try_for_each(|array| settings.check(array))?;
     let other = || Error::schema("a column of numbers has other values").with("column", descriptor.name());
-    let pieces =
-        pieces.iter().map(|piece| Ok((piece, T::values(piece).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
-    let dictionary = Dictionary::of(&pieces, width, settings.dictionary_bytes);
+    let arrays =
+        arrays.iter().map(|array| Ok((array, T::values(array).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
+    let dictionary = Dictionary::of(&arrays, width, settings.dictionary_bytes);
     let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
-    let first = pieces.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
+    let first = arrays.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
     // What is sorted repeats itself in ways that a quick search passes over.
     let content = if dictionary.is_some() || first.is_sorted() { PageContent::Any } else { PageContent::Numbers };
     let mut pages = ChunkPages::new(T::PHYSICAL, settings.format, encoding, content)?;
@@ -301,7 +301,7 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     let mut end_page = |page: &mut PageRows<T>| -> Result<()> {
         let values = std::mem::take(&mut page.values);
         let nulls = page.rows - values.len();
-        let here = least_and_most(&values);
+        let here = min_and_max(&values);
         order.add(here);
         ends = match (ends, here) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -314,10 +314,10 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         numbers = rest;
         let put = |body: &mut Vec<u8>| match bits {
             0 => values.iter().for_each(|value| value.put(width, body)),
-            bits => put_numbers(body, bits, here),
+            bits => put_keys(body, bits, here),
         };
         let bytes = |value: T| plain(&[value], width);
-        let bounds = least_and_most(&values).map(|(least, most)| (bytes(least), bytes(most)));
+        let bounds = min_and_max(&values).map(|(min, max)| (bytes(min), bytes(max)));
         pages.data(PageValues {
             rows: page.rows,
             nulls,
@@ -329,11 +329,11 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         page.values.clear();
         Ok(())
     };
-    for (piece, values) in &pieces {
+    for (array, values) in &arrays {
         let mut at = 0;
         while at < values.len() {
             let count = (page_rows - page.rows).min(values.len() - at);
-            page.add(piece, values, at, count);
+            page.add(array, values, at, count);
             at += count;
             if page.rows == page_rows {
                 end_page(&mut page)?;
@@ -343,8 +343,8 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     if page.rows > 0 {
         end_page(&mut page)?;
     }
-    let (rows, missing) = pieces.iter().fold((0, 0), |(rows, nulls), (piece, _)| {
-        (rows + piece.len(), nulls + piece.nulls().map_or(0, |nulls| nulls.null_count()))
+    let (rows, missing) = arrays.iter().fold((0, 0), |(rows, nulls), (array, _)| {
+        (rows + array.len(), nulls + array.nulls().map_or(0, |nulls| nulls.null_count()))
     });
     pages.check(rows, missing)?;
     pages.set_order(order.found());
@@ -352,9 +352,9 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     pages.finish(descriptor, Some(T::statistics(ends, width, nulls, descriptor.sort_order().is_signed())))
 }
 
-fn least_and_most<T: Number>(values: &[T]) -> Option<(T, T)> {
+fn min_and_max<T: Number>(values: &[T]) -> Option<(T, T)> {
     let first = *values.first()?;
-    Some(values.iter().fold((first, first), |(least, most), value| (least.min(*value), most.max(*value))))
+    Some(values.iter().fold((first, first), |(min, max), value| (min.min(*value), max.max(*value))))
 }
 
 /// Rows of a page in the making.
@@ -373,9 +373,9 @@ impl<T> Default for PageRows<T> {
 }
 
 impl<T: Number> PageRows<T> {
-    fn add(&mut self, piece: &ArrayRef, values: &[T], at: usize, count: usize) {
+    fn add(&mut self, array: &ArrayRef, values: &[T], at: usize, count: usize) {
         let values = values.get(at..at + count).unwrap_or_default();
-        match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+        match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
                 self.values.extend_from_slice(values);
                 if !self.present.is_empty() {
@@ -403,15 +403,15 @@ struct Dictionary<T> {
 
 impl<T: Number> Dictionary<T> {
     /// `None` where values are not worth one: they hardly repeat, or are too many.
-    fn of(pieces: &[(&ArrayRef, &[T])], width: usize, most_bytes: usize) -> Option<Self> {
+    fn of(arrays: &[(&ArrayRef, &[T])], width: usize, most_bytes: usize) -> Option<Self> {
         if most_bytes == 0 {
             return None;
         }
-        let rows = pieces.iter().map(|(piece, _)| piece.len() - piece.null_count()).sum();
+        let rows = arrays.iter().map(|(array, _)| array.len() - array.null_count()).sum();
         let mut dictionary =
             Self { values: Vec::new(), numbers: Vec::with_capacity(rows), slots: vec![EMPTY; FIRST_SLOTS] };
-        for (piece, values) in pieces {
-            match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+        for (array, values) in arrays {
+            match array.nulls().filter(|nulls| nulls.null_count() > 0) {
                 None => {
                     for values in values.chunks(TRIAL_ROWS) {
                         dictionary.add(values.iter().copied(), width, most_bytes)?;

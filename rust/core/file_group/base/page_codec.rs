@@ -20,9 +20,9 @@ pub(super) enum PageContent {
     Any,
     /// Numbers of fixed width in no order.
     Numbers,
-    /// Texts.
-    Texts,
-    /// Texts that are made alike, such as record keys: they share long parts, and differ in few places.
+    /// Strings.
+    Strings,
+    /// Strings that are made alike, such as record keys: they share long parts, and differ in few places.
     Keys,
 }
 
@@ -35,7 +35,7 @@ impl PageContent {
             // A table of places that stays in the nearest cache is worth more than what it forgets.
             Self::Numbers => Some((5, 12, 2)),
             Self::Keys => Some((6, 12, 2)),
-            Self::Texts => Some((7, 14, 2)),
+            Self::Strings => Some((7, 14, 2)),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         ];
         assert!(PageCodec::get(Compression::UNCOMPRESSED, PageContent::Any).unwrap().is_none());
         for compression in codecs {
-            for content in [PageContent::Any, PageContent::Numbers, PageContent::Texts, PageContent::Keys] {
+            for content in [PageContent::Any, PageContent::Numbers, PageContent::Strings, PageContent::Keys] {
                 let mut codec = PageCodec::get(compression, content).unwrap().unwrap();
                 for page in [&page, page.get(..100).unwrap(), &[]] {
                     let compressed = codec.compress(page).unwrap().to_vec();

@@ -43,8 +43,8 @@ impl Question<'_> {
     }
 }
 
-/// Pieces of a file that are kept or skipped: whole row groups, or pages within the row groups that are left.
-trait Pieces {
+/// Prunable of a file that are kept or skipped: whole row groups, or pages within the row groups that are left.
+trait Prunable {
     type Kept;
     fn all(&self) -> Self::Kept;
     fn none(&self) -> Self::Kept;
@@ -54,53 +54,53 @@ trait Pieces {
 }
 
 /// The pieces that may hold a match. `Not` is pushed down to the comparisons on the way.
-fn keep<P: Pieces>(pieces: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
+fn keep<P: Prunable>(target: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
     match (predicate, negated) {
         (Predicate::And(parts), false) | (Predicate::Or(parts), true) => {
-            parts.iter().try_fold(pieces.all(), |kept, part| Ok(pieces.both(kept, keep(pieces, part, negated)?)))
+            parts.iter().try_fold(target.all(), |kept, part| Ok(target.both(kept, keep(target, part, negated)?)))
         }
         (Predicate::Or(parts), false) | (Predicate::And(parts), true) => {
-            parts.iter().try_fold(pieces.none(), |kept, part| Ok(pieces.either(kept, keep(pieces, part, negated)?)))
+            parts.iter().try_fold(target.none(), |kept, part| Ok(target.either(kept, keep(target, part, negated)?)))
         }
-        (Predicate::Not(part), _) => keep(pieces, part, !negated),
-        (Predicate::In(..), true) => Ok(pieces.all()),
-        (Predicate::In(column, values), false) => pieces.answer(column, &Question::In(values)),
+        (Predicate::Not(part), _) => keep(target, part, !negated),
+        (Predicate::In(..), true) => Ok(target.all()),
+        (Predicate::In(column, values), false) => target.answer(column, &Question::In(values)),
         (Predicate::IsNull(column), false) | (Predicate::IsNotNull(column), true) => {
-            pieces.answer(column, &Question::IsNull)
+            target.answer(column, &Question::IsNull)
         }
         (Predicate::IsNotNull(column), false) | (Predicate::IsNull(column), true) => {
-            pieces.answer(column, &Question::IsNotNull)
+            target.answer(column, &Question::IsNotNull)
         }
         _ => match predicate.comparison() {
             Some((comparison, column, literal)) => {
                 let comparison = if negated { comparison.negated() } else { comparison };
-                pieces.answer(column, &Question::Compare(comparison, literal))
+                target.answer(column, &Question::Compare(comparison, literal))
             }
-            None => Ok(pieces.all()),
+            None => Ok(target.all()),
         },
     }
 }
 
 /// Whether each piece may hold a match.
 fn may_match(question: &Question<'_>, column: &str, bounds: &Bounds) -> Result<Vec<bool>> {
-    let pieces = bounds.rows.len();
+    let count = bounds.rows.len();
     let nulls = |i: usize| bounds.nulls.is_valid(i).then(|| bounds.nulls.values().get(i).copied()).flatten();
     let all_null = |i: usize| nulls(i).is_some() && nulls(i) == bounds.rows.values().get(i).copied();
     let by_values = match question {
-        Question::IsNull => return Ok((0..pieces).map(|i| nulls(i) != Some(0)).collect()),
-        Question::IsNotNull => vec![true; pieces],
+        Question::IsNull => return Ok((0..count).map(|i| nulls(i) != Some(0)).collect()),
+        Question::IsNotNull => vec![true; count],
         Question::Compare(comparison, literal) => compare_bounds(*comparison, column, literal, bounds)?,
-        Question::In(values) if values.is_empty() => vec![false; pieces],
+        Question::In(values) if values.is_empty() => vec![false; count],
         Question::In(values) if values.len() > FEW_VALUES => match extremes(values) {
             Some((least, greatest)) => {
                 let low = compare_bounds(Comparison::LtEq, column, &greatest, bounds)?;
                 let high = compare_bounds(Comparison::GtEq, column, &least, bounds)?;
                 low.into_iter().zip(high).map(|(a, b)| a && b).collect()
             }
-            None => vec![true; pieces],
+            None => vec![true; count],
         },
         Question::In(values) => {
-            let mut any = vec![false; pieces];
+            let mut any = vec![false; count];
             for i in 0..values.len() {
                 let one = compare_bounds(Comparison::Eq, column, &values.slice(i, 1), bounds)?;
                 any.iter_mut().zip(one).for_each(|(a, b)| *a |= b);
@@ -131,14 +131,14 @@ fn is_nan(literal: &ArrayRef) -> bool {
 }
 
 fn compare_bounds(comparison: Comparison, column: &str, literal: &ArrayRef, bounds: &Bounds) -> Result<Vec<bool>> {
-    let pieces = bounds.rows.len();
+    let count = bounds.rows.len();
     // Statistics leave NaN out, and NaN is greater than everything.
     let unbounded_above = is_float(literal.data_type());
     if literal.null_count() > 0 {
-        return Ok(vec![false; pieces]);
+        return Ok(vec![false; count]);
     }
     if is_nan(literal) {
-        return Ok(vec![true; pieces]);
+        return Ok(vec![true; count]);
     }
     // Unknown bounds compare as unknown, and unknown keeps the piece.
     let possible = |test: BooleanArray| test.iter().map(|t| t != Some(false)).collect::<Vec<_>>();
@@ -147,11 +147,11 @@ fn compare_bounds(comparison: Comparison, column: &str, literal: &ArrayRef, boun
     match comparison {
         Comparison::Lt => test(Comparison::Lt, &bounds.mins),
         Comparison::LtEq => test(Comparison::LtEq, &bounds.mins),
-        Comparison::Gt | Comparison::GtEq if unbounded_above => Ok(vec![true; pieces]),
+        Comparison::Gt | Comparison::GtEq if unbounded_above => Ok(vec![true; count]),
         Comparison::Gt => test(Comparison::Gt, &bounds.maxes),
         Comparison::GtEq => test(Comparison::GtEq, &bounds.maxes),
         Comparison::Eq => Ok(both(test(Comparison::LtEq, &bounds.mins)?, test(Comparison::GtEq, &bounds.maxes)?)),
-        Comparison::NotEq if unbounded_above => Ok(vec![true; pieces]),
+        Comparison::NotEq if unbounded_above => Ok(vec![true; count]),
         Comparison::NotEq => {
             let low = test(Comparison::NotEq, &bounds.mins)?;
             let high = test(Comparison::NotEq, &bounds.maxes)?;
@@ -239,7 +239,7 @@ impl FileStatistics<'_> {
 
 struct RowGroups<'a>(&'a FileStatistics<'a>);
 
-impl Pieces for RowGroups<'_> {
+impl Prunable for RowGroups<'_> {
     type Kept = Vec<bool>;
 
     fn all(&self) -> Vec<bool> {
@@ -287,7 +287,7 @@ struct Pages<'a> {
     total: usize,
 }
 
-impl Pieces for Pages<'_> {
+impl Prunable for Pages<'_> {
     type Kept = RowSelection;
 
     fn all(&self) -> RowSelection {

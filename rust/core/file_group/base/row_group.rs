@@ -12,12 +12,12 @@ use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::bits_for;
-use super::coded_column::{CodedSettings, coded_chunk};
 use super::constant_column::EncodedChunk;
-use super::dictionary_column::{Texts, dictionary_chunk};
+use super::dictionary_column::{DictionaryStrings, dictionary_chunk};
 use super::number_column::{NumberSettings, number_chunk};
 use super::options::PageFormat;
-use super::text_column::{PlainTextSettings, PlainTexts};
+use super::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictionary_chunk};
+use super::string_column::{PlainStringSettings, PlainStrings};
 use crate::error::{Error, Result};
 use crate::format::parquet::{ColumnWriter, ColumnWriters};
 use crate::interrupt;
@@ -28,19 +28,19 @@ pub(super) enum ColumnUse {
     LeftOut,
     /// Value by value.
     Values,
-    /// By the dictionaries that its texts come with.
-    Texts(TextSettings),
+    /// By the dictionaries that its strings come with.
+    Dictionary(DictionarySettings),
     /// Texts as they are, behind each other.
-    PlainTexts(PlainTextSettings),
+    PlainStrings(PlainStringSettings),
     /// All numbers at once.
     Numbers(NumberSettings),
     /// By the one dictionary whose numbers come in the place of values; where it is not worth it, in the other way.
-    Coded(CodedSettings, Box<ColumnUse>),
+    OrderedDictionary(OrderedDictionarySettings, Box<ColumnUse>),
 }
 
 /// What is known of a column that is encoded by its dictionaries.
 #[derive(Clone)]
-pub(super) struct TextSettings {
+pub(super) struct DictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     pub(super) dictionary_bytes: usize,
@@ -57,29 +57,29 @@ impl EncodedChunk {
 struct TopColumn {
     field: FieldRef,
     leaves: Vec<ColumnWriter>,
-    kept: Kept,
+    state: ColumnState,
 }
 
 /// What came of a column so far, where it is encoded in the end.
-enum Kept {
+enum ColumnState {
     Nothing,
-    Texts(TextSettings, Vec<Texts>),
-    PlainTexts(Box<PlainTexts>),
+    Dictionary(DictionarySettings, Vec<DictionaryStrings>),
+    PlainStrings(Box<PlainStrings>),
     Numbers(NumberSettings, Vec<ArrayRef>),
-    Coded(CodedSettings, Vec<ArrayRef>, Box<Kept>),
+    OrderedDictionary(OrderedDictionarySettings, Vec<ArrayRef>, Box<ColumnState>),
 }
 
-impl Kept {
+impl ColumnState {
     /// `None` for a column that is left out.
     fn new(how: ColumnUse) -> Result<Option<Self>> {
         Ok(Some(match how {
             ColumnUse::LeftOut => return Ok(None),
             ColumnUse::Values => Self::Nothing,
-            ColumnUse::Texts(settings) => Self::Texts(settings, Vec::new()),
-            ColumnUse::PlainTexts(settings) => Self::PlainTexts(Box::new(PlainTexts::new(settings)?)),
+            ColumnUse::Dictionary(settings) => Self::Dictionary(settings, Vec::new()),
+            ColumnUse::PlainStrings(settings) => Self::PlainStrings(Box::new(PlainStrings::new(settings)?)),
             ColumnUse::Numbers(settings) => Self::Numbers(settings, Vec::new()),
-            ColumnUse::Coded(settings, or) => match Self::new(*or)? {
-                Some(or) => Self::Coded(settings, Vec::new(), Box::new(or)),
+            ColumnUse::OrderedDictionary(settings, or) => match Self::new(*or)? {
+                Some(or) => Self::OrderedDictionary(settings, Vec::new(), Box::new(or)),
                 None => return Ok(None),
             },
         }))
@@ -88,19 +88,21 @@ impl Kept {
 
 impl TopColumn {
     fn write(&mut self, array: &ArrayRef) -> Result<()> {
-        match &mut self.kept {
-            Kept::Nothing => return self.write_values(array),
-            Kept::Texts(_, pieces) => {
-                let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-                let piece = if array.data_type() == &texts { array.clone() } else { cast(array, &texts)? };
-                pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
+        match &mut self.state {
+            ColumnState::Nothing => return self.write_values(array),
+            ColumnState::Dictionary(_, arrays) => {
+                let strings = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+                let array = if array.data_type() == &strings { array.clone() } else { cast(array, &strings)? };
+                arrays.extend(array.as_dictionary_opt::<Int32Type>().cloned());
             }
-            Kept::PlainTexts(texts) => texts.add(&plain(array)?).map_err(|e| e.with("column", self.field.name()))?,
-            Kept::Numbers(settings, pieces) => {
+            ColumnState::PlainStrings(strings) => {
+                strings.add(&plain(array)?).map_err(|e| e.with("column", self.field.name()))?
+            }
+            ColumnState::Numbers(settings, arrays) => {
                 settings.check(array)?;
-                pieces.push(plain(array)?);
+                arrays.push(plain(array)?);
             }
-            Kept::Coded(_, pieces, _) => pieces.push(array.clone()),
+            ColumnState::OrderedDictionary(_, arrays, _) => arrays.push(array.clone()),
         }
         Ok(())
     }
@@ -114,24 +116,24 @@ impl TopColumn {
     }
 
     fn close(mut self) -> Result<Vec<EncodedChunk>> {
-        match std::mem::replace(&mut self.kept, Kept::Nothing) {
-            Kept::Nothing => {}
-            Kept::Texts(TextSettings { descriptor, format, dictionary_bytes }, pieces) => {
-                if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, format, dictionary_bytes)? {
+        match std::mem::replace(&mut self.state, ColumnState::Nothing) {
+            ColumnState::Nothing => {}
+            ColumnState::Dictionary(DictionarySettings { descriptor, format, dictionary_bytes }, arrays) => {
+                if let Some(chunk) = dictionary_chunk(&descriptor, &arrays, format, dictionary_bytes)? {
                     return Ok(vec![chunk]);
                 }
-                pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
+                arrays.into_iter().try_for_each(|array| self.write_values(&(Arc::new(array) as ArrayRef)))?;
             }
-            Kept::PlainTexts(texts) => return Ok(vec![texts.finish()?]),
-            Kept::Numbers(settings, pieces) => {
-                return Ok(vec![number_chunk(&settings, &pieces)?]);
+            ColumnState::PlainStrings(strings) => return Ok(vec![strings.finish()?]),
+            ColumnState::Numbers(settings, arrays) => {
+                return Ok(vec![number_chunk(&settings, &arrays)?]);
             }
-            Kept::Coded(settings, pieces, or) => {
-                if let Some(chunk) = coded_chunk(&settings, &pieces)? {
+            ColumnState::OrderedDictionary(settings, arrays, or) => {
+                if let Some(chunk) = ordered_dictionary_chunk(&settings, &arrays)? {
                     return Ok(vec![chunk]);
                 }
-                self.kept = *or;
-                pieces.iter().try_for_each(|piece| self.write(&plain(piece)?))?;
+                self.state = *or;
+                arrays.iter().try_for_each(|array| self.write(&plain(array)?))?;
                 return self.close();
             }
         }
@@ -142,23 +144,23 @@ impl TopColumn {
     }
 
     fn encoded_bytes(&self) -> usize {
-        match &self.kept {
-            Kept::Nothing => self.leaves.iter().map(ColumnWriter::estimated_bytes).sum(),
-            Kept::Texts(_, pieces) => {
-                let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
-                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+        match &self.state {
+            ColumnState::Nothing => self.leaves.iter().map(ColumnWriter::estimated_bytes).sum(),
+            ColumnState::Dictionary(_, arrays) => {
+                let bits = |array: &DictionaryStrings| array.values().len().max(2).ilog2() as usize + 1;
+                arrays.iter().map(|array| array.len() * bits(array) / 8).sum()
             }
-            Kept::Coded(_, pieces, _) => {
-                let bits = |piece: &ArrayRef| {
-                    let entries = piece.as_any_dictionary_opt().map_or(u16::MAX.into(), |coded| coded.values().len());
+            ColumnState::OrderedDictionary(_, arrays, _) => {
+                let bits = |array: &ArrayRef| {
+                    let entries = array.as_any_dictionary_opt().map_or(u16::MAX.into(), |coded| coded.values().len());
                     usize::from(bits_for(entries))
                 };
-                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+                arrays.iter().map(|array| array.len() * bits(array) / 8).sum()
             }
-            Kept::PlainTexts(texts) => texts.encoded_bytes(),
+            ColumnState::PlainStrings(strings) => strings.encoded_bytes(),
             // Whether they repeat, or compress well, is not known yet.
-            Kept::Numbers(settings, pieces) => {
-                pieces.iter().map(|piece| piece.len() * settings.width()).sum::<usize>() / 2
+            ColumnState::Numbers(settings, arrays) => {
+                arrays.iter().map(|array| array.len() * settings.width()).sum::<usize>() / 2
             }
         }
     }
@@ -217,8 +219,8 @@ impl RowGroupEncoder {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let Some(kept) = Kept::new(how(i)?)? else { continue };
-            columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
+            let Some(state) = ColumnState::new(how(i)?)? else { continue };
+            columns.push((i, TopColumn { field: field.clone(), leaves, state }));
         }
         Ok(Self { columns, rows: 0 })
     }
@@ -244,13 +246,13 @@ impl RowGroupEncoder {
         Ok(())
     }
 
-    /// Encodes pieces of the one column that there is.
-    pub(super) fn encode_arrays(&mut self, pieces: &[ArrayRef]) -> Result<()> {
+    /// Encodes arrays of the one column that there is.
+    pub(super) fn encode_arrays(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let [(_, column)] = self.columns.as_mut_slice() else {
-            return Err(Error::internal("pieces of one column for a row group of several"));
+            return Err(Error::internal("arrays of one column for a row group of several"));
         };
-        self.rows += pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        pieces.iter().try_for_each(|piece| column.write(piece))
+        self.rows += arrays.iter().map(|array| array.len()).sum::<usize>();
+        arrays.iter().try_for_each(|array| column.write(array))
     }
 
     /// Ends all columns: their chunks in the order of the file, with the place of the column.
@@ -265,7 +267,7 @@ impl RowGroupEncoder {
     }
 }
 
-/// Does every piece of work, the next free thread taking the next piece; results in the order of the work.
+/// Does every array of work, the next free thread taking the next array; results in the order of the work.
 pub(super) fn in_parallel<T: Send, O: Send>(
     work: Vec<T>,
     threads: usize,
@@ -273,16 +275,16 @@ pub(super) fn in_parallel<T: Send, O: Send>(
 ) -> Result<Vec<O>> {
     let threads = threads.min(work.len());
     if threads <= 1 {
-        return work.into_iter().map(|piece| interrupt::check().and_then(|()| f(piece))).collect();
+        return work.into_iter().map(|array| interrupt::check().and_then(|()| f(array))).collect();
     }
     let size = work.len();
     let queue = Mutex::new(work.into_iter().enumerate());
     let take = || queue.lock().ok().and_then(|mut q| q.next());
     let drain = || {
         let mut done = Vec::new();
-        while let Some((i, piece)) = take() {
+        while let Some((i, array)) = take() {
             interrupt::check()?;
-            done.push((i, f(piece)?));
+            done.push((i, f(array)?));
         }
         Ok::<_, Error>(done)
     };

@@ -38,7 +38,7 @@ pub enum SplicedColumn {
     Same,
     /// One text in all rows.
     Constant(String),
-    /// These values, in pieces.
+    /// These values, in arrays.
     Values(Vec<ArrayRef>),
 }
 
@@ -171,7 +171,7 @@ fn keeps_sound_statistics(created_by: &str) -> bool {
 }
 
 /// A column of the row group in the making.
-enum Piece {
+enum ColumnSource {
     Same,
     Constant(Box<EncodedChunk>),
     Fresh(Vec<EncodedChunk>),
@@ -208,18 +208,18 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
             })
             .collect();
         let (options, descriptor) = (&self.options, &self.descriptor);
-        let pieces = in_parallel(work, threads, |(i, leaf)| {
+        let arrays = in_parallel(work, threads, |(i, leaf)| {
             let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
             Ok(match column(i)? {
-                SplicedColumn::Same => Piece::Same,
-                SplicedColumn::Constant(value) => Piece::Constant(Box::new(constant_chunk(
+                SplicedColumn::Same => ColumnSource::Same,
+                SplicedColumn::Constant(value) => ColumnSource::Constant(Box::new(constant_chunk(
                     &descriptor.column(leaf),
                     &value,
                     rows,
                     options.page_checksums,
                 )?)),
                 SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
-                    Piece::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
+                    ColumnSource::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
                 }
                 SplicedColumn::Values(_) => {
                     let what = "the columns of a row group differ in length";
@@ -230,9 +230,9 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
         let mut at = self.file.bytes_written() as u64;
         let announced = self.file.inner_mut().announced();
         let mut out = self.file.next_row_group().map_err(encode_error)?;
-        for (i, piece) in pieces.into_iter().enumerate() {
-            match piece {
-                Piece::Same => {
+        for (i, array) in arrays.into_iter().enumerate() {
+            match array {
+                ColumnSource::Same => {
                     for close in splice.chunks(i, group)? {
                         let length = length_of(&close);
                         copy_to(&announced, at, source, &close)?;
@@ -240,11 +240,11 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
                         at += length;
                     }
                 }
-                Piece::Constant(chunk) => {
+                ColumnSource::Constant(chunk) => {
                     at += length_of(&chunk.close);
                     out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
                 }
-                Piece::Fresh(chunks) => {
+                ColumnSource::Fresh(chunks) => {
                     for chunk in chunks {
                         at += length_of(&chunk.close);
                         chunk.append_to(&mut out)?;

@@ -13,20 +13,20 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
-use super::coded_column::{CodedSettings, is_coded};
 use super::constant_column::constant_chunk;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
 use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
+use super::ordered_dictionary_column::{OrderedDictionarySettings, is_dictionary};
 use super::page_codec::PageContent;
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
 use super::reader::BaseFileReader;
-use super::row_group::{ColumnUse, RowGroupEncoder, TextSettings, encode_error, leaf_count};
+use super::row_group::{ColumnUse, DictionarySettings, RowGroupEncoder, encode_error, leaf_count};
 use super::sink::{LongValue, Sink};
-use super::text_column::{PlainTextSettings, is_plain_text};
+use super::string_column::{PlainStringSettings, is_plain_string};
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
@@ -41,10 +41,10 @@ const PARALLEL_ROWS: usize = 65_536;
 const SLICE_ROWS: usize = 32_768;
 /// First rows of a file that are looked at for repetition.
 const SAMPLE_ROWS: usize = 4096;
-/// Bytes of a value that statistics keep: key-like strings stay exact, long texts do not fill the footer.
+/// Bytes of a value that statistics keep: key-like strings stay exact, long strings do not fill the footer.
 const STATISTICS_BYTES: usize = 256;
-/// Columns of texts that are made alike, each once.
-const META_TEXTS: [&str; 2] = [RECORD_KEY_COLUMN, SEQUENCE_COLUMN];
+/// Columns of strings that are made alike, each once.
+const META_STRINGS: [&str; 2] = [RECORD_KEY_COLUMN, SEQUENCE_COLUMN];
 const SEQUENCE_COLUMN: &str = "_hoodie_commit_seqno";
 
 /// What a finished base file holds.
@@ -190,7 +190,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
             (done, rows) => flushed * (rows + self.pending_rows as u64) / done,
         };
         let bloom =
-            self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()) + self.taken_keys.text_len());
+            self.options.bloom.as_ref().map_or(0, |b| b.string_len(self.keys.count()) + self.taken_keys.string_len());
         let schema = self.options.avro_schema.as_ref().map_or(0, String::len);
         let chunks = (self.groups + usize::from(group_rows > 0)) * self.descriptor.num_columns();
         flushed + open + (bloom + schema + chunks * 250) as u64
@@ -225,8 +225,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
                 self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
                 long = Some(LongValue {
                     place,
-                    length: filter.text_len(),
-                    write: Box::new(move |to| filter.write_text(to)),
+                    length: filter.string_len(),
+                    write: Box::new(move |to| filter.write_string(to)),
                 });
             }
             self.footer(MIN_KEY, min.clone());
@@ -423,7 +423,7 @@ fn first_leaves(schema: &Schema) -> Vec<usize> {
     leaves
 }
 
-/// How a column, given by its place and that of its first leaf, is encoded: texts that come with dictionaries keep them, and numbers and texts without dictionaries need no
+/// How a column, given by its place and that of its first leaf, is encoded: strings that come with dictionaries keep them, and numbers and strings without dictionaries need no
 /// general encoder.
 pub(super) fn column_use(
     schema: &Schema,
@@ -438,27 +438,34 @@ pub(super) fn column_use(
     let page_bytes = options.page_bytes.max(1024);
     let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
     let (descriptor, format) = (leaf, options.page_format());
-    let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+    let strings = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     let comes = |test: &dyn Fn(&DataType) -> bool| first.iter().any(|array| test(array.data_type()));
     let own = if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
         let descriptor = descriptor.clone();
         ColumnUse::Numbers(NumberSettings { descriptor, format, page_bytes, dictionary_bytes })
-    } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &texts) {
-        ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), format, dictionary_bytes })
-    } else if is_plain_text(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
+    } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &strings) {
+        ColumnUse::Dictionary(DictionarySettings { descriptor: descriptor.clone(), format, dictionary_bytes })
+    } else if is_plain_string(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
         let with_statistics = properties.statistics_enabled(descriptor.path()) != EnabledStatistics::None;
-        ColumnUse::PlainTexts(PlainTextSettings {
+        ColumnUse::PlainStrings(PlainStringSettings {
             descriptor: descriptor.clone(),
             format,
-            content: if META_TEXTS.contains(&field.name().as_str()) { PageContent::Keys } else { PageContent::Texts },
+            content: if META_STRINGS.contains(&field.name().as_str()) {
+                PageContent::Keys
+            } else {
+                PageContent::Strings
+            },
             page_bytes,
             statistics_bytes: if with_statistics { STATISTICS_BYTES } else { 0 },
         })
     } else {
         ColumnUse::Values
     };
-    if dictionary_bytes > 0 && comes(&is_coded) {
-        return ColumnUse::Coded(CodedSettings { descriptor, format, dictionary_bytes }, Box::new(own));
+    if dictionary_bytes > 0 && comes(&is_dictionary) {
+        return ColumnUse::OrderedDictionary(
+            OrderedDictionarySettings { descriptor, format, dictionary_bytes },
+            Box::new(own),
+        );
     }
     own
 }
@@ -477,7 +484,7 @@ pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
         // Never twice the same value, so a dictionary would only cost hashing.
         .set_column_dictionary_enabled(column(RECORD_KEY_COLUMN), false)
         .set_column_dictionary_enabled(column(SEQUENCE_COLUMN), false)
-        // Nobody looks for rows by these, and comparing long equal texts is not cheap.
+        // Nobody looks for rows by these, and comparing long equal strings is not cheap.
         .set_column_statistics_enabled(column(SEQUENCE_COLUMN), EnabledStatistics::None)
         .set_column_statistics_enabled(column("_hoodie_file_name"), EnabledStatistics::None)
 }

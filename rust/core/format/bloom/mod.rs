@@ -105,7 +105,7 @@ impl Default for BloomOptions {
 
 impl BloomOptions {
     /// Bytes that the text form takes for `keys` keys.
-    pub fn text_len(&self, keys: usize) -> usize {
+    pub fn string_len(&self, keys: usize) -> usize {
         let (rows, per_row, per_key) = match self.sizing {
             BloomSizing::ByRows => {
                 let rows = keys.div_ceil(MAX_KEYS_PER_ROW).max(1);
@@ -235,7 +235,7 @@ impl BloomFilter {
     pub fn is_sized_for(&self, options: &BloomOptions, keys: usize) -> bool {
         let bytes = self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + DYNAMIC_HEADER;
         // Hudi's filters need fewer bits for the same rate, and ours leave room for more keys.
-        let (wanted, text) = (options.text_len(keys), bytes.div_ceil(3) * 4);
+        let (wanted, text) = (options.string_len(keys), bytes.div_ceil(3) * 4);
         self.filter_type == options.filter_type && text * 10 >= wanted * 7 && text * 2 <= wanted * 3
     }
 

@@ -18,7 +18,7 @@ use super::texts::{LogTexts, MergedTexts, with_dictionary};
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, GroupColumns, RECORD_KEY_COLUMN, Splice, SplicedColumn,
-    fills_up, has_only_numbers, read_bytes, row_group_pieces, same_values,
+    fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
 };
 use crate::merge::{Chosen, Place};
 use crate::storage::{FileReader, FileWriter};
@@ -83,7 +83,7 @@ pub(super) fn splice(
     let groups = reader.row_groups();
     for (index, info) in groups.iter().enumerate() {
         let mut pieces = Vec::new();
-        for batch in row_group_pieces(reader, &compared, index)? {
+        for batch in read_column_batches(reader, &compared, index)? {
             let (settings, keys) = (&logs.settings, logs.settings.keys(&batch)?);
             let chosen = logs.merge.choose(&batch, &keys, &|batch| settings.ordering(batch))?;
             pieces.push(Piece { compared: batch, chosen });
@@ -286,7 +286,7 @@ impl RowGroup<'_> {
     fn may_stay_numbers(&self, field: &Field, column: usize) -> bool {
         let [chunk] = self.splice.stored_chunks(column, self.index) else { return false };
         let is_utf8 = chunk.column_descr().logical_type_ref() == Some(&LogicalType::String);
-        let are_numbers = is_utf8 && chunk.column_path().parts().len() == 1 && has_only_numbers(chunk);
+        let are_numbers = is_utf8 && chunk.column_path().parts().len() == 1 && is_all_dictionary(chunk);
         let is_text = field.data_type() == &DataType::Utf8 && self.logs.merge.keeps_one();
         // What was read already has its texts.
         is_text && are_numbers && self.appended.is_empty() && self.known(field).is_none()
@@ -310,7 +310,7 @@ impl RowGroup<'_> {
             return Ok(known);
         }
         let schema = Arc::new(Schema::new(vec![field.clone()]));
-        let batches = row_group_pieces(self.reader, &schema, self.index)?;
+        let batches = read_column_batches(self.reader, &schema, self.index)?;
         let pieces: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
         self.check_lengths(&pieces, field)?;
         Ok(pieces)

@@ -1,5 +1,5 @@
-//! Files that commits name and that no later slice, replacement or clean made superfluous: they must be there, in the size
-//! that was committed. Archived commits count too: the file of a group that nobody wrote to for long is theirs.
+//! Files that commits name and that no later slice, replacement or clean made obsolete: they must exist with the
+//! committed size. Archived commits count too: an old file group may have files of no other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -44,7 +44,7 @@ impl CommitTimes for Archived<'_> {
 }
 
 impl Expected {
-    /// What archived commits say. Of a history that cannot be read nothing is known; that it cannot is said elsewhere.
+    /// The files of archived commits; none if the history cannot be read, which is reported elsewhere.
     pub(super) fn of_history(table: &HudiTable, timeline: &Timeline) -> Result<Self> {
         let mut expected = Self::default();
         let active: HashSet<&str> = timeline.completed_writes().map(|i| i.requested.as_str()).collect();
@@ -69,7 +69,7 @@ impl Expected {
         }
     }
 
-    /// Takes a commit in, the later ones after the earlier ones.
+    /// Adds a commit; call it in order of completion.
     pub(super) fn add(&mut self, metadata: &ReplaceCommitMetadata, requested: &str, times: &impl CommitTimes) {
         for file in stated_files(metadata, requested, times) {
             let group = (file.partition.clone(), file.file_id.clone());
@@ -118,7 +118,7 @@ impl Expected {
             report.error(
                 &file.path,
                 file.message(fault),
-                "Restore the file from a copy, or restore the table to a savepoint before the commit",
+                "Restore the file from a backup, or restore the table to a savepoint before the commit",
             );
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! Record keys of one partition: each once, and each within the range that its file's footer states. In a slice with log
-//! files those count that merging leaves.
+//! Checks the record keys of one partition: they are unique, and within the range in the footer of their file. In a
+//! slice with log files, the merged rows count.
 //!
-//! Memory is bounded: a pass keeps the hashes of one share of the keys, and large partitions take several passes.
+//! Memory is bounded: a pass keeps the hashes of a fraction of the keys, and large partitions take several passes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::table::key_arrays;
 use crate::table::keygen::KeyGenConfig;
 use crate::table::slice_reader::SliceReader;
 
-/// Hashes held at once; a hash takes some 16 bytes.
+/// Hashes that a pass keeps; each takes about 16 bytes.
 const KEYS_A_PASS: u64 = 8 << 20;
-/// Bytes of a small record of a log file.
+/// Assumed bytes of a record in a log file.
 const LOG_RECORD_BYTES: u64 = 64;
-/// Hashes that were met twice and are looked at again, at most.
+/// Maximum number of repeated hashes whose keys are compared.
 const MAX_CANDIDATES: usize = 100_000;
 
 /// Where keys are read from.
 pub(super) struct KeySource<'a> {
     pub(super) storage: &'a Storage,
-    /// How keys are computed where the table has no meta columns.
+    /// Computes keys if the table has no meta columns.
     pub(super) virtual_keys: Option<&'a KeyGenConfig>,
-    /// Reads slices that have log files; `None` when they cannot be merged here: their keys are not compared then.
+    /// Reads slices with log files; `None` if their merger is missing: their keys are not compared then.
     pub(super) slices: Option<SliceReader>,
 }
 
@@ -54,16 +54,16 @@ impl KeySource<'_> {
     }
 }
 
-/// What was found in one partition.
+/// The result for one partition.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Rows with a key.
     pub(super) keys: u64,
-    /// Keys that are in several rows.
+    /// Number of keys that are in several rows.
     pub(super) repeated: usize,
-    /// One of them, and where it is.
+    /// One of them, with its files.
     pub(super) example: Option<String>,
-    /// File groups with rows of another one in their log files.
+    /// File groups with rows of another file group in their log files.
     pub(super) foreign_rows: Vec<(String, String)>,
     /// Files with a key outside the range of their footer.
     pub(super) out_of_range: Vec<(String, String)>,
@@ -79,7 +79,7 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
             found.out_of_range.extend(key_out_of_range(source, base, &range)?);
         }
     }
-    // How many records are in log files is not known before they are read.
+    // The number of records in log files is not known before they are read.
     let of_logs_alone = slices.iter().filter(|s| s.base.is_none()).flat_map(|s| &s.logs);
     rows += of_logs_alone.map(|log| log.size / LOG_RECORD_BYTES).sum::<u64>();
     if let Some(reader) = source.slices.as_ref().filter(|_| source.virtual_keys.is_none()) {
@@ -108,8 +108,8 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
     Ok(found)
 }
 
-/// A row of a merged slice that says that it belongs to another partition or file group: its log file was put in place
-/// of another one.
+/// Finds a row of a merged slice with the partition or file group of another slice: its log file was replaced by
+/// another one.
 fn foreign_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
     let columns = [("_hoodie_partition_path", true), ("_hoodie_file_name", false)];
     let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
@@ -131,12 +131,12 @@ fn foreign_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String
     Ok(None)
 }
 
-/// A file with a key outside of the range in its footer.
+/// Finds a key outside of the range in the footer.
 fn key_out_of_range(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
     let mut problem = None;
     source.each_of_base(base, |key| {
         if problem.is_none() && is_outside(range, key) {
-            problem = Some(format!("the key '{key}' is outside the range that the file's footer states"));
+            problem = Some(format!("the key '{key}' is outside the key range in the file's footer"));
         }
     })?;
     Ok(problem.map(|message| (base.path.clone(), message)))
@@ -146,7 +146,7 @@ fn is_outside(range: &KeyRange, key: &str) -> bool {
     compare_keys(key, &range.min).is_lt() || compare_keys(key, &range.max).is_gt()
 }
 
-/// Two keys may share a hash: compares the keys themselves.
+/// Compares the keys themselves, because two keys may share a hash.
 fn confirm(source: &KeySource<'_>, slices: &[FileSlice], candidates: &HashSet<u64>, found: &mut Found) -> Result<()> {
     if candidates.is_empty() {
         return Ok(());

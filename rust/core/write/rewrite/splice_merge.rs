@@ -13,8 +13,8 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, FileKeys, GroupColumns, PIECE_ROWS, RowGroupInfo, Splice, SplicedColumn, fills_up,
-    row_group_pieces, same_values,
+    BaseFileReader, BaseFileWriter, COLUMN_BATCH_ROWS, FileKeys, GroupColumns, RowGroupInfo, Splice, SplicedColumn,
+    fills_up, read_column_batches, same_values,
 };
 use crate::merge::RowRef;
 use crate::storage::{FileReader, FileWriter};
@@ -166,7 +166,7 @@ impl SpliceMerge<'_> {
         let ordering = |f: &&FieldRef| self.context.settings.ordering.contains(f.name());
         let fields: Vec<FieldRef> = self.context.file_schema.fields().iter().filter(ordering).cloned().collect();
         let schema = Arc::new(Schema::new(fields));
-        let pieces = row_group_pieces(self.reader, &schema, index)?;
+        let pieces = read_column_batches(self.reader, &schema, index)?;
         Ok(Some(Decoded { schema, pieces }))
     }
 
@@ -323,7 +323,7 @@ impl Group<'_> {
         let new = self.columns.get(column).ok_or_else(no_column)?;
         let mut out = Vec::with_capacity(old.len());
         for (i, (old, picks)) in old.iter().zip(&self.pieces.picks).enumerate() {
-            let offset = i * PIECE_ROWS;
+            let offset = i * COLUMN_BATCH_ROWS;
             let rows = rows.get(picks.clone()).ok_or_else(|| {
                 Error::internal(format!("picks {picks:?} are wanted of {} rows of a row group", rows.len()))
             })?;
@@ -355,14 +355,14 @@ struct Pieces {
 
 impl Pieces {
     fn new(picks: &Picks, old_rows: usize) -> Result<Self> {
-        let count = old_rows.div_ceil(PIECE_ROWS);
+        let count = old_rows.div_ceil(COLUMN_BATCH_ROWS);
         let mut ranges = Vec::with_capacity(count);
         let mut replaced = Vec::with_capacity(count);
         let (mut start, mut from) = (0, 0);
         // By the old row that a pick takes or replaces.
         let of_old = picks.as_stored();
         for piece in 0..count {
-            let end_row = (piece + 1) * PIECE_ROWS;
+            let end_row = (piece + 1) * COLUMN_BATCH_ROWS;
             let within = |pick: &(usize, usize)| pick.0 == 0 && pick.1 < end_row;
             let end = if piece + 1 == count {
                 of_old.len()
@@ -370,7 +370,7 @@ impl Pieces {
                 start + of_old.get(start..).unwrap_or_default().iter().take_while(|p| within(p)).count()
             };
             // Old rows ascend, so that the first one tells of all.
-            if of_old.get(start).is_some_and(|(side, row)| *side == 0 && *row < piece * PIECE_ROWS) {
+            if of_old.get(start).is_some_and(|(side, row)| *side == 0 && *row < piece * COLUMN_BATCH_ROWS) {
                 return Err(Error::internal(format!("old rows of a row group are not in order before pick {start}")));
             }
             ranges.push(start..end);
@@ -378,7 +378,7 @@ impl Pieces {
             let rest = picks.replaced.get(from..).unwrap_or_default();
             let here = rest.get(..rest.partition_point(|(row, _)| *row < end_row)).unwrap_or_default();
             from += here.len();
-            let offset = piece * PIECE_ROWS;
+            let offset = piece * COLUMN_BATCH_ROWS;
             replaced.push((
                 UInt32Array::from_iter_values(here.iter().map(|(row, _)| row.saturating_sub(offset) as u32)),
                 UInt32Array::from_iter_values(here.iter().map(|(_, i)| *i as u32)),
@@ -395,6 +395,6 @@ impl Pieces {
     }
 
     fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.picks.len()).map(|i| (self.old_rows - i * PIECE_ROWS).min(PIECE_ROWS))
+        (0..self.picks.len()).map(|i| (self.old_rows - i * COLUMN_BATCH_ROWS).min(COLUMN_BATCH_ROWS))
     }
 }

@@ -12,9 +12,9 @@ use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
+use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
 use super::constant_column::EncodedChunk;
-use super::dictionary_column::LONGEST_TEXT;
+use super::dictionary_column::LONGEST_STRING;
 use super::number_column::{NumberValues, number_values};
 use super::options::PageFormat;
 use super::page_codec::PageContent;
@@ -27,7 +27,7 @@ const TRIAL_ROWS: usize = 4096;
 
 /// What is known of a column that comes as numbers.
 #[derive(Clone)]
-pub(super) struct CodedSettings {
+pub(super) struct OrderedDictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     /// Most bytes of a dictionary.
@@ -35,22 +35,25 @@ pub(super) struct CodedSettings {
 }
 
 /// Whether a column of this type comes as numbers.
-pub(super) fn is_coded(data_type: &DataType) -> bool {
+pub(super) fn is_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(key, _) if matches!(**key, DataType::UInt8 | DataType::UInt16 | DataType::UInt32))
 }
 
-/// The chunk with the rows of these pieces. `None` where they are better encoded value by value: they do not share one
+/// The chunk with the rows of these arrays. `None` where they are better encoded value by value: they do not share one
 /// dictionary, it is in no order, or what rows have of it is not worth one in the file.
 ///
 /// # Errors
 /// `Schema` when rows without a value are in a column that has to have one.
-pub(super) fn coded_chunk(settings: &CodedSettings, pieces: &[ArrayRef]) -> Result<Option<EncodedChunk>> {
-    match pieces.first().map(|piece| piece.data_type()) {
+pub(super) fn ordered_dictionary_chunk(
+    settings: &OrderedDictionarySettings,
+    arrays: &[ArrayRef],
+) -> Result<Option<EncodedChunk>> {
+    match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(key, _)) => match key.as_ref() {
-            DataType::UInt8 => encode::<UInt8Type>(settings, pieces),
-            DataType::UInt16 => encode::<UInt16Type>(settings, pieces),
-            DataType::UInt32 => encode::<UInt32Type>(settings, pieces),
-            DataType::Int32 => encode::<Int32Type>(settings, pieces),
+            DataType::UInt8 => encode::<UInt8Type>(settings, arrays),
+            DataType::UInt16 => encode::<UInt16Type>(settings, arrays),
+            DataType::UInt32 => encode::<UInt32Type>(settings, arrays),
+            DataType::Int32 => encode::<Int32Type>(settings, arrays),
             _ => Ok(None),
         },
         _ => Ok(None),
@@ -60,14 +63,16 @@ pub(super) fn coded_chunk(settings: &CodedSettings, pieces: &[ArrayRef]) -> Resu
 /// The values of a dictionary.
 enum Entries<'a> {
     Numbers(NumberValues<'a>),
-    Texts(&'a StringArray),
+    Strings(&'a StringArray),
 }
 
 impl Entries<'_> {
     fn is_ascending(&self) -> bool {
         match self {
             Self::Numbers(numbers) => numbers.is_ascending(),
-            Self::Texts(texts) => (1..texts.len()).all(|i| texts.value(i - 1).as_bytes() < texts.value(i).as_bytes()),
+            Self::Strings(strings) => {
+                (1..strings.len()).all(|i| strings.value(i - 1).as_bytes() < strings.value(i).as_bytes())
+            }
         }
     }
 
@@ -80,9 +85,9 @@ impl Entries<'_> {
                 let coded = bytes + rows * usize::from(bits_for(used.len())) / 8;
                 !hardly_repeat && bytes <= most_bytes && coded <= rows * numbers.width()
             }
-            Self::Texts(texts) => {
-                let bytes = used.iter().map(|i| texts.value(*i).len() + size_of::<u32>()).sum::<usize>();
-                bytes <= most_bytes && used.iter().all(|i| texts.value(*i).len() <= LONGEST_TEXT)
+            Self::Strings(strings) => {
+                let bytes = used.iter().map(|i| strings.value(*i).len() + size_of::<u32>()).sum::<usize>();
+                bytes <= most_bytes && used.iter().all(|i| strings.value(*i).len() <= LONGEST_STRING)
             }
         }
     }
@@ -91,10 +96,10 @@ impl Entries<'_> {
     fn put(&self, entry: usize, to: &mut Vec<u8>) {
         match self {
             Self::Numbers(numbers) => numbers.put(entry, to),
-            Self::Texts(texts) => {
-                // None is longer than [`LONGEST_TEXT`].
-                to.extend_from_slice(&(texts.value(entry).len() as u32).to_le_bytes());
-                to.extend_from_slice(texts.value(entry).as_bytes());
+            Self::Strings(strings) => {
+                // None is longer than [`LONGEST_STRING`].
+                to.extend_from_slice(&(strings.value(entry).len() as u32).to_le_bytes());
+                to.extend_from_slice(strings.value(entry).as_bytes());
             }
         }
     }
@@ -107,52 +112,55 @@ impl Entries<'_> {
                 numbers.put(entry, &mut bytes);
                 bytes
             }
-            Self::Texts(texts) => texts.value(entry).as_bytes().to_vec(),
+            Self::Strings(strings) => strings.value(entry).as_bytes().to_vec(),
         }
     }
 
-    fn statistics(&self, least: usize, most: usize, nulls: u64, descriptor: &ColumnDescPtr) -> Statistics {
+    fn statistics(&self, min: usize, max: usize, nulls: u64, descriptor: &ColumnDescPtr) -> Statistics {
         match self {
-            Self::Numbers(numbers) => numbers.statistics(least, most, nulls, descriptor.sort_order().is_signed()),
-            Self::Texts(texts) => {
-                let bound = |entry: usize| Some(ByteArray::from(texts.value(entry)));
-                let statistics = ValueStatistics::new(bound(least), bound(most), None, Some(nulls), false);
+            Self::Numbers(numbers) => numbers.statistics(min, max, nulls, descriptor.sort_order().is_signed()),
+            Self::Strings(strings) => {
+                let bound = |entry: usize| Some(ByteArray::from(strings.value(entry)));
+                let statistics = ValueStatistics::new(bound(min), bound(max), None, Some(nulls), false);
                 Statistics::ByteArray(statistics.with_backwards_compatible_min_max(false))
             }
         }
     }
 }
 
-fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRef]) -> Result<Option<EncodedChunk>> {
+fn encode<K: ArrowDictionaryKeyType>(
+    settings: &OrderedDictionarySettings,
+    arrays: &[ArrayRef],
+) -> Result<Option<EncodedChunk>> {
     let descriptor = &settings.descriptor;
-    let Some(coded) = pieces.iter().map(|p| p.as_dictionary_opt::<K>()).collect::<Option<Vec<_>>>() else {
+    let Some(coded) = arrays.iter().map(|p| p.as_dictionary_opt::<K>()).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
-    let Some(values) = coded.first().map(|piece| piece.values()) else { return Ok(None) };
+    let Some(values) = coded.first().map(|array| array.values()) else { return Ok(None) };
     let entries = match values.data_type() {
-        DataType::Utf8 => values.as_string_opt::<i32>().map(Entries::Texts),
+        DataType::Utf8 => values.as_string_opt::<i32>().map(Entries::Strings),
         _ => number_values(values, descriptor).map(Entries::Numbers),
     };
     let Some(entries) = entries.filter(|entries| values.null_count() == 0 && entries.is_ascending()) else {
         return Ok(None);
     };
-    if coded.iter().any(|piece| !std::sync::Arc::ptr_eq(piece.values(), values)) {
+    if coded.iter().any(|array| !std::sync::Arc::ptr_eq(array.values(), values)) {
         return Ok(None);
     }
     let optional = descriptor.max_def_level() == 1;
-    let nulls: usize = coded.iter().map(|piece| piece.null_count()).sum();
+    let nulls: usize = coded.iter().map(|array| array.null_count()).sum();
     if !optional && nulls > 0 {
         return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
     }
-    let rows: usize = coded.iter().map(|piece| piece.len()).sum();
+    let rows: usize = coded.iter().map(|array| array.len()).sum();
     let mut local = vec![UNUSED; values.len()];
-    coded.iter().for_each(|piece| mark(piece, &mut local));
+    coded.iter().for_each(|array| mark(array, &mut local));
     let mut used = Vec::new();
     for (entry, local) in local.iter_mut().enumerate().filter(|(_, local)| **local != UNUSED) {
         *local = used.len() as u32;
         used.push(entry);
     }
-    let (Some(least), Some(most)) = (used.first(), used.last()) else { return Ok(None) };
+    let (Some(min), Some(max)) = (used.first(), used.last()) else { return Ok(None) };
     if !entries.are_worth_it(&used, rows - nulls, settings.dictionary_bytes) {
         return Ok(None);
     }
@@ -163,35 +171,35 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
     pages.dictionary(plain, used.len())?;
     let bits = bits_for(used.len());
     let mut order = PageOrder::default();
-    let mut page = PageCodes::default();
-    let mut end_page = |page: &mut PageCodes| -> Result<()> {
-        let PageCodes { rows, codes, present } = std::mem::take(page);
-        let nulls = rows - codes.len();
-        let ends = codes.iter().min().zip(codes.iter().max()).map(|(least, most)| (*least as usize, *most as usize));
+    let mut page = PageKeys::default();
+    let mut end_page = |page: &mut PageKeys| -> Result<()> {
+        let PageKeys { rows, keys, present } = std::mem::take(page);
+        let nulls = rows - keys.len();
+        let ends = keys.iter().min().zip(keys.iter().max()).map(|(min, max)| (*min as usize, *max as usize));
         order.add(ends);
-        let bytes = |code: usize| {
-            let entry = used.get(code).ok_or_else(|| {
-                Error::internal(format!("a row has entry {code} of the {} of a dictionary", used.len()))
+        let bytes = |key: usize| {
+            let entry = used.get(key).ok_or_else(|| {
+                Error::internal(format!("a row has entry {key} of the {} of a dictionary", used.len()))
             })?;
             Ok::<_, Error>(entries.bytes(*entry))
         };
         let ends = match ends {
-            Some((least, most)) => (bytes(least)?, bytes(most)?),
+            Some((min, max)) => (bytes(min)?, bytes(max)?),
             None => Default::default(),
         };
         pages.data(PageValues {
             rows,
             nulls,
             levels: if optional { Some(levels(rows, nulls, present.iter().copied())?) } else { None },
-            put: &|body| put_numbers(body, bits, &codes),
+            put: &|body| put_keys(body, bits, &keys),
             ends,
         })
     };
-    for piece in coded {
+    for array in coded {
         let mut at = 0;
-        while at < piece.len() {
-            let count = (PAGE_ROWS - page.rows).min(piece.len() - at);
-            page.add(piece, at, count, &local);
+        while at < array.len() {
+            let count = (PAGE_ROWS - page.rows).min(array.len() - at);
+            page.add(array, at, count, &local);
             at += count;
             if page.rows == PAGE_ROWS {
                 end_page(&mut page)?;
@@ -203,41 +211,41 @@ fn encode<K: ArrowDictionaryKeyType>(settings: &CodedSettings, pieces: &[ArrayRe
     }
     pages.check(rows, nulls)?;
     pages.set_order(order.found());
-    let statistics = entries.statistics(*least, *most, pages.nulls(), descriptor);
+    let statistics = entries.statistics(*min, *max, pages.nulls(), descriptor);
     pages.finish(descriptor, Some(statistics)).map(Some)
 }
 
-/// Notes which entries the rows of a piece have.
-fn mark<K: ArrowDictionaryKeyType>(piece: &DictionaryArray<K>, local: &mut [u32]) {
+/// Notes which entries the rows of a array have.
+fn mark<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>, local: &mut [u32]) {
     let mut note = |key: K::Native| {
         if let Some(local) = local.get_mut(key.as_usize()) {
             *local = 0;
         }
     };
-    match piece.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => piece.keys().values().iter().for_each(|key| note(*key)),
-        Some(_) => piece.keys().iter().flatten().for_each(note),
+    match array.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => array.keys().values().iter().for_each(|key| note(*key)),
+        Some(_) => array.keys().iter().flatten().for_each(note),
     }
 }
 
 /// Rows of a page in the making.
 #[derive(Default)]
-struct PageCodes {
+struct PageKeys {
     rows: usize,
     /// Numbers in the chunk's dictionary, of the rows that have a value.
-    codes: Vec<u32>,
+    keys: Vec<u32>,
     /// Which rows have one; nothing as long as all have.
     present: Vec<bool>,
 }
 
-impl PageCodes {
-    fn add<K: ArrowDictionaryKeyType>(&mut self, piece: &DictionaryArray<K>, at: usize, count: usize, local: &[u32]) {
-        let keys = piece.keys().values().get(at..at + count).unwrap_or_default();
+impl PageKeys {
+    fn add<K: ArrowDictionaryKeyType>(&mut self, array: &DictionaryArray<K>, at: usize, count: usize, local: &[u32]) {
+        let keys = array.keys().values().get(at..at + count).unwrap_or_default();
         // Each was noted before.
-        let code = |key: &K::Native| local.get(key.as_usize()).copied().unwrap_or_default();
-        match piece.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
+        let local_key = |key: &K::Native| local.get(key.as_usize()).copied().unwrap_or_default();
+        match array.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
-                self.codes.extend(keys.iter().map(code));
+                self.keys.extend(keys.iter().map(local_key));
                 if !self.present.is_empty() {
                     self.present.resize(self.rows + count, true);
                 }
@@ -246,7 +254,7 @@ impl PageCodes {
                 let nulls: NullBuffer = nulls.slice(at, count);
                 self.present.resize(self.rows, true);
                 self.present.extend(nulls.iter());
-                self.codes.extend(keys.iter().zip(&nulls).filter(|(_, valid)| *valid).map(|(key, _)| code(key)));
+                self.keys.extend(keys.iter().zip(&nulls).filter(|(_, valid)| *valid).map(|(key, _)| local_key(key)));
             }
         }
         self.rows += count;

@@ -16,22 +16,22 @@ use super::splice::Splice;
 use crate::error::Result;
 
 /// Rows that are decoded into one array.
-pub const PIECE_ROWS: usize = 32_768;
+pub const COLUMN_BATCH_ROWS: usize = 32_768;
 /// Bytes of columns that are read together, nearly.
 const TOGETHER_BYTES: u64 = 1 << 20;
-/// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
+/// Bytes of a value of no known length: strings that are stored once and named by number take more when they are read.
 const UNKNOWN_BYTES: u64 = 32;
 
-/// Columns of a row group, [`PIECE_ROWS`] rows at a time.
+/// Columns of a row group, [`COLUMN_BATCH_ROWS`] rows at a time.
 ///
 /// # Errors
 /// Those of [`BaseFileReader::scan`] and of the scan.
-pub fn row_group_pieces<R: ChunkReader + 'static>(
+pub fn read_column_batches<R: ChunkReader + 'static>(
     reader: &BaseFileReader<R>,
     schema: &SchemaRef,
     index: usize,
 ) -> Result<Vec<RecordBatch>> {
-    let options = ScanOptions::new(schema.clone()).with_batch_size(PIECE_ROWS).with_row_groups(vec![index]);
+    let options = ScanOptions::new(schema.clone()).with_batch_size(COLUMN_BATCH_ROWS).with_row_groups(vec![index]);
     reader.scan(&options)?.collect()
 }
 
@@ -68,10 +68,10 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
         Self { reader, group, fields, together }
     }
 
-    /// A column, [`PIECE_ROWS`] rows at a time; `None` when it was not announced, or was taken already.
+    /// A column, [`COLUMN_BATCH_ROWS`] rows at a time; `None` when it was not announced, or was taken already.
     ///
     /// # Errors
-    /// Those of [`row_group_pieces`].
+    /// Those of [`read_column_batches`].
     pub fn take(&self, column: usize) -> Result<Option<Vec<ArrayRef>>> {
         let Ok(at) = self.fields.binary_search_by_key(&column, |(column, _)| *column) else { return Ok(None) };
         let holds = self.together.partition_point(|(fields, _)| fields.end <= at);
@@ -88,8 +88,8 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
         let fields: Vec<FieldRef> =
             self.fields.get(fields).unwrap_or_default().iter().map(|(_, field)| field.clone()).collect();
         let columns = fields.len();
-        let pieces = row_group_pieces(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
-        Ok((0..columns).map(|i| Some(pieces.iter().map(|batch| batch.column(i).clone()).collect())).collect())
+        let arrays = read_column_batches(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
+        Ok((0..columns).map(|i| Some(arrays.iter().map(|batch| batch.column(i).clone()).collect())).collect())
     }
 }
 
@@ -112,7 +112,7 @@ pub fn fills_up(rows: u64, more: usize, options: &BaseFileOptions) -> bool {
 
 /// Whether all data pages of a chunk hold numbers of its dictionary: none holds values, for the dictionary had become too
 /// large.
-pub fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
+pub fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
     match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
