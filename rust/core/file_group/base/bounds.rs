@@ -1,4 +1,4 @@
-//! The least and greatest value of a column over a whole file, by the statistics of its row groups.
+//! Minimum and maximum of a column in a whole file, by the statistics of its row groups.
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -11,22 +11,21 @@ use super::pruning::keeps_order;
 use super::reader::BaseFileReader;
 use crate::error::Result;
 
-/// Ends of a column's values.
+/// Minimum and maximum of a column.
 #[derive(Debug, Clone)]
 pub struct ColumnBounds {
-    /// The least value, one entry; null when the column is null in some row.
+    /// The minimum, as an array of one value; null if the column has nulls.
     pub min: ArrayRef,
-    /// The greatest value, one entry; null when the column is null in all rows.
+    /// The maximum, as an array of one value; null if the column has only nulls.
     pub max: ArrayRef,
-    /// Rows in which the column is null.
+    /// Number of nulls.
     pub nulls: u64,
 }
 
 impl<R: ChunkReader + 'static> BaseFileReader<R> {
-    /// The ends of a top-level column as values of the given type; null is before everything. `None` when the footer
-    /// does not tell: no statistics, or none that can be trusted, for a type without an order, or no such order in the
-    /// type asked for. Texts may be cut by the writer: then these are bounds, and not values of the column. NaN is left
-    /// out.
+    /// Returns minimum and maximum of a top-level column as values of the given type; nulls sort first. `None` without
+    /// valid statistics, or if the cast does not keep the order. Writers may truncate strings: then these are bounds, not
+    /// values of the column. NaN is left out.
     ///
     /// # Errors
     /// `Corrupt` for statistics that cannot be decoded.

@@ -1,7 +1,6 @@
-//! A column chunk of strings that came with their dictionary: what is encoded are the keys that rows have already.
+//! A column chunk of strings in dictionary arrays: encodes the dictionary keys that rows have already.
 //!
-//! Through the general encoder each text is hashed, compared with the one in the dictionary, and compared with the
-//! least and the greatest, row by row. Here that is done once for each text.
+//! The general encoder hashes and compares each string, row by row. Here that is done once for each distinct string.
 
 use std::borrow::Cow;
 
@@ -19,19 +18,19 @@ use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
-/// Longer strings do not stand whole in statistics.
+/// Longer strings are truncated in statistics.
 pub(super) const LONGEST_STRING: usize = 256;
-/// Number of a row without a text.
+/// Key of a null.
 const NULL: u32 = u32::MAX;
 
-/// Texts with the keys of the rows that have them.
+/// Strings with dictionary keys.
 pub(super) type DictionaryStrings = DictionaryArray<Int32Type>;
 
-/// The chunk of a flat text column with the rows of these arrays; `None` when it has too many or too long strings to be worth
-/// a dictionary of at most `dictionary_bytes`.
+/// Encodes the chunk of a flat string column; `None` if its strings are too many or too long for a dictionary of at
+/// most `dictionary_bytes`.
 ///
 /// # Errors
-/// `Schema` when rows without a text are in a column that has to have one.
+/// `Schema` for a null in a required column.
 pub(super) fn dictionary_chunk(
     descriptor: &ColumnDescPtr,
     arrays: &[DictionaryStrings],
@@ -41,13 +40,13 @@ pub(super) fn dictionary_chunk(
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         return Ok(None);
     }
-    // A dictionary without strings is legal, but nothing that other readers meet every day.
+    // An empty dictionary is legal, but rare, so other readers may not support it.
     let Some(keyed) = KeyedStrings::of(arrays, dictionary_bytes).filter(|n| !n.strings.is_empty()) else {
         return Ok(None);
     };
     let optional = descriptor.max_def_level() == 1;
     if !optional && keyed.rows.contains(&NULL) {
-        return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
+        return Err(Error::schema("a required column has a null").with("column", descriptor.name()));
     }
     let mut pages = ChunkPages::new(Type::BYTE_ARRAY, format, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     pages.dictionary(keyed.plain()?, keyed.strings.len())?;
@@ -61,7 +60,7 @@ pub(super) fn dictionary_chunk(
         let (min, max) = match keyed.ends(rows) {
             Some(ends) => ends,
             None if keys.is_empty() => Default::default(),
-            None => return Err(Error::internal("a row has a string that its dictionary does not have")),
+            None => return Err(Error::internal("a row has a dictionary key without a value")),
         };
         pages.data(PageValues {
             rows: rows.len(),
@@ -80,13 +79,13 @@ pub(super) fn dictionary_chunk(
     pages.finish(descriptor, Some(statistics)).map(Some)
 }
 
-/// The strings of a row group, keyed as they come, and the key of each row.
+/// The distinct strings of a row group, and the dictionary key of each row.
 struct KeyedStrings<'a> {
     strings: Vec<&'a str>,
     rows: Vec<u32>,
-    /// The place of each text among all of them in the order of their bytes.
+    /// The rank of each string in byte order.
     ranks: Vec<u32>,
-    /// The strings in that order.
+    /// The strings in byte order.
     ordered: Vec<&'a str>,
 }
 
@@ -96,7 +95,7 @@ impl<'a> KeyedStrings<'a> {
         let mut strings: Vec<&str> = Vec::new();
         let mut rows = Vec::with_capacity(arrays.iter().map(Array::len).sum());
         let mut bytes = 0;
-        // Numbers of the strings of one dictionary, as far as they were met; arrays mostly share one.
+        // Keys of the strings of one input dictionary; arrays mostly share one.
         let mut known: Vec<Option<u32>> = Vec::new();
         let mut dictionary: Option<&StringArray> = None;
         for array in arrays {
@@ -141,7 +140,7 @@ impl<'a> KeyedStrings<'a> {
         Some(Self { strings, rows, ranks, ordered: order.into_iter().map(|(text, _)| text).collect() })
     }
 
-    /// The strings as a dictionary page has them.
+    /// The strings in the format of a dictionary page.
     fn plain(&self) -> Result<Vec<u8>> {
         let mut plain = Vec::new();
         for text in &self.strings {
@@ -152,7 +151,7 @@ impl<'a> KeyedStrings<'a> {
         Ok(plain)
     }
 
-    /// Least and greatest text of some rows.
+    /// Minimum and maximum of some rows.
     fn ends(&self, rows: &[u32]) -> Option<(&'a str, &'a str)> {
         let ranks = rows.iter().filter_map(|key| self.ranks.get(*key as usize));
         let (min, max) = ranks.fold((u32::MAX, 0), |(min, max), rank| (min.min(*rank), max.max(*rank)));

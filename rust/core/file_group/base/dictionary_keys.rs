@@ -159,10 +159,10 @@ enum Levels {
 }
 
 impl<R: ChunkReader + 'static> DictionaryKeyScan<R> {
-    /// The next rows: for each the one of `numbers` that stands in the place of its entry, or null.
+    /// Reads the next rows. Returns for each row the entry of `mapping` at its dictionary key, or null.
     ///
     /// # Errors
-    /// `Corrupt` for a damaged page, and when the chunk has not so many rows left.
+    /// `Corrupt` for a damaged page, or if the chunk has fewer rows.
     pub fn next<K: ArrowPrimitiveType>(&mut self, rows: usize, mapping: &[K::Native]) -> Result<PrimitiveArray<K>> {
         decode("a page of a base file", || self.read(rows, mapping)).map_err(|e| e.with("column", &self.column))
     }
@@ -192,7 +192,7 @@ impl<R: ChunkReader + 'static> DictionaryKeyScan<R> {
             keys.resize(if all { count } else { with_value }, 0);
             read_keys(page.keys.as_mut(), &mut keys)?;
             if keys.iter().max().is_some_and(|most| *most as usize >= self.entries.min(mapping.len())) {
-                return Err(Error::corrupt("a row names an entry that its dictionary does not have"));
+                return Err(Error::corrupt("a row has a dictionary key without a value"));
             }
             let mut found = keys.iter().map(|key| mapping.get(*key as usize).copied().unwrap_or_default());
             if all {
@@ -272,7 +272,7 @@ fn runs(bits: u8, data: Bytes) -> Result<RleDecoder> {
 }
 
 fn damaged(e: ParquetError) -> Error {
-    Error::corrupt("numbers of a page cannot be read").caused_by(e)
+    Error::corrupt("dictionary keys of a page cannot be read").caused_by(e)
 }
 
 /// The numbers of a page: `None` where it holds values, which is right where all rows are null.
@@ -282,7 +282,7 @@ fn keys_of(encoding: Encoding, values: Bytes) -> Result<Option<RleDecoder>> {
     }
     match values.first() {
         None => Ok(None),
-        Some(bits) if *bits > 32 => Err(Error::corrupt(format!("numbers of {bits} bits"))),
+        Some(bits) if *bits > 32 => Err(Error::corrupt(format!("dictionary keys of {bits} bits"))),
         Some(bits) => runs(*bits, values.slice(1..)).map(Some),
     }
 }
@@ -291,7 +291,8 @@ fn read_keys(decoder: Option<&mut RleDecoder>, keys: &mut [u32]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    let lacks = || Error::corrupt("a page has no numbers where the footer speaks of a dictionary");
+    let lacks =
+        || Error::corrupt("a page has no dictionary keys, although the footer says that it is dictionary-encoded");
     match decoder.ok_or_else(lacks)?.get_batch(keys).map_err(damaged)? {
         read if read == keys.len() => Ok(()),
         _ => Err(cut()),

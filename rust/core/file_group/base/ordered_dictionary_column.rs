@@ -1,6 +1,6 @@
-//! A column chunk of values that come as numbers of one ordered dictionary, which may hold far more than the chunk needs.
+//! A column chunk of dictionary arrays that share one sorted dictionary, which may have far more values than the chunk.
 //!
-//! As the order of the numbers is that of the values, nothing is hashed and no values are compared.
+//! The dictionary keys have the order of the values, so no values are hashed or compared.
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringArray};
 use arrow::buffer::NullBuffer;
@@ -20,30 +20,30 @@ use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
-/// An entry of the dictionary that no row of the chunk has.
+/// Marks a value of the dictionary that no row of the chunk has.
 const UNUSED: u32 = u32::MAX;
-/// From so many rows on, values that hardly repeat are better written without a dictionary.
+/// From this number of rows on, values that hardly repeat get no dictionary.
 const TRIAL_ROWS: usize = 4096;
 
-/// What is known of a column that comes as numbers.
+/// Settings of a column of dictionary arrays.
 #[derive(Clone)]
 pub(super) struct OrderedDictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
-    /// Most bytes of a dictionary.
+    /// Maximum bytes of a dictionary.
     pub(super) dictionary_bytes: usize,
 }
 
-/// Whether a column of this type comes as numbers.
+/// Whether columns of this type are dictionary arrays.
 pub(super) fn is_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(key, _) if matches!(**key, DataType::UInt8 | DataType::UInt16 | DataType::UInt32))
 }
 
-/// The chunk with the rows of these arrays. `None` where they are better encoded value by value: they do not share one
-/// dictionary, it is in no order, or what rows have of it is not worth one in the file.
+/// Encodes the chunk of these arrays. `None` if they do not share one sorted dictionary, or a dictionary in the file
+/// does not pay off.
 ///
 /// # Errors
-/// `Schema` when rows without a value are in a column that has to have one.
+/// `Schema` for a null in a required column.
 pub(super) fn ordered_dictionary_chunk(
     settings: &OrderedDictionarySettings,
     arrays: &[ArrayRef],
@@ -76,7 +76,7 @@ impl Entries<'_> {
         }
     }
 
-    /// Whether a dictionary of these is worth it for so many rows.
+    /// Whether a dictionary of these values pays off for `rows` rows.
     fn are_worth_it(&self, used: &[usize], rows: usize, most_bytes: usize) -> bool {
         match self {
             Self::Numbers(numbers) => {
@@ -92,7 +92,7 @@ impl Entries<'_> {
         }
     }
 
-    /// Adds a value as a dictionary page has it.
+    /// Appends a value in the format of a dictionary page.
     fn put(&self, entry: usize, to: &mut Vec<u8>) {
         match self {
             Self::Numbers(numbers) => numbers.put(entry, to),
@@ -104,7 +104,7 @@ impl Entries<'_> {
         }
     }
 
-    /// A value as statistics have it.
+    /// A value in the format of statistics.
     fn bytes(&self, entry: usize) -> Vec<u8> {
         match self {
             Self::Numbers(numbers) => {
@@ -150,7 +150,7 @@ fn encode<K: ArrowDictionaryKeyType>(
     let optional = descriptor.max_def_level() == 1;
     let nulls: usize = coded.iter().map(|array| array.null_count()).sum();
     if !optional && nulls > 0 {
-        return Err(Error::schema("a required column has no value in some row").with("column", descriptor.name()));
+        return Err(Error::schema("a required column has a null").with("column", descriptor.name()));
     }
     let rows: usize = coded.iter().map(|array| array.len()).sum();
     let mut local = vec![UNUSED; values.len()];
@@ -178,9 +178,9 @@ fn encode<K: ArrowDictionaryKeyType>(
         let ends = keys.iter().min().zip(keys.iter().max()).map(|(min, max)| (*min as usize, *max as usize));
         order.add(ends);
         let bytes = |key: usize| {
-            let entry = used.get(key).ok_or_else(|| {
-                Error::internal(format!("a row has entry {key} of the {} of a dictionary", used.len()))
-            })?;
+            let entry = used
+                .get(key)
+                .ok_or_else(|| Error::internal(format!("a row has dictionary key {key} of {} values", used.len())))?;
             Ok::<_, Error>(entries.bytes(*entry))
         };
         let ends = match ends {
@@ -215,7 +215,7 @@ fn encode<K: ArrowDictionaryKeyType>(
     pages.finish(descriptor, Some(statistics)).map(Some)
 }
 
-/// Notes which entries the rows of a array have.
+/// Marks the values that occur in an array.
 fn mark<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>, local: &mut [u32]) {
     let mut note = |key: K::Native| {
         if let Some(local) = local.get_mut(key.as_usize()) {
@@ -228,20 +228,20 @@ fn mark<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>, local: &mut [u32]
     }
 }
 
-/// Rows of a page in the making.
+/// Rows of the current page.
 #[derive(Default)]
 struct PageKeys {
     rows: usize,
-    /// Numbers in the chunk's dictionary, of the rows that have a value.
+    /// Keys in the chunk's dictionary of the rows that are not null.
     keys: Vec<u32>,
-    /// Which rows have one; nothing as long as all have.
+    /// Which rows have a value; empty as long as all have.
     present: Vec<bool>,
 }
 
 impl PageKeys {
     fn add<K: ArrowDictionaryKeyType>(&mut self, array: &DictionaryArray<K>, at: usize, count: usize, local: &[u32]) {
         let keys = array.keys().values().get(at..at + count).unwrap_or_default();
-        // Each was noted before.
+        // Each value was marked before.
         let local_key = |key: &K::Native| local.get(key.as_usize()).copied().unwrap_or_default();
         match array.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {

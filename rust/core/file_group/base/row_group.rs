@@ -1,4 +1,4 @@
-//! Encoding of one row group: a column at a time, columns side by side on several threads when asked.
+//! Encodes one row group by column, on several threads if asked.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -22,23 +22,23 @@ use crate::error::{Error, Result};
 use crate::format::parquet::{ColumnWriter, ColumnWriters};
 use crate::interrupt;
 
-/// How a column of a row group is made.
+/// How a column of a row group is encoded.
 pub(super) enum ColumnUse {
-    /// By somebody else.
+    /// Not here: its chunk is copied or constant.
     LeftOut,
-    /// Value by value.
+    /// By the general encoder.
     Values,
-    /// By the dictionaries that its strings come with.
+    /// By the dictionaries of its string arrays.
     Dictionary(DictionarySettings),
-    /// Texts as they are, behind each other.
+    /// Plain strings.
     PlainStrings(PlainStringSettings),
-    /// All numbers at once.
+    /// Numbers.
     Numbers(NumberSettings),
-    /// By the one dictionary whose numbers come in the place of values; where it is not worth it, in the other way.
+    /// By the one dictionary that all its arrays share; if that does not pay off, in the other way.
     OrderedDictionary(OrderedDictionarySettings, Box<ColumnUse>),
 }
 
-/// What is known of a column that is encoded by its dictionaries.
+/// Settings of a column that is encoded by its dictionaries.
 #[derive(Clone)]
 pub(super) struct DictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
@@ -47,7 +47,7 @@ pub(super) struct DictionarySettings {
 }
 
 impl EncodedChunk {
-    /// Puts it into the row group that is written.
+    /// Appends it to the row group.
     pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         out.append_column(&self.bytes, self.close).map_err(encode_error)
     }
@@ -60,7 +60,7 @@ struct TopColumn {
     state: ColumnState,
 }
 
-/// What came of a column so far, where it is encoded in the end.
+/// Collected arrays of a column that is encoded at the end of the row group.
 enum ColumnState {
     Nothing,
     Dictionary(DictionarySettings, Vec<DictionaryStrings>),
@@ -70,7 +70,7 @@ enum ColumnState {
 }
 
 impl ColumnState {
-    /// `None` for a column that is left out.
+    /// `None` for a column that is not encoded here.
     fn new(how: ColumnUse) -> Result<Option<Self>> {
         Ok(Some(match how {
             ColumnUse::LeftOut => return Ok(None),
@@ -158,7 +158,7 @@ impl TopColumn {
                 arrays.iter().map(|array| array.len() * bits(array) / 8).sum()
             }
             ColumnState::PlainStrings(strings) => strings.encoded_bytes(),
-            // Whether they repeat, or compress well, is not known yet.
+            // An upper bound: repetition and compression are not known yet.
             ColumnState::Numbers(settings, arrays) => {
                 arrays.iter().map(|array| array.len() * settings.width()).sum::<usize>() / 2
             }
@@ -166,7 +166,7 @@ impl TopColumn {
     }
 }
 
-/// Values without a dictionary.
+/// Decodes a dictionary array.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, value) => Ok(cast(array, value)?),
@@ -174,18 +174,18 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// What an error while encoding was: one of the sink keeps its kind, anything else means that rows do not fit.
+/// Converts an encoding error: one of the sink keeps its kind, any other is a schema error.
 pub(super) fn encode_error(error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(io) if io.get_ref().is_some_and(|e| e.is::<Error>()) => match io.into_inner().map(|e| e.downcast()) {
                 Some(Ok(own)) => *own,
-                _ => Error::storage("writing a base file failed"),
+                _ => Error::storage("failed to write a base file"),
             },
-            Ok(io) => Error::storage("writing a base file failed").caused_by(io),
+            Ok(io) => Error::storage("failed to write a base file").caused_by(io),
             Err(other) => ParquetError::External(other).into(),
         },
-        other => Error::schema("rows could not be encoded for a base file").caused_by(other),
+        other => Error::schema("failed to encode rows for a base file").caused_by(other),
     }
 }
 
@@ -200,15 +200,15 @@ pub(super) fn leaf_count(data_type: &DataType) -> usize {
     }
 }
 
-/// A row group in the making.
+/// The row group that is being encoded.
 pub(super) struct RowGroupEncoder {
-    /// The columns that are encoded, with their places.
+    /// The columns that are encoded, with their index.
     columns: Vec<(usize, TopColumn)>,
     rows: usize,
 }
 
 impl RowGroupEncoder {
-    /// `how` tells of columns, by place, how they are made.
+    /// `how` returns how a column is encoded, by its index.
     pub(super) fn new(
         schema: &Schema,
         writers: &ColumnWriters,
@@ -229,7 +229,7 @@ impl RowGroupEncoder {
         self.rows
     }
 
-    /// Bytes that the rows so far will take, nearly.
+    /// Approximate bytes of the rows so far in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
         self.columns.iter().map(|(_, column)| column.encoded_bytes()).sum()
     }
@@ -240,25 +240,25 @@ impl RowGroupEncoder {
         in_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
             batches.iter().try_for_each(|batch| {
                 let array = batch.columns().get(*i);
-                column.write(array.ok_or_else(|| Error::internal(format!("a batch to be encoded has no column {i}")))?)
+                column.write(array.ok_or_else(|| Error::internal(format!("a batch has no column {i} to encode")))?)
             })
         })?;
         Ok(())
     }
 
-    /// Encodes arrays of the one column that there is.
+    /// Encodes arrays of the only column.
     pub(super) fn encode_arrays(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let [(_, column)] = self.columns.as_mut_slice() else {
-            return Err(Error::internal("arrays of one column for a row group of several"));
+            return Err(Error::internal("arrays of one column were passed to a row group of several"));
         };
         self.rows += arrays.iter().map(|array| array.len()).sum::<usize>();
         arrays.iter().try_for_each(|array| column.write(array))
     }
 
-    /// Ends all columns: their chunks in the order of the file, with the place of the column.
+    /// Ends all columns. Returns their chunks in the order of the file, with the index of the column.
     pub(super) fn close(mut self, threads: usize) -> Result<Vec<(usize, Vec<EncodedChunk>)>> {
         if threads > 1 {
-            // The largest first: nobody waits for one that was begun last.
+            // The largest first, so that no thread waits for one that began last.
             self.columns.sort_by_key(|(_, column)| std::cmp::Reverse(column.encoded_bytes()));
         }
         let mut chunks = in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))?;
@@ -267,7 +267,7 @@ impl RowGroupEncoder {
     }
 }
 
-/// Does every array of work, the next free thread taking the next array; results in the order of the work.
+/// Runs all work items on several threads; returns results in the order of the items.
 pub(super) fn in_parallel<T: Send, O: Send>(
     work: Vec<T>,
     threads: usize,
@@ -292,7 +292,7 @@ pub(super) fn in_parallel<T: Send, O: Send>(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(interrupt::carried(drain))).collect();
         let mut all = drain();
         for other in others {
-            let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encoded columns gave up")));
+            let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encodes columns panicked")));
             all = all.and_then(|mut all| {
                 all.extend(part?);
                 Ok(all)

@@ -1,7 +1,6 @@
-//! A column chunk of strings that hardly repeat, such as keys: they stand behind each other in pages, without a dictionary.
+//! A column chunk of strings that hardly repeat, such as keys: plain encoding, without a dictionary.
 //!
-//! Through the general encoder each text is copied into arrays of its own first. Here it goes from wherever it is into the
-//! page, once.
+//! The general encoder copies each string several times. Here it is copied once, from its array to the page.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait, StringViewArray};
 use arrow::buffer::NullBuffer;
@@ -17,32 +16,32 @@ use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
-/// Bytes of a text that the column index keeps, as other writers do.
+/// Bytes of a string in the column index, as other writers have.
 const INDEX_BYTES: usize = 64;
-/// Bytes before each text in a page.
+/// Bytes of the length before each string in a page.
 const LENGTH_BYTES: usize = size_of::<u32>();
-/// Room before the strings of a page for the levels of one in which all rows have a text, so that the strings need not be moved.
+/// Space before the strings of a page for the levels of a page without nulls, so that the strings need not be moved.
 const ROOM: usize = 16;
 
-/// What is known of a column of strings.
+/// Settings of a column of strings.
 #[derive(Clone)]
 pub(super) struct PlainStringSettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     pub(super) content: PageContent,
-    /// Most bytes of a page, unless one text has more.
+    /// Maximum bytes of a page, unless one string has more.
     pub(super) page_bytes: usize,
-    /// Bytes of a text that statistics keep; none are made of 0.
+    /// Bytes of a string in statistics; 0: no statistics.
     pub(super) statistics_bytes: usize,
 }
 
-/// Whether a column is encoded here: a flat one of strings.
+/// Whether a column is encoded here: a flat column of strings.
 pub(super) fn is_plain_string(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
     let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
     flat && data_type == &DataType::Utf8 && descriptor.physical_type() == Type::BYTE_ARRAY
 }
 
-/// A chunk in the making.
+/// The chunk that is being encoded.
 pub(super) struct PlainStrings {
     settings: PlainStringSettings,
     pages: ChunkPages,
@@ -52,15 +51,15 @@ pub(super) struct PlainStrings {
     bytes: usize,
 }
 
-/// Rows of a page in the making.
+/// The current page.
 struct StringPage {
     rows: usize,
     nulls: usize,
-    /// [`ROOM`], and behind it the strings, the length before each.
+    /// [`ROOM`], then the strings, each after its length.
     plain: Vec<u8>,
-    /// Which rows have one; nothing as long as all have.
+    /// Which rows have a value; empty as long as all have.
     present: Vec<bool>,
-    /// Where in `plain` the least and the greatest text begin.
+    /// Offsets in `plain` of the minimum and maximum.
     ends: Option<(usize, usize)>,
 }
 
@@ -73,11 +72,11 @@ impl PlainStrings {
     /// Adds rows.
     ///
     /// # Errors
-    /// `Schema` when a row has no text in a column that has to have one, or an array holds no strings.
+    /// `Schema` for a null in a required column, or an array of another type.
     pub(super) fn add(&mut self, array: &ArrayRef) -> Result<()> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if nulls.is_some() && self.settings.descriptor.max_def_level() == 0 {
-            let what = "a required column has no value in some row";
+            let what = "a required column has a null";
             return Err(Error::schema(what).with("column", self.settings.descriptor.name()));
         }
         match array.data_type() {
@@ -85,7 +84,7 @@ impl PlainStrings {
             DataType::LargeUtf8 => self.add_strings(array.as_string_opt::<i64>(), nulls.as_ref()),
             DataType::Utf8View => self.add_views(array.as_string_view_opt(), nulls.as_ref()),
             other => {
-                let what = format!("a column of strings comes as {other}");
+                let what = format!("a column of strings was passed as {other}");
                 Err(Error::schema(what).with("column", self.settings.descriptor.name()))
             }
         }
@@ -105,7 +104,7 @@ impl PlainStrings {
         self.add_each(array.len(), nulls, |row| array.value(row))
     }
 
-    /// `text` gives the text of a row below `rows`.
+    /// `text` returns the string of a row.
     fn add_each<'t>(&mut self, rows: usize, nulls: Option<&NullBuffer>, text: impl Fn(usize) -> &'t str) -> Result<()> {
         let mut row = 0;
         while row < rows {
@@ -173,12 +172,12 @@ impl PlainStrings {
         Ok(())
     }
 
-    /// Bytes of all strings so far, nearly, as they will be in the file.
+    /// Approximate bytes of all strings so far in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
         let plain = self.bytes + self.page.strings().len();
         match (self.bytes, self.settings.format.codec) {
             (_, Compression::UNCOMPRESSED) => plain,
-            // Whether they compress well is not known yet.
+            // An upper bound: compression is not known yet.
             (0, _) => plain / 2,
             (done, _) => (plain as u128 * self.pages.written() as u128 / done as u128) as usize,
         }
@@ -210,7 +209,7 @@ impl PlainStrings {
 }
 
 fn no_strings() -> Error {
-    Error::internal("an array of strings has another type than it says")
+    Error::internal("an array of strings has an unexpected type")
 }
 
 impl Default for StringPage {
@@ -220,12 +219,12 @@ impl Default for StringPage {
 }
 
 impl StringPage {
-    /// The strings, the length before each.
+    /// The strings, each after its length.
     fn strings(&self) -> &[u8] {
         self.plain.get(ROOM..).unwrap_or_default()
     }
 
-    /// The page as it is in a file; `None` where there is no room for its levels.
+    /// The page as it is in a file; `None` if there is no space for its levels.
     fn with_levels(&mut self, levels: Option<&[u8]>) -> Option<&[u8]> {
         let Some(levels) = levels else { return self.plain.get(ROOM..) };
         let values_at = ROOM.checked_sub(levels.len())?;
@@ -236,7 +235,7 @@ impl StringPage {
     }
 
     fn put(&mut self, text: &[u8], with_ends: bool) -> Result<()> {
-        let length = u32::try_from(text.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
+        let length = u32::try_from(text.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
         let at = self.plain.len();
         if with_ends {
             self.ends = Some(match self.ends {
@@ -251,7 +250,7 @@ impl StringPage {
         Ok(())
     }
 
-    /// The text that begins here, with its length.
+    /// The string at this offset.
     fn text(&self, at: usize) -> &[u8] {
         let Some((length, rest)) = self.plain.get(at..).and_then(|rest| rest.split_first_chunk::<LENGTH_BYTES>())
         else {
@@ -260,7 +259,7 @@ impl StringPage {
         rest.get(..u32::from_le_bytes(*length) as usize).unwrap_or_default()
     }
 
-    /// Empties it; its memory stays.
+    /// Clears it, but keeps its memory.
     fn clear(&mut self) {
         self.plain.truncate(ROOM);
         self.present.clear();
@@ -268,7 +267,7 @@ impl StringPage {
     }
 }
 
-/// A text of at most so many bytes that is not greater; and whether it is the text itself.
+/// Truncates a minimum to at most `max_bytes`; also returns whether it is exact.
 fn cut_min(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     match prefix(text, most_bytes) {
         None => (text.to_vec(), true),
@@ -276,7 +275,7 @@ fn cut_min(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// A text that is not smaller, of about so many bytes where there is one; and whether it is the text itself.
+/// Truncates a maximum and rounds it up; also returns whether it is exact.
 fn cut_max(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     let Some(prefix) = prefix(text, most_bytes) else { return (text.to_vec(), true) };
     let next = |c: char| char::from_u32(c as u32 + 1).or((c == '\u{d7ff}').then_some('\u{e000}'));
@@ -291,7 +290,7 @@ fn cut_max(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// The beginning of a longer text, whole characters of it.
+/// The longest prefix of whole characters, if the string is longer.
 fn prefix(text: &[u8], most_bytes: usize) -> Option<&str> {
     if text.len() <= most_bytes {
         return None;
