@@ -90,7 +90,7 @@ impl Storage {
         std::thread::scope(|scope| {
             let other = scope.spawn(interrupt::carried(|| others.iter().try_for_each(delete)));
             let done = mine.iter().try_for_each(delete);
-            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deleted files died")));
+            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deletes files panicked")));
             done.and(other)
         })?;
         // A power cut must not bring the first ones back without the last ones.

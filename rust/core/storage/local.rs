@@ -82,7 +82,7 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
     std::thread::scope(|scope| {
         let other = scope.spawn(|| look_at(second, below));
         let mut listing = look_at(first, below)?;
-        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that looked at files died")))?;
+        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that reads file metadata panicked")))?;
         listing.files.extend(other.files);
         listing.folders.extend(other.folders);
         Ok(listing)

@@ -10,12 +10,12 @@
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod changes;
+mod content_cache;
 mod deletion;
 mod durability;
 mod file_reader;
 mod file_writer;
 pub mod guard;
-mod kept_content;
 mod local;
 mod local_disk;
 mod local_folder;
@@ -39,10 +39,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use crate::error::{Error, Result};
 use crate::interrupt;
 pub use changes::Staged;
+use content_cache::ContentCache;
 pub use deletion::SideFiles;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
-use kept_content::KeptContent;
 use local_disk::LocalDisk;
 pub use local_disk::LocalSettings;
 #[doc(hidden)]
@@ -116,7 +116,7 @@ pub struct Storage {
     /// Whether other machines write to it too.
     remote: bool,
     uri: Arc<str>,
-    kept: Arc<KeptContent>,
+    kept: Arc<ContentCache>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -192,7 +192,7 @@ impl Storage {
             (prefix, path) => format!("{prefix}/{path}"),
         };
         Path::parse(&whole).map_err(|e| {
-            Error::corrupt(format!("{path:?} is no path in this table"))
+            Error::corrupt(format!("{path:?} is not a path in this table"))
                 .caused_by(e)
                 .with("table", &self.uri)
                 .remedy("If a file of the table names it, find out who wrote that file before you go on")

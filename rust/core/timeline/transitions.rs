@@ -255,7 +255,7 @@ impl TimelineWriter {
         // The last point at which the call can be interrupted: from here on the instant may be visible.
         interrupt::check()?;
         interrupt::hold(|| self.storage.publish(staged, &path)).map_err(|e| e.with("instant", instant))?;
-        self.storage.keep_unchanging(&path, &body);
+        self.storage.cache_unchanging(&path, &body);
         let instant = Instant { action: instant.action.completed_as(), ..done };
         let timeline = timeline.with_completed(&instant, path);
         Ok(Published { instant, timeline, released: held.release_later() })

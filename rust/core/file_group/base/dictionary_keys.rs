@@ -76,8 +76,8 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
 
     fn pages(&self, field: &Field, group: usize) -> Result<(SerializedPageReader<Chunks<R>>, &ColumnChunkMetaData)> {
         let group = self.metadata().row_groups().get(group);
-        let group = group.ok_or_else(|| Error::corrupt("a base file lacks a row group"))?;
-        let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a base file lacks a column"))?;
+        let group = group.ok_or_else(|| Error::corrupt("a row group of a base file is missing"))?;
+        let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a column of a base file is missing"))?;
         let rows = usize::try_from(group.num_rows()).map_err(|_| Error::corrupt("a row group of too many rows"))?;
         let pages = SerializedPageReader::new(Arc::new(self.source().clone()), chunk, rows, None)
             .map_err(|e| self.source().explain_parquet(e))?;

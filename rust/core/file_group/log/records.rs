@@ -10,7 +10,7 @@ use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, Portions, each_avro_batch,
+    self, AvroRecords, BatchSize, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, each_avro_batch,
     each_hfile_batch, record_columns,
 };
 use crate::storage::guard::decode;
@@ -75,7 +75,7 @@ impl LogScan {
 
     /// Paths of files that are empty or have bytes outside of blocks: their writer was killed, or they were damaged
     /// later.
-    pub fn torn_files(&self) -> impl Iterator<Item = &str> {
+    pub fn truncated_files(&self) -> impl Iterator<Item = &str> {
         self.torn.iter().filter_map(|number| self.files.get(*number)).map(|(path, _)| path.as_str())
     }
 
@@ -168,10 +168,10 @@ impl LogScan {
             match block.kind {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
-                    let portions = Portions { rows: BATCH_ROWS, bytes: bytes as u64 };
+                    let size = BatchSize { rows: BATCH_ROWS, bytes: bytes as u64 };
                     let (content, checksum) = (file.pieces(block), ContentChecksum::of(block));
                     let schema = AvroRecords::schema(block)?;
-                    each_avro_batch(&content, checksum, schema, &names, portions, &mut records)
+                    each_avro_batch(&content, checksum, schema, &names, size, &mut records)
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,

@@ -34,8 +34,7 @@ impl BlockFormat {
             "parquet" => Ok(Self::Parquet),
             "hfile" => Err(Error::unsupported("writing log blocks as HFiles is not supported")
                 .remedy("Set hoodie.logfile.data.block.format to avro or parquet")),
-            other => Err(Error::invalid_value("hoodie.logfile.data.block.format", other, "avro or parquet")
-                .remedy("Set hoodie.logfile.data.block.format to avro or parquet")),
+            other => Err(Error::invalid_value("hoodie.logfile.data.block.format", other, "avro or parquet")),
         }
     }
 }

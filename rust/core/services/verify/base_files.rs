@@ -89,7 +89,7 @@ fn check_file(
     table: &HudiTable,
     partition: &str,
     file: &BaseFile,
-    stated_rows: Option<i64>,
+    committed_rows: Option<i64>,
     with_meta: bool,
     schema: Option<&TableSchema>,
 ) -> Result<Checked> {
@@ -104,8 +104,8 @@ fn check_file(
         Err(e) => return Err(e),
     };
     checked.rows = reader.rows();
-    if stated_rows.is_some_and(|stated| i64::try_from(checked.rows).ok() != Some(stated)) {
-        let stated = stated_rows.unwrap_or_default();
+    if committed_rows.is_some_and(|stated| i64::try_from(checked.rows).ok() != Some(stated)) {
+        let stated = committed_rows.unwrap_or_default();
         checked.problems.push((format!("the file has {} rows, but its commit wrote {stated}", checked.rows), RESTORE));
     }
     let sampled = check_sample(&reader, partition, file, with_meta, schema);

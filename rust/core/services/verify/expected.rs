@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::file_group::{CommitTimes, FileGroup};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::table::commit_metadata::decode_write_metadata;
-use crate::table::{Fault, HudiTable, StatedFile, TableView, stated_files};
+use crate::table::{CommittedFile, Fault, HudiTable, TableView, committed_files};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
 
@@ -18,7 +18,7 @@ type Group = (String, String);
 /// Files by file group.
 #[derive(Default)]
 pub(super) struct Expected {
-    files: HashMap<Group, Vec<StatedFile>>,
+    files: HashMap<Group, Vec<CommittedFile>>,
     replaced: HashSet<Group>,
 }
 
@@ -71,7 +71,7 @@ impl Expected {
 
     /// Adds a commit; call it in order of completion.
     pub(super) fn add(&mut self, metadata: &ReplaceCommitMetadata, requested: &str, times: &impl CommitTimes) {
-        for file in stated_files(metadata, requested, times) {
+        for file in committed_files(metadata, requested, times) {
             let group = (file.partition.clone(), file.file_id.clone());
             if self.replaced.contains(&group) {
                 continue;
@@ -105,7 +105,7 @@ impl Expected {
                 groups.insert((group.partition.clone(), group.file_id.clone()), group);
             }
         }
-        let mut found: Vec<(&StatedFile, Fault)> = Vec::new();
+        let mut found: Vec<(&CommittedFile, Fault)> = Vec::new();
         for (group, files) in &self.files {
             if view.replaced_at(&group.0, &group.1).is_some() {
                 continue;
