@@ -135,7 +135,7 @@ def options_of(case: Case) -> dict[str, str]:
         "hoodie.keep.max.commits": "3",
         "hoodie.clean.commits.retained": "1",
         # As if the two were on different machines: they do not wait for each other.
-        "hoodoo.write.turns": "false",
+        "hoodoo.write.lease": "false",
     }
 
 

@@ -43,7 +43,7 @@ class Plan:
     same_keys: bool = True
     seconds: float = 3600.0
     apart: bool = False
-    """Whether writers know nothing of each other's turns, as if they were on different machines."""
+    """Whether writers take no writer lease, as if they were on different machines."""
     seed: int = 0
 
 

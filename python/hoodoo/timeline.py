@@ -74,7 +74,7 @@ class ArchiveReport:
 
     Attributes:
         instants: The actions that moved to the history.
-        held_back: What blocks the archival of other actions, the oldest action first.
+        blockers: What blocks the archival of other actions, the oldest action first.
         writes: How many completed writes were on the active timeline.
         keep_min: How many completed writes stay: `hoodie.keep.min.commits`, or more when the cleaner needs them.
         keep_max: Number of completed writes above which archival starts: `hoodie.keep.max.commits`, or more when the
@@ -85,7 +85,7 @@ class ArchiveReport:
     """
 
     instants: tuple[Instant, ...]
-    held_back: tuple[ArchiveBlocker, ...]
+    blockers: tuple[ArchiveBlocker, ...]
     writes: int
     keep_min: int
     keep_max: int
@@ -96,10 +96,10 @@ class ArchiveReport:
     @classmethod
     def from_native(cls, value: _native.ArchiveRow, *, dry_run: bool) -> ArchiveReport:
         """Make a report of what the core returns."""
-        instants, blockers, (writes, keep_min, keep_max), files, files_compacted = value
+        instants, rows, (writes, keep_min, keep_max), files, files_compacted = value
         archived = tuple(Instant(*row) for row in instants)
-        held_back = tuple(ArchiveBlocker(*row) for row in blockers)
-        return cls(archived, held_back, writes, keep_min, keep_max, files, files_compacted, dry_run)
+        blockers = tuple(ArchiveBlocker(*row) for row in rows)
+        return cls(archived, blockers, writes, keep_min, keep_max, files, files_compacted, dry_run)
 
 
 class Timeline:

@@ -1,7 +1,7 @@
 //! The one error type of the crate.
 //!
-//! Callers match on [`ErrorKind`], never on text. A message says what was wrong; the context names the table, the
-//! instant, the file and the offset; the remedy says what to do next.
+//! Callers match on [`ErrorKind`], never on the message. A message says what was wrong; the context names the table,
+//! the instant, the file and the offset; the remedy says what to do next.
 
 use std::fmt;
 
@@ -19,19 +19,19 @@ pub enum ErrorKind {
     Corrupt,
     /// Another writer got in between; trying again may succeed.
     Conflict,
-    /// A feature that is known but not built.
+    /// A feature that is not supported.
     Unsupported,
-    /// The storage said no (permissions, disk full, network, …).
+    /// The storage failed (permissions, disk full, network, …).
     Storage,
     /// A file or object is not there. Mostly caught inside the crate; reaches users as a storage error.
     NotFound,
     /// A file or object that was to be created is already there.
     AlreadyExists,
-    /// The table lock could not be taken, or was lost.
+    /// The table lock could not be acquired, or was lost.
     Lock,
     /// The call was interrupted; nothing was committed.
     Interrupted,
-    /// A bug in hoodoo: something that must hold does not.
+    /// A bug in hoodoo: a violated invariant.
     Internal,
 }
 
@@ -88,7 +88,7 @@ impl Error {
         corrupt => Corrupt,
         /// Another writer got in between.
         conflict => Conflict,
-        /// A feature that is not built.
+        /// A feature that is not supported.
         unsupported => Unsupported,
         /// The storage failed.
         storage => Storage,
@@ -96,13 +96,18 @@ impl Error {
         not_found => NotFound,
         /// A file is already there.
         already_exists => AlreadyExists,
-        /// The table lock was not to be had.
+        /// The table lock could not be acquired.
         lock => Lock,
         /// The call was interrupted.
         interrupted => Interrupted,
     }
 
-    /// Something that must hold does not: a bug here, and nothing that the caller did.
+    /// A value that an option does not take.
+    pub fn invalid_value(option: &str, value: impl fmt::Display, expected: &str) -> Self {
+        Self::invalid_option(format!("invalid value '{value}' for {option}: expected {expected}"))
+    }
+
+    /// A violated invariant: a bug in hoodoo, not an error of the caller.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
             .remedy("This is a bug in hoodoo; nothing was committed. Please report it with this message")
@@ -131,7 +136,7 @@ impl Error {
         self
     }
 
-    /// Marks a failure that passes by itself: an overloaded server, a connection that broke.
+    /// Marks a transient failure: an overloaded server, a broken connection.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.inner.transient = true;
@@ -145,7 +150,7 @@ impl Error {
         self
     }
 
-    /// Whether the write may succeed when it is planned anew.
+    /// Whether the write may succeed with a new plan.
     pub fn is_outdated_plan(&self) -> bool {
         self.inner.outdated_plan
     }

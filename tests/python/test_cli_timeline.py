@@ -202,10 +202,10 @@ def test_archive_says_what_would_go_and_then_does_it(written: str):
 def test_archive_says_what_holds_actions_back(tables: dict[str, str]):
     output = " ".join(run("archive", tables["cow_v9_states"], "--dry-run", *KEEP).split())
     assert "Archive blockers" in output
-    assert "20261121170817424 replacecommit INFLIGHT is not finished" in output
-    assert "→ Finish it, or roll it back if its writer is gone" in output
-    told = of_json("archive", tables["cow_v9_states"], "--dry-run", *KEEP)["held_back"]
-    assert all(ArchiveBlocker(**held).remedy for held in told)
+    assert "20261121170817424 replacecommit INFLIGHT is pending" in output
+    assert "→ Finish it, or roll it back if its writer has failed" in output
+    blockers = of_json("archive", tables["cow_v9_states"], "--dry-run", *KEEP)["blockers"]
+    assert all(ArchiveBlocker(**blocker).remedy for blocker in blockers)
 
 
 def test_compact_merges_files_of_the_history(written: str):

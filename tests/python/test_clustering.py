@@ -404,7 +404,7 @@ def test_writers_may_win(tmp_path: Path, kind: str, roll_back: bool):
     if roll_back:
         assert table.pending_clusterings() == ()
     else:
-        with pytest.raises(ConflictError, match="when its clustering was planned"):
+        with pytest.raises(ConflictError, match="after its clustering was planned"):
             table.cluster(instant=planned)
         assert table.pending_clusterings() == (), "it could never be carried out"
     assert content(table) == before
@@ -478,7 +478,7 @@ def test_a_plan_is_rolled_back(tmp_path: Path):
     assert not left.exists()
     assert not markers.exists()
     assert content(table) == before
-    with pytest.raises(InvalidOptionError, match="no planned clustering"):
+    with pytest.raises(InvalidOptionError, match="no pending clustering"):
         table.rollback_clustering(planned)
     assert table.upsert(rows(0, 5, seed=2)).updated == 5
 
@@ -546,7 +546,7 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, options: dict[
 
 def test_a_curve_through_a_nested_column_is_refused(tmp_path: Path):
     table = make(tmp_path / "t", 2)
-    with pytest.raises(InvalidOptionError, match="curve"):
+    with pytest.raises(InvalidOptionError, match="do not support columns of type Struct"):
         table.cluster(sort_by=["a", "more"], options={"hoodie.layout.optimize.strategy": "ZORDER"})
     assert table.pending_clusterings() == ()
     assert len(content(table)) == 600

@@ -35,7 +35,7 @@ def _break_history(table: Path) -> None:
 
 def test_an_insert_whose_clustering_fails_is_committed_once(tmp_path: Path):
     table = hoodoo.Table(_create(tmp_path / "t").uri, options=FAILING_CLUSTERING)
-    with pytest.warns(hoodoo.HudiWarning, match="the commit stands, but clustering after it failed") as told:
+    with pytest.warns(hoodoo.HudiWarning, match="the commit succeeded, but clustering after it failed") as told:
         commit = table.insert({"id": [1], "n": [1]})
     assert [str(warning.message) for warning in told] == list(commit.warnings)
     assert told[0].filename == __file__

@@ -77,4 +77,4 @@ def test_a_base_file_of_an_archived_commit_is_missed(history: Path) -> None:
     table = history.parents[2]
     oldest = min(table.glob("*.parquet"), key=lambda p: p.stem.rsplit("_", 1)[1])
     oldest.unlink()
-    assert any(oldest.name in e and "is not there" in e for e in _errors(history))
+    assert any(oldest.name in e and "is missing" in e for e in _errors(history))

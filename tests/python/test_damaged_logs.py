@@ -41,7 +41,7 @@ def _errors(table: Path) -> list[str]:
 def test_the_newest_log_is_missed(table: Path) -> None:
     log = _logs(table)[1]
     log.unlink()
-    with pytest.raises(hoodoo.CorruptFileError, match="wrote this log file, but it is not there") as caught:
+    with pytest.raises(hoodoo.CorruptFileError, match="wrote this log file, but it is missing") as caught:
         _values(table)
     assert log.name in str(caught.value)
     assert any(log.name in e for e in _errors(table))
@@ -50,7 +50,7 @@ def test_the_newest_log_is_missed(table: Path) -> None:
 def test_verify_misses_any_log(table: Path) -> None:
     log = _logs(table)[0]
     log.unlink()
-    assert any(log.name in e and "is not there" in e for e in _errors(table))
+    assert any(log.name in e and "is missing" in e for e in _errors(table))
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -119,7 +119,7 @@ def test_a_base_file_that_is_gone_is_missed(table: Path) -> None:
     base.unlink()
     with pytest.raises(hoodoo.CorruptFileError, match="but no base file"):
         _values(table)
-    assert any(base.name in e and "is not there" in e for e in _errors(table))
+    assert any(base.name in e and "is missing" in e for e in _errors(table))
 
 
 def test_a_completed_instant_that_is_gone_is_missed(table: Path) -> None:

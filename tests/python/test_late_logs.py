@@ -32,7 +32,7 @@ def make(folder: Path, *, cleans: bool) -> hoodoo.Table:
         "hoodie.keep.max.commits": "3",
         "hoodie.clean.automatic": str(cleans).lower(),
         "hoodie.clean.commits.retained": "1",
-        "hoodoo.write.turns": "false",
+        "hoodoo.write.lease": "false",
     }
     table = hoodoo.Table.create(
         folder, SCHEMA, name="t", record_key="id", partition_by="part", table_type="MERGE_ON_READ", options=options

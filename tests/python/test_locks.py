@@ -28,7 +28,7 @@ LEASE = {"hoodie.write.lock.provider": LOCKS + "StorageBasedLockProvider"}
 LOCK_FILE = {"hoodie.write.lock.provider": LOCKS + "FileSystemBasedLockProvider"}
 SHORT = {"hoodie.write.lock.storage.validity.timeout.secs": "10", "hoodie.write.lock.storage.renew.interval.secs": "1"}
 # As on different machines, where writers wait for the lock only.
-APART = {"hoodoo.write.turns": "false"}
+APART = {"hoodoo.write.lease": "false"}
 ONCE = {"hoodie.write.lock.wait_time_ms": "300", "hoodie.write.lock.client.num_retries": "0"}
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 
@@ -210,7 +210,7 @@ def test_a_writer_whose_lease_was_taken_commits_nothing(place: Place):
         table.upsert(pa.table({"id": ["a"], "ts": [2], "val": ["second"]}))
     assert place.lock()["owner"] == "thief"
     assert {row["val"] for row in arrow_rows(place.table.to_arrow())} == {"first"}
-    with pytest.raises(hoodoo.LockError, match="holder=thief"):
+    with pytest.raises(hoodoo.LockError, match="another writer holds it: thief"):
         table.delete(["a"])
     place.server.client.delete_object(Bucket=BUCKET, Key=key)
     place.table.upsert(pa.table({"id": ["a"], "ts": [3], "val": ["third"]}))

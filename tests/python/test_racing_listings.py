@@ -51,7 +51,7 @@ def test_between_the_timeline_and_the_listing(
 ) -> None:
     uri = f"s3://{BUCKET}/racing/{act}{change.__name__}"
     given: dict[str, Any] = {
-        "options": OPTIONS | {"hoodoo.write.turns": "false"},
+        "options": OPTIONS | {"hoodoo.write.lease": "false"},
         "storage_options": server.storage_options,
     }
     table = hoodoo.Table.create(

@@ -136,10 +136,10 @@ def test_any_producer() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"key": []}, hoodoo.InvalidOptionError, "no key"),
+        ({"key": []}, hoodoo.InvalidOptionError, "the key has no columns"),
         ({"key": "nope"}, hoodoo.SchemaError, "nope"),
         ({"ordering": "nope"}, hoodoo.SchemaError, "nope"),
-        ({"newer": {"k": [1]}}, hoodoo.SchemaError, "lack the column"),
+        ({"newer": {"k": [1]}}, hoodoo.SchemaError, "have no column"),
         ({"newer": {**{n: [None] for n in SCHEMA.names}, "more": [1]}}, hoodoo.SchemaError, "more"),
         ({"mode": "CUSTOM"}, hoodoo.InvalidOptionError, "CUSTOM"),
         ({"mode": "COMMIT_TIME_ORDERING", "payload_class": "com.acme.P"}, hoodoo.InvalidOptionError, "inconsistent"),

@@ -133,7 +133,7 @@ def test_a_write_within_a_write_is_an_error(tmp_path: Path):
         hoodoo.Table(tmp_path / "t").insert(rows("inner", 3, 1))
 
     # What a stream says reaches the reader as a text.
-    with pytest.raises(HudiError, match="this thread holds the table lock"):
+    with pytest.raises(HudiError, match="this thread holds the writer lease"):
         table.upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
     assert len(content(table)) == 10
     # Nothing is held any more.
@@ -180,7 +180,7 @@ def test_waiting_has_an_end(tmp_path: Path):
         "hoodie.write.lock.client.num_retries": "0",
     }
     # A thread of this process, and a process.
-    with pytest.raises(LockError, match="not free") as refused:
+    with pytest.raises(LockError, match="timed out after 50 ms waiting for the writer lease") as refused:
         hoodoo.Table(root, options=impatient).insert(rows("b", 1, 1))
     assert refused.value.retryable
     script = f"""

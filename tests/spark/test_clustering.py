@@ -153,7 +153,7 @@ def test_plans_of_others(tmp_path: Path, spark: Any, caplog: pytest.LogCaptureFi
         f"clustering {planned} is done: 3 tasks in … s",
     ]
     assert all(values == sorted(values) for files in _files(path).values() for _, values in files)
-    with pytest.raises(hoodoo.InvalidOptionError, match="no planned clustering"):
+    with pytest.raises(hoodoo.InvalidOptionError, match="no pending clustering"):
         hoodoo.spark.cluster(spark, str(path), instant=planned)
 
     hoodoo.write(_rows(range(300, 330), 10, "more"), path, operation="insert", options=OPTIONS)
@@ -175,7 +175,7 @@ def test_a_plan_that_writers_have_outdated(tmp_path: Path, spark: Any):
     planned = _make(path).schedule_clustering(sort_by="val")
     hoodoo.write(_rows(range(5), 13, "meanwhile"), path, operation="upsert", options=options)
     before = _content(path)
-    with pytest.raises(hoodoo.ConflictError, match="somebody wrote to it"):
+    with pytest.raises(hoodoo.ConflictError, match="another writer changed a file group"):
         hoodoo.spark.cluster(spark, str(path), instant=planned)
     _check(path, before)
 

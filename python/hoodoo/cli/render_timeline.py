@@ -315,7 +315,7 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
     if report.files or report.files_compacted:
         merged = f", {report.files_compacted:,} merged into larger ones" if report.files_compacted else ""
         console.print(f"{report.files:,} files of the history written{merged}")
-    if not report.held_back:
+    if not report.blockers:
         return
     console.print()
     console.print("Archive blockers", style="bold yellow")
@@ -323,7 +323,7 @@ def show_archiving(report: ArchiveReport, *, now: datetime) -> None:
     for heading in ("from", "age", "writes", "why, and what to do"):
         right = heading in {"age", "writes"}
         grid.add_column(heading, no_wrap=right, overflow="fold", justify="right" if right else "left")
-    for blocker in report.held_back:
+    for blocker in report.blockers:
         why = Text.assemble(blocker.reason, "\n", ("→ " + blocker.remedy, "cyan"))
         since = escape(blocker.since) or "all actions"
         grid.add_row(since, Text(age(blocker.since, now), style="dim"), count(blocker.writes), why)

@@ -6,7 +6,7 @@ use hoodoo::client;
 use hoodoo::file_group::FileSlice;
 use hoodoo::format::avro::metadata::to_json;
 use hoodoo::services::clustering::{
-    self, ClusteredFile, ClusteringJob, Depth, FileRanges, PlannedGroup, Portion, run_portion,
+    self, ClusteredFile, ClusteringJob, ClusteringTask, Depth, FileRanges, PlannedGroup, run_task,
 };
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ type PlanRow = (Vec<GroupRow>, Option<DepthRow>, Option<DepthRow>, String);
 type PendingRow = (String, bool, usize, usize, u64, u64, Vec<String>);
 
 fn depth(depth: Depth) -> DepthRow {
-    (depth.greatest, depth.mean)
+    (depth.max, depth.mean)
 }
 
 fn group(planned: PlannedGroup) -> GroupRow {
@@ -75,7 +75,7 @@ pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyRes
     let found = call::run(py, || clustering::column_ranges(&table.table, column))?;
     let ends = |ranges: FileRanges| {
         let range = ranges.columns.into_iter().next().flatten();
-        (Some(ranges.rows), range.map(|range| (range.least_text, range.greatest_text)))
+        (Some(ranges.rows), range.map(|range| (range.min_string, range.max_string)))
     };
     let row = |(slice, ranges): (FileSlice, Option<FileRanges>)| {
         let (rows, range) = ranges.map_or((None, None), ends);
@@ -86,14 +86,14 @@ pub fn column_ranges(py: Python<'_>, table: &NativeTable, column: &str) -> PyRes
 
 /// Carries out planned clusterings; nothing when there is nothing to cluster.
 #[pyfunction]
-#[pyo3(signature = (table, instant=None, anew=false))]
+#[pyo3(signature = (table, instant=None, new_plan=false))]
 pub fn cluster<'py>(
     py: Python<'py>,
     table: &NativeTable,
     instant: Option<String>,
-    anew: bool,
+    new_plan: bool,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    call::commit(py, || client::cluster(&table.table, instant.as_deref(), anew))
+    call::commit(py, || client::cluster(&table.table, instant.as_deref(), new_plan))
 }
 
 /// Takes a planned clustering off the timeline.
@@ -107,20 +107,20 @@ pub fn roll_back_clustering(py: Python<'_>, table: &NativeTable, instant: &str) 
 pub struct NativeClustering {
     job: Mutex<Option<ClusteringJob>>,
     instant: String,
-    portions: Vec<String>,
+    tasks: Vec<String>,
 }
 
 #[pymethods]
 impl NativeClustering {
     /// Begins a planned clustering, or one that is planned now; nothing when there is nothing to cluster.
     #[staticmethod]
-    #[pyo3(signature = (table, instant=None, anew=false))]
-    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, anew: bool) -> PyResult<Option<Self>> {
+    #[pyo3(signature = (table, instant=None, new_plan=false))]
+    fn begin(py: Python<'_>, table: &NativeTable, instant: Option<String>, new_plan: bool) -> PyResult<Option<Self>> {
         let table = table.table.clone();
-        let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), anew))?;
-        let Some((job, portions)) = job else { return Ok(None) };
-        let portions = portions.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
-        Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), portions }))
+        let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), new_plan))?;
+        let Some((job, tasks)) = job else { return Ok(None) };
+        let tasks = tasks.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+        Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), tasks }))
     }
 
     /// Requested time.
@@ -132,7 +132,7 @@ impl NativeClustering {
     /// What is to be rewritten, each by itself, as text.
     #[getter]
     fn groups(&self) -> Vec<String> {
-        self.portions.clone()
+        self.tasks.clone()
     }
 
     /// Publishes what the tasks wrote; `files` is what they gave back.
@@ -149,7 +149,7 @@ impl NativeClustering {
 /// Rewrites one group, or a part of it; gives back what the driver has to know, as text.
 #[pyfunction]
 pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
-    let run = || text(&run_portion(&table.table, instant, &parse::<Portion>(group)?, token)?);
+    let run = || text(&run_task(&table.table, instant, &parse::<ClusteringTask>(group)?, token)?);
     call::run(py, run)
 }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::call;
 use crate::error::to_py;
-use crate::from_python::TextMap;
+use crate::from_python::StringMap;
 use crate::merger::PythonMerger;
 
 /// Merges two Arrow streams into one.
@@ -24,7 +24,7 @@ pub fn merge_rows<'py>(
     newer: PyArrowType<RecordBatchStreamReader>,
     key: Vec<String>,
     ordering: Vec<String>,
-    options: TextMap,
+    options: StringMap,
     merger: Option<Bound<'py, PyAny>>,
     partial: bool,
     sorted: bool,

@@ -200,12 +200,12 @@ pub fn locate_rows(
 pub fn report_partitions(py: Python<'_>, table: &NativeTable, rows: Batches) -> PyResult<Vec<String>> {
     let given = rows.0.schema();
     let batches = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(call::run(py, || task::partitions_of(&table.table, &given, batches)))
+    to_json_strings(call::run(py, || task::partitions_of(&table.table, &given, batches)))
 }
 
-fn report_texts(reports: PyResult<Vec<TaskReport>>) -> PyResult<Vec<String>> {
-    let texts = reports?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
-    texts.map_err(|e| to_py(Error::invalid_option(e.to_string())))
+fn to_json_strings(reports: PyResult<Vec<TaskReport>>) -> PyResult<Vec<String>> {
+    let strings = reports?.iter().map(serde_json::to_string).collect::<std::result::Result<_, _>>();
+    strings.map_err(|e| to_py(Error::invalid_option(e.to_string())))
 }
 
 /// Merges packed rows; gives back what the driver has to know, as text.
@@ -220,7 +220,7 @@ pub fn apply_routes(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(call::run(py, || task::apply_routes(&table.table, &plan, rows, task, token)))
+    to_json_strings(call::run(py, || task::apply_routes(&table.table, &plan, rows, task, token)))
 }
 
 /// Writes rows into new files as they come; gives back what the driver has to know, as text.
@@ -235,7 +235,7 @@ pub fn write_rows(
 ) -> PyResult<Vec<String>> {
     let plan = parse_plan(plan)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    report_texts(call::run(py, || task::write_rows(&table.table, &plan, rows, task, token)))
+    to_json_strings(call::run(py, || task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
 /// What a query reads: file slices, each as text; the columns; the instant that all tasks read as of; and, of an incremental

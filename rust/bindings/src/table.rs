@@ -19,7 +19,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{self, Call};
 use crate::error::to_py;
-use crate::from_python::{TextMap, predicate};
+use crate::from_python::{StringMap, predicate};
 use crate::merger::with_mergers;
 use crate::to_python;
 
@@ -35,7 +35,7 @@ type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String
 #[pymethods]
 impl NativeTable {
     #[staticmethod]
-    fn open(py: Python<'_>, uri: &str, options: TextMap, storage_options: TextMap) -> PyResult<Self> {
+    fn open(py: Python<'_>, uri: &str, options: StringMap, storage_options: StringMap) -> PyResult<Self> {
         let table = call::run(py, || HudiTable::open(uri, options, &storage_options))?;
         Ok(Self { table: with_mergers(py, table)? })
     }
@@ -45,8 +45,8 @@ impl NativeTable {
         py: Python<'_>,
         uri: &str,
         schema: PyArrowType<Schema>,
-        options: TextMap,
-        storage_options: TextMap,
+        options: StringMap,
+        storage_options: StringMap,
     ) -> PyResult<Self> {
         let made = call::run(py, || client::create_table(uri, &schema.0, options, &storage_options))?;
         Ok(Self { table: with_mergers(py, made)? })
@@ -57,14 +57,14 @@ impl NativeTable {
         py: Python<'_>,
         uri: &str,
         schema: PyArrowType<Schema>,
-        options: TextMap,
-        storage_options: TextMap,
+        options: StringMap,
+        storage_options: StringMap,
     ) -> PyResult<Self> {
         let made = call::run(py, || client::open_or_create(uri, &schema.0, options, &storage_options))?;
         Ok(Self { table: with_mergers(py, made)? })
     }
 
-    fn with_options(&self, py: Python<'_>, options: TextMap) -> PyResult<Self> {
+    fn with_options(&self, py: Python<'_>, options: StringMap) -> PyResult<Self> {
         Ok(Self { table: with_mergers(py, self.table.with_options(&options).map_err(to_py)?)? })
     }
 
@@ -217,7 +217,7 @@ impl NativeTable {
             "plan" => LoadMode::Plan,
             "full" => LoadMode::Full,
             other => {
-                let error = hoodoo::Error::invalid_option(format!("'{other}' is no set of columns"));
+                let error = hoodoo::Error::invalid_option(format!("invalid value '{other}' for the set of columns"));
                 return Err(to_py(error.remedy("Use time, action, metadata, plan or full")));
             }
         };
@@ -245,13 +245,13 @@ impl NativeTable {
         call::commit(py, || client::compact(&self.table, instant.as_deref()))
     }
 
-    /// Merges log files with each other; nothing when there is nothing to merge.
+    /// Merges log files with each other; `None` if there is nothing to merge.
     fn log_compact<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         call::commit(py, || client::log_compact(&self.table))
     }
 
-    /// Archives, or says what would be archived: ((instants), (held back as since, reason, remedy, writes),
-    /// (writes, keep min, keep max), files written, files compacted).
+    /// Archives, or returns what would be archived: ((instants), (blockers as since, reason, remedy, writes), (writes,
+    /// keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]
     fn archive(
         &self,
@@ -269,10 +269,10 @@ impl NativeTable {
             archive::archive(&table)
         })?;
         let plan = outcome.plan;
-        let held = plan.held_back.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
+        let blockers = plan.blockers.into_iter().map(|h| (h.from, h.reason.to_string(), h.reason.remedy(), h.writes));
         Ok((
             plan.instants.iter().map(to_python::instant).collect(),
-            held.collect(),
+            blockers.collect(),
             (plan.writes, plan.keep_min, plan.keep_max),
             outcome.files,
             outcome.compacted.files,
@@ -403,7 +403,7 @@ pub fn option_keys() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
 
 /// Checks options of a `table`, a `read` or a `write`; what they ask for and do not get.
 #[pyfunction]
-pub fn option_warnings(options: TextMap, used: &str) -> PyResult<Vec<String>> {
+pub fn option_warnings(options: StringMap, used: &str) -> PyResult<Vec<String>> {
     let used = match used {
         "read" => Use::Read,
         "write" => Use::Write,
@@ -414,7 +414,7 @@ pub fn option_warnings(options: TextMap, used: &str) -> PyResult<Vec<String>> {
 
 /// The operation of a job that names none.
 #[pyfunction]
-pub fn default_operation(options: TextMap) -> PyResult<&'static str> {
+pub fn default_operation(options: StringMap) -> PyResult<&'static str> {
     let options = Options::new(options).map_err(to_py)?;
     Ok(client::default_operation(&options).map_err(to_py)?.name())
 }

@@ -1,4 +1,4 @@
-//! May this job write to this table?
+//! Checks before a write: does this job fit this table?
 
 use crate::error::{Error, Result};
 use crate::file_group::log::BlockFormat;
@@ -31,7 +31,7 @@ pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     let config = table.config();
     let uri = table.storage().uri();
     if config.version() < 8 {
-        return Err(Error::unsupported(format!("tables of version {} are read only here", config.version()))
+        return Err(Error::unsupported(format!("writing to tables of version {} is not supported", config.version()))
             .with("table", uri)
             .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
     }
@@ -44,7 +44,7 @@ pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
         );
     }
     table.merge_settings().map_err(|e| e.with("table", uri))?;
-    // Before the first change: a write that cannot end should not begin.
+    // Checked before the first change, because the write could not complete.
     let folders = config.timeline();
     for folder in [&folders.folder, &folders.history_folder, ".hoodie/.temp", ".hoodie/.heartbeat"] {
         table.storage().refuse_links(folder)?;
@@ -53,7 +53,7 @@ pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     check_conflicts(table)?;
     check_services(table)?;
     if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
-        return Err(Error::conflict("a restore of the table is not finished")
+        return Err(Error::conflict("a restore of the table is pending")
             .with("table", uri)
             .with("instant", restore)
             .remedy("Finish the restore with Hudi first"));
@@ -61,7 +61,7 @@ pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     Ok(())
 }
 
-/// A metadata table that is not kept up to date loses rows for its readers, silently and for good.
+/// Readers of a metadata table that is not kept up to date silently miss rows.
 fn check_metadata_table(table: &HudiTable) -> Result<()> {
     let partitions = table.config().metadata_partitions();
     if partitions.is_empty() {
@@ -76,23 +76,23 @@ fn check_metadata_table(table: &HudiTable) -> Result<()> {
     if table.options().flag("hoodie.metadata.enable", true)? {
         return refuse(
             "the table has a metadata table, which hoodoo does not maintain yet",
-            "Pass hoodie.metadata.enable=false: the metadata table is then dropped, as Hudi does it, and the next Hudi writer that wants it builds it anew",
+            "Set hoodie.metadata.enable=false: hoodoo then drops the metadata table, as Hudi does, and the next Hudi writer with a metadata table builds a new one",
         );
     }
     if !table.options().flag("hoodie.metadata.auto.delete.partitions", true)? {
         return refuse(
-            "the table has a metadata table that may be neither maintained nor dropped",
-            "Leave hoodie.metadata.auto.delete.partitions at true",
+            "the table has a metadata table, which hoodoo can neither maintain nor, with these options, drop",
+            "Set hoodie.metadata.auto.delete.partitions=true",
         );
     }
     Ok(())
 }
 
-/// Settings of what runs after the commit: by then it is too late to refuse them.
+/// Checks the options of the inline services, because their errors after the commit would be warnings only.
 fn check_services(table: &HudiTable) -> Result<()> {
     let options = table.options();
     if options.number("hoodie.clean.trigger.max.commits", 1u32)? == 0 {
-        return Err(Error::invalid_option("hoodie.clean.trigger.max.commits is 0").remedy("Set it to at least 1"));
+        return Err(Error::invalid_value("hoodie.clean.trigger.max.commits", 0, "a number from 1"));
     }
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
         CleanOptions::from_options(options)?;
@@ -116,7 +116,7 @@ fn check_conflicts(table: &HudiTable) -> Result<()> {
         let stored = config.get(property).unwrap_or(default);
         let payload = options.get("hoodie.datasource.write.payload.class");
         if option == "hoodie.table.ordering.fields" && payload.is_some_and(|class| orders_by(class, stored)) {
-            // The job that made the table says it again: its payload class ordered otherwise then, and does now.
+            // The job that created the table passes the option again, and its payload class overrides it again.
             continue;
         }
         if !normalized(given).eq_ignore_ascii_case(&normalized(stored)) {

@@ -1,7 +1,7 @@
 //! The write client: what happens around a write.
 //!
 //! Checks against the table, rollback of failed writes, the write itself, and the services that go with it, in Hudi's
-//! order. The rooms `write` and `services` do not know each other; here they meet.
+//! order. The modules `write` and `services` do not use each other; this one uses both.
 
 mod checks;
 mod merge_rows;
@@ -19,12 +19,14 @@ use crate::interrupt;
 use crate::parallel::both;
 use crate::services::archive::archive_if_due;
 use crate::services::clean::clean_from;
-use crate::services::clustering::{self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, Planned, Portion};
+use crate::services::clustering::{
+    self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, ClusteringTask, Planned,
+};
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
-use crate::timeline::{META_FOLDER, SystemClock, Timeline, Turn};
+use crate::timeline::{META_FOLDER, SystemClock, Timeline, WriterLease};
 use crate::timings::Timings;
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
@@ -32,9 +34,9 @@ use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write}
 pub use checks::check_writable;
 pub use merge_rows::{MergeRequest, RowStream, merge_rows};
 
-/// Nobody takes so long to write a file of the timeline.
+/// Longest time that a writer takes to write a file of the timeline.
 const UNFINISHED: Duration = Duration::from_secs(10);
-/// How often something is planned from a timeline that others archive meanwhile.
+/// How often a plan is retried if other writers archive or clean meanwhile.
 const LOOKS: u32 = 4;
 
 /// Creates a table.
@@ -66,12 +68,12 @@ pub fn open_or_create(
     }
 }
 
-/// Writes, with everything that goes before and after.
+/// Writes, with the checks before and the table services after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let mut timings = Timings::default();
-    let Ready { table, timeline, _turn } = timings.timed("lease", || ready_to_write(table))?;
+    let Ready { table, timeline, _lease } = timings.timed("lease", || ready_to_write(table))?;
     let Committed { mut outcome, timeline, ending } =
-        run_write(&table, timeline, request).map_err(|e| given_up(&table, e))?;
+        run_write(&table, timeline, request).map_err(|e| roll_back_failed(&table, e))?;
     outcome.timings.iter().for_each(|(stage, time)| timings.add(stage, time));
     timings.timed("services", || {
         after_write(&table, &mut outcome, timeline);
@@ -88,19 +90,20 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
     Ok(CommitOutcome { timings, ..outcome })
 }
 
-/// The error of a failed write. What the write left is invisible; removing it now spares the next writer the work.
-fn given_up(table: &HudiTable, error: Error) -> Error {
-    // Without the lock nothing can be rolled back, and to wait for it could take as long as before.
+/// Rolls back a failed write and returns its error. What the write left is invisible, but the next writer would have to
+/// roll it back.
+fn roll_back_failed(table: &HudiTable, error: Error) -> Error {
+    // A rollback needs the lock too, and waiting for it again could take as long as before.
     if error.kind() == ErrorKind::Lock {
-        tracing::warn!("without the table lock, what the write left stays for the next writer to roll back");
+        tracing::warn!("without the table lock, the failed write is left for the next writer to roll back");
     } else if let Err(again) = interrupt::clean_up(|| rollback_failed_writes(table)) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     error.with("table", table.storage().uri())
 }
 
-/// Does something from a timeline that was loaded a moment ago; once more from a new one when an instant was archived, or a
-/// file cleaned, between the look at the timeline and the reading.
+/// Runs `attempt` on a timeline; runs it again on a reloaded one if an instant was archived, or a file cleaned, after
+/// the timeline was loaded.
 fn from_timeline<T>(
     table: &HudiTable,
     mut timeline: Timeline,
@@ -115,32 +118,32 @@ fn from_timeline<T>(
     attempt(timeline)
 }
 
-/// A table that may be written to now.
+/// A table that is ready for a write.
 struct Ready {
     table: HudiTable,
-    /// Its timeline as it is now.
+    /// Its newest timeline.
     timeline: Timeline,
-    _turn: Option<Turn>,
+    _lease: Option<WriterLease>,
 }
 
-/// The table as it is when it is our turn to write, free of what crashed writers left.
+/// Waits for the writer lease, reopens the table and rolls back failed writes.
 fn ready_to_write(table: &HudiTable) -> Result<Ready> {
-    let turn = take_turn(table)?;
+    let lease = acquire_writer_lease(table)?;
     let (table, left) = ready_to_serve(table)?;
     let (_, timeline) = roll_back_leftovers(&table, left)?;
-    Ok(Ready { table, timeline, _turn: turn })
+    Ok(Ready { table, timeline, _lease: lease })
 }
 
-/// Waits for other writers of this machine, unless `hoodoo.write.turns` is false: then whoever commits second plans its
-/// write anew.
-fn take_turn(table: &HudiTable) -> Result<Option<Turn>> {
-    match table.options().flag("hoodoo.write.turns", true)? {
-        true => table.timeline_writer()?.take_turn().map(Some),
+/// Waits for the writer lease, unless `hoodoo.write.lease` is false: then the second of two writers to commit plans its
+/// write again.
+fn acquire_writer_lease(table: &HudiTable) -> Result<Option<WriterLease>> {
+    match table.options().flag("hoodoo.write.lease", true)? {
+        true => table.timeline_writer()?.acquire_writer_lease().map(Some),
         false => Ok(None),
     }
 }
 
-/// The table as it is now, with what other writers have there: their pending writes are left alone.
+/// Reopens the table; pending writes of other writers stay.
 fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
     let storage = table.storage();
     let look = || Leftovers::look(storage, table.config().timeline());
@@ -149,7 +152,7 @@ fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
         left = Leftovers::look(storage, fresh.config().timeline())?;
     }
     check_writable(&fresh, left.timeline())?;
-    // In an object store there is nothing that is half written, and a lock costs requests.
+    // An object store has no half-written files, and a lock costs requests.
     if storage.is_remote() && !fresh.config().is_of_backup() {
         return Ok((fresh, left));
     }
@@ -162,10 +165,10 @@ fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
     Ok((fresh, left))
 }
 
-/// A write whose rows are merged in tasks of other processes, while it is its turn.
+/// A write whose rows are merged in tasks of other processes, and its writer lease.
 pub struct BegunWrite {
     write: DistributedWrite,
-    turn: Option<Turn>,
+    lease: Option<WriterLease>,
 }
 
 impl BegunWrite {
@@ -175,9 +178,9 @@ impl BegunWrite {
     }
 }
 
-/// Begins a write whose rows are merged in tasks of other processes. No other writer of this machine gets its turn before
-/// that one is committed, aborted or dropped. `partial`: the rows of an upsert have only some columns.
-/// `widened`: columns that take the types of the data.
+/// Begins a write whose rows are merged in tasks of other processes. It holds the writer lease until it is committed,
+/// aborted or dropped. `partial`: the rows of an upsert have only some columns. `widened`: columns that take the types
+/// of the data.
 pub fn begin_distributed(
     table: &HudiTable,
     operation: Operation,
@@ -186,45 +189,45 @@ pub fn begin_distributed(
     partial: bool,
     widened: &[String],
 ) -> Result<BegunWrite> {
-    let Ready { table, _turn: turn, .. } = ready_to_write(table)?;
-    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, engine, partial, widened)?, turn })
+    let Ready { table, _lease: lease, .. } = ready_to_write(table)?;
+    Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, engine, partial, widened)?, lease })
 }
 
-/// Commits what the tasks did, and runs the inline services.
+/// Commits the results of the tasks and runs the inline services.
 pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
-    let BegunWrite { write, turn: _turn } = begun;
-    let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| given_up(table, e))?;
+    let BegunWrite { write, lease: _lease } = begun;
+    let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| roll_back_failed(table, e))?;
     after_write(table, &mut outcome, timeline);
     outcome.warnings.extend(ending.finish());
     Ok(outcome)
 }
 
-/// Rolls back what a write that was given up left; `None` when its commit failed.
+/// Rolls back a write that is aborted; `begun` is `None` if its commit failed.
 pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result<()> {
-    let _turn = match begun {
-        Some(BegunWrite { write, turn }) => {
-            // With it goes its heartbeat, which would keep it from being rolled back.
+    let _lease = match begun {
+        Some(BegunWrite { write, lease }) => {
+            // Drops its heartbeat, with which it would not be rolled back.
             drop(write);
-            turn
+            lease
         }
-        None => take_turn(table)?,
+        None => acquire_writer_lease(table)?,
     };
     rollback_failed_writes(table).map(|_| ())
 }
 
-/// What runs behind a commit. It stands whatever becomes of that: who took an error for a failed write and tried again would
-/// write twice.
+/// Runs the inline services after a commit. Their failures are warnings: a caller that retried on an error would write
+/// the rows twice.
 fn after_write(table: &HudiTable, outcome: &mut CommitOutcome, timeline: Timeline) {
     let option = "hoodie.clustering.rollback.pending.replacecommit.on.conflict";
     let rolled_back = match table.options().flag(option, false) {
         Ok(true) => clustering::roll_back_outdated(table, &outcome.stats).map(|_| ()),
         other => other.map(|_| ()),
     };
-    settle(table, "rolling back plans of clusterings", rolled_back, &mut outcome.warnings);
+    settle(table, "rolling back pending clusterings", rolled_back, &mut outcome.warnings);
     after_commit(table, &mut outcome.warnings, timeline);
 }
 
-/// Takes a planned clustering off the timeline, with what was written for it.
+/// Rolls back a planned clustering, with the files that were written for it.
 ///
 /// # Errors
 /// Those of [`clustering::roll_back`].
@@ -232,47 +235,48 @@ pub fn roll_back_clustering(table: &HudiTable, instant: &str) -> Result<()> {
     clustering::roll_back(&table.reload()?, instant)
 }
 
-/// Plans a compaction of what has log files; its requested time, or `None` when there is nothing to compact.
+/// Plans a compaction of the file slices with log files. Returns its requested time, or `None` if there is nothing to
+/// compact.
 pub fn schedule_compaction(table: &HudiTable) -> Result<Option<String>> {
-    let Ready { table, timeline, _turn } = ready_to_write(table)?;
+    let Ready { table, timeline, _lease } = ready_to_write(table)?;
     from_timeline(&table, timeline, |timeline| compaction::schedule(&table, timeline, Kind::Base))
 }
 
-/// Carries out a planned compaction: that with the given requested time, or all that are planned, or, when there is none,
-/// one that is planned now. `None` when there is nothing to compact.
+/// Executes a planned compaction: the one with the given requested time, or all planned ones, or, if there is none, a
+/// new one. `None` if there is nothing to compact.
 pub fn compact(table: &HudiTable, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
     compact_kind(table, Kind::Base, instant)
 }
 
-/// Merges the log files of slices with each other: planned log compactions, or else one of all slices with as many log
-/// files as `hoodie.log.compaction.blocks.threshold` says. `None` when there is nothing to merge.
+/// Executes the planned log compactions, or else a new one of all file slices with at least
+/// `hoodie.log.compaction.blocks.threshold` log blocks. `None` if there is nothing to merge.
 pub fn log_compact(table: &HudiTable) -> Result<Option<CommitOutcome>> {
     compact_kind(table, Kind::Log, None)
 }
 
-/// Plans a clustering; its requested time, or `None` when there is nothing to cluster or it is not due.
+/// Plans a clustering. Returns its requested time, or `None` if there is nothing to cluster or it is not due.
 pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
     let (table, left) = ready_to_serve(table)?;
     from_timeline(&table, left.into_timeline(), |timeline| clustering::schedule(&table, timeline))
 }
 
-/// Carries out a planned clustering: that with the given requested time, or all that are planned, or, when there is none or
-/// `anew` says so, one that is planned now. `None` when there is nothing to cluster.
+/// Executes a planned clustering: the one with the given requested time, or all planned ones, or, if there is none or
+/// `new_plan` is set, a new one. `None` if there is nothing to cluster.
 ///
 /// # Errors
 /// Those of [`clustering::run`].
-pub fn cluster(table: &HudiTable, instant: Option<&str>, anew: bool) -> Result<Option<CommitOutcome>> {
+pub fn cluster(table: &HudiTable, instant: Option<&str>, new_plan: bool) -> Result<Option<CommitOutcome>> {
     let (table, left) = ready_to_serve(table)?;
     let mut last: Option<Clustered> = None;
-    for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, anew)? {
+    for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, new_plan)? {
         last =
             newest(&table, "the next clustering", last, run_clustering(&table, &instant, is_new), |c| &mut c.warnings)?;
     }
     Ok(last.map(clustered))
 }
 
-/// Of services that are carried out one after the other, the newest that completed, with the warnings of all. The failure of
-/// one is an error as long as none is complete.
+/// Combines the results of services that run one after the other: the newest that completed, with the warnings of all.
+/// A failure is an error if none has completed before.
 fn newest<T>(
     table: &HudiTable,
     service: &str,
@@ -292,18 +296,18 @@ fn newest<T>(
     Ok(Some(before))
 }
 
-/// Requested times of plans to be carried out, and whether they were made for that.
+/// Requested times of the plans to execute, and whether each was made by this call.
 fn planned_clusterings(
     table: &HudiTable,
     timeline: Timeline,
     instant: Option<&str>,
-    anew: bool,
+    new_plan: bool,
 ) -> Result<Vec<(String, bool)>> {
     if let Some(instant) = instant {
         return Ok(vec![(instant.to_owned(), false)]);
     }
     from_timeline(table, timeline, |timeline| {
-        let mut planned: Vec<(String, bool)> = match anew {
+        let mut planned: Vec<(String, bool)> = match new_plan {
             true => Vec::new(),
             false => clustering::planned(table, &timeline)?.into_iter().map(|instant| (instant, false)).collect(),
         };
@@ -314,45 +318,45 @@ fn planned_clusterings(
     })
 }
 
-/// Carries a plan out. One that was made for that and turns out to be impossible does not stay, to keep writers away.
+/// Executes a plan. If this call made the plan and it cannot be executed, the plan is rolled back: it would block
+/// writers.
 fn run_clustering(table: &HudiTable, instant: &str, is_new: bool) -> Result<Option<Clustered>> {
-    clustering::run(table, instant).map_err(|e| given_up_clustering(table, instant, is_new, e))
+    clustering::run(table, instant).map_err(|e| discard_failed_clustering(table, instant, is_new, e))
 }
 
-fn given_up_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
+fn discard_failed_clustering(table: &HudiTable, instant: &str, is_new: bool, error: Error) -> Error {
     let impossible = matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported | ErrorKind::Schema);
     if is_new
         && (impossible || interrupt::is_set())
         && let Err(e) = interrupt::clean_up(|| clustering::roll_back(table, instant))
     {
-        tracing::warn!(table = table.storage().uri(), instant, "the plan of a clustering is left behind: {e}");
+        tracing::warn!(table = table.storage().uri(), instant, "the planned clustering was not rolled back: {e}");
     }
     error
 }
 
-/// Begins a clustering whose groups are rewritten by other processes: that with the given requested time, or the oldest
-/// that is planned, or, when there is none or `anew` says so, one that is planned now; with what their tasks are to
-/// rewrite. `None` when there is nothing to cluster.
+/// Begins a clustering whose groups are rewritten by other processes: the one with the given requested time, or the
+/// oldest planned one, or, if there is none or `new_plan` is set, a new one. `None` if there is nothing to cluster.
 ///
 /// # Errors
 /// Those of [`clustering::run`].
 pub fn begin_clustering(
     table: &HudiTable,
     instant: Option<&str>,
-    anew: bool,
-) -> Result<Option<(ClusteringJob, Vec<Portion>)>> {
+    new_plan: bool,
+) -> Result<Option<(ClusteringJob, Vec<ClusteringTask>)>> {
     let (table, left) = ready_to_serve(table)?;
-    let planned = planned_clusterings(&table, left.into_timeline(), instant, anew)?;
+    let planned = planned_clusterings(&table, left.into_timeline(), instant, new_plan)?;
     let Some((instant, is_new)) = planned.first() else { return Ok(None) };
     let begin = || {
         let Some(job) = ClusteringJob::begin(&table, instant, true)? else { return Ok(None) };
-        let portions = job.portions()?;
-        Ok(Some((job, portions)))
+        let tasks = job.tasks()?;
+        Ok(Some((job, tasks)))
     };
-    begin().map_err(|e| given_up_clustering(&table, instant, *is_new, e))
+    begin().map_err(|e| discard_failed_clustering(&table, instant, *is_new, e))
 }
 
-/// Publishes what other processes rewrote.
+/// Commits the files that other processes rewrote.
 ///
 /// # Errors
 /// Those of [`ClusteringJob::complete`].
@@ -373,13 +377,13 @@ fn clustered(done: Clustered) -> CommitOutcome {
     }
 }
 
-/// What would be planned now, due or not. Writes nothing.
+/// Returns the plan that would be made now, due or not. Writes nothing.
 pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
     clustering::explain(&table.reload()?)
 }
 
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
-    let Ready { table, timeline, _turn: turn } = ready_to_write(table)?;
+    let Ready { table, timeline, _lease: lease } = ready_to_write(table)?;
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
         None => compaction::pending(&timeline, kind),
@@ -388,22 +392,22 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
         planned.extend(from_timeline(&table, timeline, |timeline| compaction::schedule(&table, timeline, kind))?);
     }
     // Writers go on meanwhile.
-    drop(turn);
+    drop(lease);
     let mut last: Option<Compacted> = None;
     for instant in &planned {
         let done = compaction::run(&table, instant);
         last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
     if let Some(done) = &mut last {
-        clean_and_archive_in_turn(&table, &mut done.warnings);
+        clean_and_archive_with_lease(&table, &mut done.warnings);
     }
     Ok(last.map(outcome))
 }
 
-/// Begins a compaction whose operations are carried out by other processes: the oldest that is planned, or that with the
-/// given requested time, or one that is planned now. `None` when there is nothing to compact.
+/// Begins a compaction whose operations are executed by other processes: the one with the given requested time, or the
+/// oldest planned one, or a new one. `None` if there is nothing to compact.
 pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Option<CompactionJob>> {
-    let Ready { table, timeline, _turn } = ready_to_write(table)?;
+    let Ready { table, timeline, _lease } = ready_to_write(table)?;
     let planned = match instant {
         Some(instant) => Some(instant.to_owned()),
         None => compaction::pending(&timeline, Kind::Base).into_iter().next(),
@@ -415,11 +419,11 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
     planned.map_or(Ok(None), |instant| CompactionJob::begin(&table, &instant, true))
 }
 
-/// Publishes what other processes compacted, and runs the services that go with it.
+/// Commits the files that other processes compacted, and runs the inline services.
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
     let mut done = job.complete(stats)?;
     match table.reload() {
-        Ok(table) => clean_and_archive_in_turn(&table, &mut done.warnings),
+        Ok(table) => clean_and_archive_with_lease(&table, &mut done.warnings),
         Err(e) => settle(table, "cleaning", Err(e), &mut done.warnings),
     }
     Ok(outcome(done))
@@ -438,8 +442,8 @@ fn outcome(done: Compacted) -> CommitOutcome {
     }
 }
 
-/// After a write to a merge-on-read table: plans that wait, and one that is due. The timeline as it is then; `None` where
-/// something was planned or carried out.
+/// After a write to a merge-on-read table, executes pending compactions and a new one if it is due. Returns the
+/// timeline; `None` if it changed.
 fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<String>) -> Result<Option<Timeline>> {
     let mut run = |instant: &str| -> Result<()> {
         let done = compaction::run(table, instant)?;
@@ -456,7 +460,7 @@ fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<Stri
         let mut timeline = known.take().map_or_else(|| table.timeline(), Ok)?;
         let mut changed = false;
         for instant in if runs { compaction::pending(&timeline, kind) } else { Vec::new() } {
-            // What another process carries out is left to it.
+            // One that another process executes is left to it.
             if !compaction::is_under_way(table, &instant)? {
                 changed = true;
                 run(&instant)?;
@@ -477,7 +481,7 @@ fn compact_inline(table: &HudiTable, timeline: Timeline, warnings: &mut Vec<Stri
     Ok(known)
 }
 
-/// After a write: plans that wait, and one that is due. Returns whether something was looked for.
+/// After a write, executes pending clusterings and a new one if it is due. Returns whether inline clustering is on.
 fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool> {
     let options = ClusteringOptions::from_options(table.options())?;
     if !(options.inline || options.schedule_inline) {
@@ -486,7 +490,7 @@ fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
     let mut pending = clustering::planned(table, &table.timeline()?)?;
     if options.inline {
         for instant in std::mem::take(&mut pending) {
-            // What another process carries out is left to it.
+            // One that another process executes is left to it.
             if clustering::is_under_way(table, &instant)? {
                 pending.push(instant);
             } else {
@@ -503,7 +507,7 @@ fn cluster_inline(table: &HudiTable, warnings: &mut Vec<String>) -> Result<bool>
     Ok(true)
 }
 
-/// A plan whose file groups others have written to is taken back, and the other plans are carried out all the same.
+/// Rolls back a plan whose file groups other writers changed; the other plans are still executed.
 fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool, warnings: &mut Vec<String>) -> Result<()> {
     match run_clustering(table, instant, is_new) {
         Ok(done) => warnings.extend(done.into_iter().flat_map(|done| done.warnings)),
@@ -513,7 +517,7 @@ fn run_unless_outdated(table: &HudiTable, instant: &str, is_new: bool, warnings:
     Ok(())
 }
 
-/// Inline services after a commit, which stands; what they could not do is added to its warnings.
+/// Runs the inline services after a commit; their failures become its warnings.
 fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timeline) {
     match table.options().flag("hoodie.table.services.enabled", true) {
         Ok(true) => {}
@@ -530,10 +534,10 @@ fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timelin
     clean_and_archive(table, warnings, known);
 }
 
-/// The same after a service that has completed: who does not get a turn leaves it to the next write.
-fn clean_and_archive_in_turn(table: &HudiTable, warnings: &mut Vec<String>) {
-    match take_turn(table) {
-        Ok(_turn) => clean_and_archive(table, warnings, None),
+/// The same after a service that has completed. If the writer lease is not free, the next write cleans and archives.
+fn clean_and_archive_with_lease(table: &HudiTable, warnings: &mut Vec<String>) {
+    match acquire_writer_lease(table) {
+        Ok(_lease) => clean_and_archive(table, warnings, None),
         Err(e) => settle(table, "cleaning", Err(e), warnings),
     }
 }
@@ -560,24 +564,24 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     settle(table, "archiving", archived, warnings);
 }
 
-/// What comes of a service that ran after a commit: never an error, for one that asks to try again would have the rows
-/// written twice.
+/// Turns a failure of a service after a commit into a warning: a caller that retried on an error would write the rows
+/// twice.
 fn settle(table: &HudiTable, service: &str, outcome: Result<()>, warnings: &mut Vec<String>) {
     let Err(e) = outcome else { return };
     let what = match e.kind() {
-        // Another process has the lock, or does the same now.
+        // Another process holds the lock, or runs the same service.
         ErrorKind::Lock | ErrorKind::Conflict | ErrorKind::Interrupted => "is left for the next write",
         _ => "failed",
     };
     tracing::warn!(table = table.storage().uri(), "{service} after a commit {what}: {e}");
-    // Whoever was faster does it: nothing that a user could mend.
+    // The other process does it: the user need not do anything.
     if e.kind() == ErrorKind::Conflict {
         return;
     }
-    warnings.push(format!("the commit stands, but {service} after it {what}: {e}"));
+    warnings.push(format!("the commit succeeded, but {service} after it {what}: {e}"));
 }
 
-/// The operation of a job that names none: rows without keys are only ever added.
+/// The default operation; rows without keys can only be inserted.
 pub fn default_operation(options: &Options) -> Result<Operation> {
     match options.get("hoodie.datasource.write.operation") {
         Some(name) => Operation::parse(name),

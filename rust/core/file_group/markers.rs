@@ -1,11 +1,11 @@
-//! Markers: which data files a write is about to make, so that a rollback finds them.
+//! Markers: files that name the data files of a write before they exist, so that a rollback finds them.
 //!
 //! | type | below `.hoodie/.temp/<instant>/` |
 //! |---|---|
 //! | DIRECT | `<partition>/<data file>.marker.<CREATE, MERGE or APPEND>`, empty |
 //! | TIMELINE_SERVER_BASED | `MARKERS.type`, and `MARKERS<n>` with one such path a line |
 //!
-//! Only DIRECT markers are written here; both are read.
+//! hoodoo writes DIRECT markers and reads both.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::names::is_data_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 
-/// What is done to a data file.
+/// How a data file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkerType {
     /// A file of a new file group, or a log file.
@@ -34,7 +34,7 @@ impl MarkerType {
     }
 }
 
-/// Where all markers are.
+/// Folder of all markers.
 const MARKERS: &str = ".hoodie/.temp";
 
 /// The marker folder of an instant.
@@ -42,19 +42,19 @@ pub fn marker_folder(instant: &str) -> String {
     format!("{MARKERS}/{instant}")
 }
 
-/// Where the marker of a data file is.
+/// Path of the marker of a data file.
 pub fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
     format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name())
 }
 
-/// Whether the marker of a data file is there.
+/// Whether the marker of a data file exists.
 pub fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<bool> {
     storage.exists(&marker_path(instant, data_file, kind))
 }
 
-/// Marks a data file (path relative to the table's base) before it is made.
+/// Creates the marker of a data file (path relative to the table's base).
 pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
-    // Before there is a marker, by which a rollback would try to delete the file.
+    // Checked before there is a marker, because a rollback would delete the file by its marker.
     storage.refuse_links(data_file.rsplit_once('/').map_or("", |(folder, _)| folder))?;
     match storage.create(&marker_path(instant, data_file, kind), "") {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -64,7 +64,7 @@ pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: Ma
     }
 }
 
-/// Paths of the data files that an instant marked, relative to the table's base, sorted. `None` when it has no marker
+/// Paths of the data files with markers of an instant, relative to the table's base, sorted. `None` if it has no marker
 /// folder.
 pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<String>>> {
     let folder = marker_folder(instant);
@@ -75,7 +75,7 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
     let mut marked = Vec::new();
     for file in &files {
         let inside = file.path.strip_prefix(&folder).unwrap_or(&file.path).trim_start_matches('/');
-        // Names of log files begin with a dot, as those of Hadoop's checksum files do.
+        // Names of log files begin with a dot, like those of Hadoop's checksum files.
         if inside == "MARKERS.type" || inside.ends_with(".crc") {
             continue;
         }
@@ -93,7 +93,7 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
     Ok(Some(marked))
 }
 
-/// Deletes files of failed or doubled attempts of an instant: those with a marker that nobody reported.
+/// Deletes files of failed or repeated task attempts: files with a marker that are not in `reported`.
 pub fn remove_unreported_files(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Result<()> {
     for file in marked_files(storage, instant)?.unwrap_or_default() {
         if !reported.contains(file.as_str()) {
@@ -114,22 +114,24 @@ pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete_folder(&marker_folder(instant))
 }
 
-/// Cleans up behind an instant that was published: its markers, and, where tasks may have made others, files that nobody
-/// reported. The commit stands: what cannot be removed is named in a warning, and is removed by whoever cleans up next.
+/// Cleans up after an instant was published: deletes its markers and, if it has tasks, unreported files. Failures
+/// become warnings; the next write cleans up again.
 pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>, has_tasks: bool) -> Vec<String> {
     let unreported = if has_tasks { remove_unreported_files(storage, instant, reported) } else { Ok(()) };
     let cleaned = unreported.and_then(|()| delete_markers(storage, instant));
     cleaned.err().map(|e| markers_left(instant, &e)).into_iter().collect()
 }
 
-/// The warning about markers of a published instant that could not be removed.
+/// The warning about markers of a published instant that were not deleted.
 pub fn markers_left(instant: &str, error: &Error) -> String {
-    format!("the commit stands, but markers of {instant} are left behind for the next write: {error}")
+    format!(
+        "the commit succeeded, but markers of {instant} were not deleted, which is left for the next write: {error}"
+    )
 }
 
 fn data_file(marker: &str) -> Option<String> {
     let (file, _) = marker.rsplit_once(".marker.")?;
-    // What is marked may be deleted: never anything out of the table, nor of its metadata.
+    // A rollback deletes files by their markers: never accept one outside of the table, or of its metadata.
     is_data_path(file).then(|| file.to_owned())
 }
 

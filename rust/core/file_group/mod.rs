@@ -1,4 +1,4 @@
-//! File groups: names of data files, and the slices that a listing shows.
+//! File groups: names of data files, base files, log files, and file slices.
 
 pub mod base;
 pub mod log;

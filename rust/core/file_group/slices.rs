@@ -1,4 +1,4 @@
-//! From a listing of one partition to its file groups.
+//! Groups the files of a partition by file group and file slice.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::{BaseFile, LogFile};
 use crate::storage::FileMeta;
 
-/// A base file with the log files that change it.
+/// A base file with its log files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSlice {
     /// Partition path, `""` for an unpartitioned table.
     pub partition: String,
     /// The file group.
     pub file_id: String,
-    /// The instant that began the slice.
+    /// The base instant.
     pub base_instant: String,
-    /// The base file; a slice that began with a log file has none.
+    /// The base file; `None` if the slice began with a log file.
     pub base: Option<BaseFile>,
     /// Log files in merge order.
     pub logs: Vec<LogFile>,
@@ -27,23 +27,23 @@ pub struct FileSlice {
 pub struct FileGroup {
     /// Partition path.
     pub partition: String,
-    /// The id that its files share.
+    /// File id.
     pub file_id: String,
     /// Slices, newest first. Never empty.
     pub slices: Vec<FileSlice>,
 }
 
-/// What grouping has to know of the timeline.
+/// What grouping needs of the timeline.
 pub trait CommitTimes {
-    /// Whether files of the write with this requested time may be shown.
+    /// Whether the write with this requested time is committed.
     fn is_committed(&self, requested: &str) -> bool;
-    /// Completion time of a write, when the timeline still has it.
+    /// Completion time of a write, if it is on the timeline.
     fn completion_time(&self, requested: &str) -> Option<&str>;
-    /// Whether a log file names its slice (version 6) and not the write that made it.
+    /// Whether log file names have the base instant of their slice (version 6), not the instant of their write.
     fn logs_name_their_slice(&self) -> bool;
 }
 
-/// Groups the files of one partition. Files of writes that are not committed are left out.
+/// Groups the files of one partition; leaves out files of uncommitted writes.
 pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTimes) -> Vec<FileGroup> {
     let mut groups: BTreeMap<String, BTreeMap<String, FileSlice>> = BTreeMap::new();
     let new_slice = |file_id: &str, instant: &str| FileSlice {
@@ -56,7 +56,7 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTi
     for base in files.iter().filter_map(BaseFile::parse).filter(|b| timeline.is_committed(&b.instant)) {
         let slices = groups.entry(base.file_id.clone()).or_default();
         let slice = slices.entry(base.instant.clone()).or_insert_with(|| new_slice(&base.file_id, &base.instant));
-        // Two files of one write differ in the write token: a task that was tried twice. The later attempt counts.
+        // Two files of one write with different write tokens come from a repeated task; the later attempt counts.
         if slice.base.as_ref().is_none_or(|known| known.write_token < base.write_token) {
             slice.base = Some(base);
         }
@@ -67,7 +67,7 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTi
             continue;
         }
         let slices = groups.entry(log.file_id.clone()).or_default();
-        // Version 6 names the slice; later versions leave it to the completion time of the delta commit.
+        // Version 6 names the slice; in later versions the completion time of the delta commit decides.
         let completed =
             if by_name { &log.instant } else { timeline.completion_time(&log.instant).unwrap_or(&log.instant) };
         let begun = slices.range(..=completed.to_owned()).next_back().map(|(instant, _)| instant.clone());

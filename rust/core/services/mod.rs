@@ -1,8 +1,7 @@
 //! Table services: rolling back failed writes, compaction, clustering, cleaning old file slices, archiving, verifying a table.
 //!
-//! Each service plans without touching storage (`plan`) and then carries the plan out without making choices
-//! (`execute`). Plans and results are Hudi's own records, so that a service which Hudi began is finished here, and the
-//! other way round.
+//! Each service plans without storage (`plan`) and executes the plan without further decisions (`execute`). Plans and
+//! results are Hudi's records, so that hoodoo finishes a service that Hudi began, and the other way round.
 
 pub mod archive;
 pub mod clean;
@@ -15,7 +14,7 @@ mod planned_files;
 mod task_files;
 
 #[cfg(test)]
-mod made_by_hand;
+mod test_table;
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{TimelineRecord, decode};

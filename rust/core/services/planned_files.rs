@@ -1,7 +1,7 @@
-//! Data files as plans name them: by full path, which does not survive moving a table.
+//! Data files in plans, which name them by full path even after the table was moved.
 //!
-//! Real plans have `file:/x/p/f`, `file:///x/p/f`, `/x/p/f`, `s3a://bucket/x/p/f`. Whatever stands before the partition
-//! path, what is meant is a file of this table; so a plan can never delete anything outside of it.
+//! Real plans have `file:/x/p/f`, `file:///x/p/f`, `/x/p/f`, `s3a://bucket/x/p/f`. The part before the partition path
+//! is ignored and taken as this table's location, so a plan can never delete anything outside of the table.
 
 use crate::error::{Error, Result};
 use crate::file_group::{is_data_path, is_partition_path};
@@ -11,14 +11,14 @@ use crate::storage::Storage;
 pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
     let refuse = |why: &str| {
         Error::corrupt(format!("a plan names '{full_path}' in partition '{partition}' for deletion: {why}"))
-            .remedy("Nothing was deleted; look at who wrote this plan before removing its instant")
+            .remedy("Nothing was deleted; find out which writer made this plan before you remove its instant")
     };
     if !is_partition_path(partition) {
-        return Err(refuse("that is no partition path of this table"));
+        return Err(refuse("it is not a partition path of this table"));
     }
     let (folder, name) = full_path.rsplit_once('/').unwrap_or((partition, full_path));
     if !is_data_path(name) {
-        return Err(refuse("that is no data file"));
+        return Err(refuse("it is not a data file"));
     }
     if partition.is_empty() {
         return Ok(name.to_owned());
@@ -34,12 +34,12 @@ pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
 pub(super) fn partition_folder(partition: &str) -> Result<&str> {
     let refuse = |why: &str| Error::corrupt(format!("a plan deletes the partition '{partition}': {why}"));
     if !is_partition_path(partition) {
-        return Err(refuse("that is no partition path of this table"));
+        return Err(refuse("it is not a partition path of this table"));
     }
-    if partition.is_empty() { Err(refuse("that is the whole table")) } else { Ok(partition) }
+    if partition.is_empty() { Err(refuse("it is the whole table")) } else { Ok(partition) }
 }
 
-/// A path as rollback plans have it: plain on a local disk, a URI elsewhere.
+/// A path in rollback plans: a plain path on a local disk, a URI elsewhere.
 pub(super) fn plain_path(storage: &Storage, path: &str) -> String {
     storage.local_path(path).map_or_else(|| storage.absolute(path), |local| local.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! Data files that a table service writes, perhaps in tasks of several processes.
+//! Data files that a table service writes, also in tasks of several processes.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -10,25 +10,24 @@ use crate::file_group::{BaseFile, LogFile};
 use crate::storage::Storage;
 use crate::table::{HudiTable, META_COLUMNS};
 
-/// Place of the file name among the meta columns.
+/// Index of the file name among the meta columns.
 pub(super) const FILE_NAME: usize = META_COLUMNS.len() - 1;
 
-/// Records keep their meta columns, but for the name of the file they are in: it is said once for all rows.
+/// Sets the file name column to a constant; records keep their other meta columns.
 pub(super) fn set_file_name<W: Write + Send>(table: &HudiTable, writer: &mut BaseFileWriter<W>, name: &str) {
     if table.config().populates_meta_fields() {
         writer.set_constant(FILE_NAME, name.to_owned());
     }
 }
 
-/// Removes all that a try of a service wrote which died: its files in these partitions, and whatever it marked, finished
-/// or not.
+/// Removes the files of a failed attempt of a service: those in these partitions, and those with markers.
 pub(super) fn remove_files_of<'p>(
     storage: &Storage,
     instant: &str,
     partitions: impl Iterator<Item = &'p str>,
 ) -> Result<()> {
     let marked = marked_files(storage, instant)?.unwrap_or_default();
-    // Markers first: a task of that try which publishes a file from now on sees that its marker is gone.
+    // Markers are removed first: a task of that attempt that publishes a file later finds its marker missing.
     delete_markers(storage, instant)?;
     marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
     let mut folders: HashSet<&str> = partitions.collect();

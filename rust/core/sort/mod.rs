@@ -26,7 +26,7 @@ const BATCH_SHARE: usize = 16;
 /// Fewer rows are not worth a batch.
 const LEAST_ROWS: usize = 256;
 /// Into how many batches such a one is cut on the disk.
-const PIECES_OF_A_BATCH: usize = 8;
+const CHUNKS_OF_A_BATCH: usize = 8;
 
 /// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
 pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
@@ -137,7 +137,7 @@ impl Sorter {
         for batch in run.sorted(self.spill.budget) {
             let batch = batch?;
             // One of each run is in memory when they are merged.
-            let step = batch.num_rows().div_ceil(PIECES_OF_A_BATCH).max(LEAST_ROWS);
+            let step = batch.num_rows().div_ceil(CHUNKS_OF_A_BATCH).max(LEAST_ROWS);
             for start in (0..batch.num_rows()).step_by(step) {
                 file.write(&batch.slice(start, step.min(batch.num_rows() - start)))?;
             }

@@ -31,7 +31,7 @@ pub(super) struct SortedRun {
 /// A row: the first bytes of its key, its batch, its place there.
 type Entry = (u128, u32, u32);
 /// A row by its batch and its place there.
-type Place = (u32, u32);
+type RowAddress = (u32, u32);
 
 impl SortedRun {
     pub(super) fn new(schema: SchemaRef, threads: usize) -> Self {
@@ -83,7 +83,7 @@ struct Ranges {
     /// Bits of a row's place, when a key, its batch and its place go into one number.
     tiny: Option<u32>,
     /// The first rows of the ranges to come, the last range first; that of the next one is not among them.
-    bounds: Vec<Place>,
+    bounds: Vec<RowAddress>,
     /// Of each batch, the first row that is in none of the ranges so far.
     next: Vec<usize>,
     done: bool,
@@ -99,7 +99,7 @@ impl Ranges {
         let mut ranges = Self { keys, tiny, bounds: Vec::new(), next, done: false };
         let of_batch =
             |(batch, keys): (u32, &Keys)| (0..keys.len()).step_by(SAMPLE_STEP).map(move |row| (batch, row as u32));
-        let mut samples: Vec<Place> = (0..).zip(&ranges.keys).flat_map(of_batch).collect();
+        let mut samples: Vec<RowAddress> = (0..).zip(&ranges.keys).flat_map(of_batch).collect();
         samples.sort_unstable_by(|a, b| ranges.compare(*a, *b));
         // Of each batch, up to a step of rows more than the samples say may be in a range.
         let step = RANGE_SAMPLES.max(2 * ranges.keys.len());
@@ -108,7 +108,7 @@ impl Ranges {
         ranges
     }
 
-    fn compare(&self, a: Place, b: Place) -> Ordering {
+    fn compare(&self, a: RowAddress, b: RowAddress) -> Ordering {
         let of_keys = match (self.keys.get(a.0 as usize), self.keys.get(b.0 as usize)) {
             (Some(x), Some(y)) => x.compare(a.1 as usize, y, b.1 as usize),
             _ => Ordering::Equal,
@@ -141,7 +141,7 @@ impl Ranges {
     }
 
     /// The rows of a range in their order.
-    fn order(&self, range: Vec<Range<usize>>) -> Vec<Place> {
+    fn order(&self, range: Vec<Range<usize>>) -> Vec<RowAddress> {
         let rows = range.iter().map(ExactSizeIterator::len).sum();
         let batches = (0u32..).zip(self.keys.iter().zip(range));
         if let Some(row_bits) = self.tiny {
@@ -177,7 +177,7 @@ pub(super) struct InMemory {
     batches: Vec<RecordBatch>,
     ranges: Ranges,
     /// The next rows, as far as their order is known.
-    order: VecDeque<Place>,
+    order: VecDeque<RowAddress>,
     /// Rows of all batches.
     rows: usize,
     /// Those of them that were given out.

@@ -15,12 +15,12 @@ use crate::interrupt;
 
 /// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
 #[derive(Debug, Clone, Default)]
-pub struct Beside {
+pub struct SideFiles {
     checksums: HashSet<String>,
     unfinished: HashSet<String>,
 }
 
-impl Beside {
+impl SideFiles {
     /// Takes note of a file of the folder, if it belongs to another one.
     pub(super) fn note(&mut self, name: &str) {
         if let Some(of) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".crc")) {
@@ -67,7 +67,12 @@ impl Storage {
     /// Deletes files of one folder: of each pair the first ones before the last ones, and the last ones of all pairs one
     /// after the other. One that is not there is no error. What stands beside them goes with them: of many files, one listing
     /// is less work than looking for each.
-    pub fn delete_in_order(&self, folder: &str, pairs: &[(Vec<&str>, Vec<&str>)], beside: &Beside) -> Result<()> {
+    pub fn delete_in_order(
+        &self,
+        folder: &str,
+        pairs: &[(Vec<&str>, Vec<&str>)],
+        side_files: &SideFiles,
+    ) -> Result<()> {
         self.refuse_links(folder)?;
         let Some((disk, local)) = self.local_change(folder)? else {
             let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
@@ -78,14 +83,14 @@ impl Storage {
             Err(e) if is_absence(&e) => return Ok(()),
             other => other.map_err(|e| self.error(folder, "deleting", local::as_object_store(e, folder)))?,
         };
-        let delete = |path: &&str| self.delete_with(disk, path, &open, beside);
+        let delete = |path: &&str| self.delete_with(disk, path, &open, side_files);
         // Two at a time: half of the work goes on beside the lock of the folder.
         let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
         let (mine, others) = first.split_at(first.len() / 2);
         std::thread::scope(|scope| {
             let other = scope.spawn(interrupt::carried(|| others.iter().try_for_each(delete)));
             let done = mine.iter().try_for_each(delete);
-            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deleted files died")));
+            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deletes files panicked")));
             done.and(other)
         })?;
         // A power cut must not bring the first ones back without the last ones.
@@ -93,13 +98,13 @@ impl Storage {
         pairs.iter().flat_map(|(_, last)| last).try_for_each(delete)
     }
 
-    fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, beside: &Beside) -> Result<()> {
+    fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, side_files: &SideFiles) -> Result<()> {
         interrupt::check()?;
         let (name, file) = (path.rsplit('/').next().unwrap_or(path), disk.root().join(path));
-        if beside.checksums.contains(name) {
+        if side_files.checksums.contains(name) {
             remove_checksum(disk, &file)?;
         }
-        if beside.unfinished.contains(name) {
+        if side_files.unfinished.contains(name) {
             remove_unfinished_of(disk, &file)?;
         }
         match folder.remove(name) {

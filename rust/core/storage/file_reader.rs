@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::interrupt;
 
 /// Bytes that are fetched at once, at most.
-const PIECE_SIZE: u64 = 8 << 20;
+const CHUNK_SIZE: u64 = 8 << 20;
 
 /// A file open for reading at any offset. Clones share the handle, not a position.
 #[derive(Clone)]
@@ -182,7 +182,7 @@ impl Read for RemoteRead {
             })?;
             self.position += self.buffer.len() as u64;
             // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.
-            self.wanted = (4 * self.buffer.len() as u64).min(PIECE_SIZE);
+            self.wanted = (4 * self.buffer.len() as u64).min(CHUNK_SIZE);
         }
         let n = out.len().min(self.buffer.len());
         self.buffer.split_to(n).copy_to_slice(out.get_mut(..n).unwrap_or_default());

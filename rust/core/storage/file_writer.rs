@@ -27,9 +27,9 @@ const PARTS_IN_FLIGHT: usize = 4;
 /// Bytes of a file for which a disk is asked to find room ahead of them, in the beginning and at most.
 const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
 /// Bytes that go to a disk at once: a file system takes large pieces in less time.
-const DISK_PIECE: usize = 512 << 10;
+const DISK_CHUNK: usize = 512 << 10;
 /// Bytes that a new file has room for in memory.
-const FIRST_PIECE: usize = 32 << 10;
+const FIRST_CHUNK: usize = 32 << 10;
 
 /// Something to write to that takes bytes from a reader without a detour.
 pub trait CopyFrom: Write {
@@ -158,7 +158,7 @@ impl CopyFrom for FileWriter {
             return Ok(());
         }
         let mut left = length;
-        let mut piece = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(DISK_PIECE)];
+        let mut piece = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(DISK_CHUNK)];
         while left > 0 {
             let next = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
             let next = piece.get_mut(..next).unwrap_or_default();
@@ -205,9 +205,9 @@ impl LocalFile {
     /// Pieces end where those of the file system do.
     fn write(&mut self, mut data: &[u8]) -> std::io::Result<()> {
         while !data.is_empty() {
-            if self.filled == 0 && data.len() >= DISK_PIECE {
-                let (whole, rest) = data.split_at(data.len() - data.len() % DISK_PIECE);
-                self.write_piece(whole)?;
+            if self.filled == 0 && data.len() >= DISK_CHUNK {
+                let (whole, rest) = data.split_at(data.len() - data.len() % DISK_CHUNK);
+                self.write_chunk(whole)?;
                 data = rest;
                 continue;
             }
@@ -239,9 +239,9 @@ impl LocalFile {
     fn free_room(&mut self) -> std::io::Result<&mut [u8]> {
         if self.filled == self.piece.len() {
             match self.piece.len() {
-                DISK_PIECE.. => self.write_filled()?,
+                DISK_CHUNK.. => self.write_filled()?,
                 // Small files take little memory.
-                small => self.piece.resize((2 * small).clamp(FIRST_PIECE, DISK_PIECE), 0),
+                small => self.piece.resize((2 * small).clamp(FIRST_CHUNK, DISK_CHUNK), 0),
             }
         }
         Ok(self.piece.get_mut(self.filled..).unwrap_or_default())
@@ -249,12 +249,12 @@ impl LocalFile {
 
     fn write_filled(&mut self) -> std::io::Result<()> {
         let piece = std::mem::take(&mut self.piece);
-        self.write_piece(piece.get(..self.filled).unwrap_or_default())?;
+        self.write_chunk(piece.get(..self.filled).unwrap_or_default())?;
         (self.piece, self.filled) = (piece, 0);
         Ok(())
     }
 
-    fn write_piece(&mut self, piece: &[u8]) -> std::io::Result<()> {
+    fn write_chunk(&mut self, piece: &[u8]) -> std::io::Result<()> {
         let end = self.written + piece.len() as u64;
         self.make_room(end);
         self.file.write_all(piece)?;

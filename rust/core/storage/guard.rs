@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Runs a decoder over bytes that may be hostile; a panic becomes a `Corrupt` error.
 pub fn decode<T>(what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(f))
-        .unwrap_or_else(|_| Err(Error::corrupt(format!("the decoder gave up while reading {what}"))))
+        .unwrap_or_else(|_| Err(Error::corrupt(format!("the decoder panicked while reading {what}"))))
 }
 
 /// What the Parquet library says of a page that is not as its checksum says.

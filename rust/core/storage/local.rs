@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{Beside, FileMeta, ListedFile, Listing};
+use super::{FileMeta, ListedFile, Listing, SideFiles};
 
 /// The error as the object store would have it, so that both become the same error of ours.
 pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
@@ -82,7 +82,7 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
     std::thread::scope(|scope| {
         let other = scope.spawn(|| look_at(second, below));
         let mut listing = look_at(first, below)?;
-        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that looked at files died")))?;
+        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that reads file metadata panicked")))?;
         listing.files.extend(other.files);
         listing.folders.extend(other.folders);
         Ok(listing)
@@ -133,13 +133,13 @@ fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {
 
 /// Files of one level of a folder, in no order, by what the folder itself says of them: links are looked at. Those that
 /// are being written are only noted.
-pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<(Vec<ListedFile>, Beside)> {
-    let (mut files, mut beside) = (Vec::new(), Beside::default());
+pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<(Vec<ListedFile>, SideFiles)> {
+    let (mut files, mut side_files) = (Vec::new(), SideFiles::default());
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        beside.note(name);
+        side_files.note(name);
         if is_unfinished(name) {
             continue;
         }
@@ -151,7 +151,7 @@ pub(super) fn names(folder: &Path, below: &str) -> std::io::Result<(Vec<ListedFi
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
         files.push(ListedFile { path, size: None });
     }
-    Ok((files, beside))
+    Ok((files, side_files))
 }
 
 /// Size and time of a file; a folder is none.

@@ -167,8 +167,10 @@ fn check_plain_http(options: &[(String, String)]) -> Result<()> {
         Some((key, endpoint)) if !allowed => {
             let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
             let endpoint = masked_uri(endpoint);
-            Err(Error::invalid_option(format!("the endpoint {endpoint} is not encrypted, which nobody allowed"))
-                .remedy(format!("Use https://, or add {allow}=true to storage_options")))
+            Err(Error::invalid_option(format!(
+                "the endpoint {endpoint} is not encrypted, which is not allowed by default"
+            ))
+            .remedy(format!("Use https://, or add {allow}=true to storage_options")))
         }
         _ => Ok(()),
     }

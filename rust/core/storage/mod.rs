@@ -10,12 +10,12 @@
 //! process that is killed leaves such a file behind: no listing shows it, and deleting the name deletes it too.
 
 mod changes;
+mod content_cache;
 mod deletion;
 mod durability;
 mod file_reader;
 mod file_writer;
 pub mod guard;
-mod kept_content;
 mod local;
 mod local_disk;
 mod local_folder;
@@ -39,10 +39,10 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use crate::error::{Error, Result};
 use crate::interrupt;
 pub use changes::Staged;
-pub use deletion::Beside;
+use content_cache::ContentCache;
+pub use deletion::SideFiles;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
-use kept_content::KeptContent;
 use local_disk::LocalDisk;
 pub use local_disk::LocalSettings;
 #[doc(hidden)]
@@ -116,7 +116,7 @@ pub struct Storage {
     /// Whether other machines write to it too.
     remote: bool,
     uri: Arc<str>,
-    kept: Arc<KeptContent>,
+    kept: Arc<ContentCache>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -192,7 +192,7 @@ impl Storage {
             (prefix, path) => format!("{prefix}/{path}"),
         };
         Path::parse(&whole).map_err(|e| {
-            Error::corrupt(format!("{path:?} is no path in this table"))
+            Error::corrupt(format!("{path:?} is not a path in this table"))
                 .caused_by(e)
                 .with("table", &self.uri)
                 .remedy("If a file of the table names it, find out who wrote that file before you go on")
@@ -313,18 +313,18 @@ impl Storage {
 
     /// The files of one level of a folder, sorted by path, without asking a disk for more than their names. A folder that
     /// is not there is empty. With them comes what a deletion of them has to know of the folder.
-    pub fn list_names(&self, folder: &str) -> Result<(Vec<ListedFile>, Beside)> {
+    pub fn list_names(&self, folder: &str) -> Result<(Vec<ListedFile>, SideFiles)> {
         let Some(local) = self.local_file(folder)? else {
             let files = self.list(folder)?.files.into_iter().map(ListedFile::from).collect();
-            return Ok((files, Beside::default()));
+            return Ok((files, SideFiles::default()));
         };
         let found = local::names(&local, folder).map_err(|e| local::as_object_store(e, folder));
-        let (mut files, beside) = match found {
+        let (mut files, side_files) = match found {
             Err(e) if nothing_there(&e) => return Ok(Default::default()),
             other => other.map_err(|e| self.error(folder, "listing", e))?,
         };
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok((files, beside))
+        Ok((files, side_files))
     }
 
     /// Whether a file is there and has nothing in it.

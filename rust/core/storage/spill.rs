@@ -112,10 +112,10 @@ impl SpilledBatches {
     fn open(file: File, folder: &Path) -> std::result::Result<Self, Failure> {
         let size = file.metadata()?.len();
         let start = size.checked_sub(TRAILER as u64).ok_or("it is too short")?;
-        let trailer = read_piece(&file, start, TRAILER)?;
+        let trailer = read_chunk(&file, start, TRAILER)?;
         let trailer = trailer.as_slice().first_chunk::<TRAILER>().ok_or("it is too short")?;
         let length = read_footer_length(*trailer)?;
-        let footer = read_piece(&file, start.checked_sub(length as u64).ok_or("its footer is too long")?, length)?;
+        let footer = read_chunk(&file, start.checked_sub(length as u64).ok_or("its footer is too long")?, length)?;
         let footer = root_as_footer(&footer).map_err(|e| e.to_string())?;
         let schema = try_fb_to_schema(footer.schema().ok_or("it has no schema")?)?;
         let decoder = FileDecoder::new(Arc::new(schema), footer.version());
@@ -125,7 +125,7 @@ impl SpilledBatches {
 
     fn read(&self, block: &Block) -> std::result::Result<RecordBatch, Failure> {
         let length = usize::try_from(block.bodyLength())? + usize::try_from(block.metaDataLength())?;
-        let piece = read_piece(&self.file, u64::try_from(block.offset())?, length)?;
+        let piece = read_chunk(&self.file, u64::try_from(block.offset())?, length)?;
         Ok(self.decoder.read_record_batch(block, &piece)?.ok_or("a block holds no rows")?)
     }
 }
@@ -140,7 +140,7 @@ impl Iterator for SpilledBatches {
 }
 
 /// Bytes of a file, where arrays may begin.
-fn read_piece(file: &File, start: u64, length: usize) -> std::io::Result<Buffer> {
+fn read_chunk(file: &File, start: u64, length: usize) -> std::io::Result<Buffer> {
     let mut bytes = MutableBuffer::from_len_zeroed(length);
     let (mut left, mut at) = (bytes.as_slice_mut(), start);
     while !left.is_empty() {
@@ -203,11 +203,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let batch = |n: i64| {
             let ints: ArrayRef = Arc::new((0..n).map(|i| (i % 3 > 0).then_some(i)).collect::<Int64Array>());
-            let texts: ArrayRef =
+            let strings: ArrayRef =
                 Arc::new((0..n).map(|i| (i % 5 > 0).then(|| format!("t{i}"))).collect::<StringArray>());
             let lists = (0..n).map(|i| (i % 2 == 0).then(|| vec![Some(i), None]));
             let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
-            RecordBatch::try_from_iter_with_nullable([("i", ints, true), ("t", texts, true), ("l", lists, true)])
+            RecordBatch::try_from_iter_with_nullable([("i", ints, true), ("t", strings, true), ("l", lists, true)])
                 .unwrap()
         };
         let batches = [batch(1000), batch(0), batch(1000).slice(17, 500)];

@@ -128,15 +128,15 @@ fn writers_of_one_local_file_do_not_meet() {
 }
 
 #[test]
-fn what_stands_beside_files_goes_with_them() {
+fn side_files_are_deleted_with_their_file() {
     let folder = tempfile::tempdir().unwrap();
     let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
     for name in ["1.a", ".1.a.crc", "1.b", "1.b#1", "2.a", ".2.a.crc", "kept", ".kept.crc", "kept#1"] {
         std::fs::write(folder.path().join(name), "x").unwrap();
     }
-    let (files, beside) = s.list_names("").unwrap();
+    let (files, side_files) = s.list_names("").unwrap();
     assert_eq!(files.iter().filter(|f| !f.name().ends_with(".crc")).count(), 4, "{files:?}");
-    s.delete_in_order("", &[(vec!["1.a"], vec!["1.b"]), (vec!["2.a"], vec![])], &beside).unwrap();
+    s.delete_in_order("", &[(vec!["1.a"], vec!["1.b"]), (vec!["2.a"], vec![])], &side_files).unwrap();
     let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, [".kept.crc", "kept", "kept#1"]);

@@ -22,11 +22,11 @@ const BUDGET: u64 = 32 << 20;
 /// Pieces of one file.
 pub(super) struct Windows {
     size: u64,
-    kept: Mutex<Kept>,
+    cached: Mutex<CachedWindows>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedWindows {
     /// The least recently used first.
     windows: Vec<Window>,
 }
@@ -53,7 +53,7 @@ impl Window {
 
 impl Windows {
     pub(super) fn new(size: u64) -> Self {
-        Self { size, kept: Mutex::default() }
+        Self { size, cached: Mutex::default() }
     }
 
     /// Keeps nothing of what was fetched.
@@ -78,14 +78,14 @@ impl Windows {
             return Ok(Bytes::new());
         }
         let (known, range) = {
-            let mut kept = self.lock();
-            match kept.covering(start, wanted) {
+            let mut cached = self.lock();
+            match cached.covering(start, wanted) {
                 Some(window) if window.end() >= start + wanted => return Ok(window.from(start).unwrap_or_default()),
                 // The end of what is known, which the rest is put behind.
-                Some(window) => (window.from(start).unwrap_or_default(), self.go_on(&kept, &window, start + wanted)),
-                None => match kept.ending_at(start) {
-                    Some(window) => (Bytes::new(), self.go_on(&kept, &window, start + wanted)),
-                    None => (Bytes::new(), self.begin(&kept, start, wanted)),
+                Some(window) => (window.from(start).unwrap_or_default(), self.go_on(&cached, &window, start + wanted)),
+                None => match cached.ending_at(start) {
+                    Some(window) => (Bytes::new(), self.go_on(&cached, &window, start + wanted)),
+                    None => (Bytes::new(), self.begin(&cached, start, wanted)),
                 },
             }
         };
@@ -106,30 +106,30 @@ impl Windows {
     }
 
     /// Where nothing was read before.
-    fn begin(&self, kept: &Kept, start: u64, wanted: u64) -> Range<u64> {
+    fn begin(&self, cached: &CachedWindows, start: u64, wanted: u64) -> Range<u64> {
         let end = start + wanted.max(FIRST);
         match self.size.saturating_sub(TAIL) {
             // A small file, or the footer of a large one: its end in one request.
             tail if start >= tail => tail..self.size,
-            _ => start..kept.until_known(start + wanted, end.min(self.size)),
+            _ => start..cached.until_known(start + wanted, end.min(self.size)),
         }
     }
 
     /// Behind a window, up to `needed` at least.
-    fn go_on(&self, kept: &Kept, window: &Window, needed: u64) -> Range<u64> {
+    fn go_on(&self, cached: &CachedWindows, window: &Window, needed: u64) -> Range<u64> {
         let length = window.bytes.len() as u64;
         let well_used = window.used >= length / 4 * 3;
         let ahead = if well_used { 4 * length } else { length }.clamp(FIRST, LARGEST);
         let end = (window.end() + ahead).max(needed).min(self.size);
-        window.end()..kept.until_known(needed, end)
+        window.end()..cached.until_known(needed, end)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedWindows> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedWindows {
     /// The window that reaches furthest from an offset within it.
     fn covering(&mut self, at: u64, wanted: u64) -> Option<Window> {
         let inside = self.windows.iter().enumerate().filter(|(_, w)| w.start <= at && at < w.end());
@@ -238,8 +238,8 @@ mod tests {
             file.check(i << 20, 20_000);
         }
         assert_eq!(file.requests(), (180, 180 * FIRST));
-        let kept: u64 = file.windows.lock().windows.iter().map(|w| w.bytes.len() as u64).sum();
-        assert!(kept <= BUDGET);
+        let cached: u64 = file.windows.lock().windows.iter().map(|w| w.bytes.len() as u64).sum();
+        assert!(cached <= BUDGET);
     }
 
     #[test]

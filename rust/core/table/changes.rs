@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
 use super::scan::{PlannedQuery, ScanRequest, newest_instant};
-use super::time_travel::view_in_the_past;
+use super::time_travel::complete_view_at;
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, RequestedReplaceMetadata, decode};
@@ -43,7 +43,7 @@ impl HudiTable {
                 .remedy("Compare two snapshots instead (scan with as_of)"));
         }
         let bad_time = |t: &str| {
-            Error::invalid_option(format!("'{t}' is no completion time"))
+            Error::invalid_option(format!("'{t}' is not a completion time"))
                 .remedy("Give digits, such as a Commit's `completed`")
         };
         for time in [Some(since), until].into_iter().flatten() {
@@ -57,7 +57,7 @@ impl HudiTable {
         let mut slices = Vec::new();
         if let Some(last) = instants.iter().max() {
             let written: HashSet<(String, String)> = range.into_iter().flat_map(|w| w.groups).collect();
-            let then = view_in_the_past(self, view.timeline(), last, Some(&written))?;
+            let then = complete_view_at(self, view.timeline(), last, Some(&written))?;
             let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
             for partition in partitions {
                 let latest = then.latest_slices(partition)?;
@@ -130,7 +130,7 @@ impl HudiTable {
         }
         match self.first_hollow(timeline)? {
             Some(hollow) if policy == "FAIL" => Err(Error::conflict(
-                "a write that began before complete ones is still under way: who reads on from here would miss its rows",
+                "a write that began before completed ones is pending: an incremental read would miss its rows",
             )
             .with("table", self.storage().uri())
             .with("instant", hollow)

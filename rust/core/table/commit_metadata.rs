@@ -126,7 +126,7 @@ fn archived(storage: &Storage, config: &TimelineConfig, instant: &Instant, mode:
     let entries = HistoryReader::new(storage, config).read(time, time, mode)?;
     let found = entries.into_iter().find(|e| e.action == instant.action.completed_as());
     found.ok_or_else(|| {
-        Error::invalid_option("there is no such action on the timeline, nor in its history")
+        Error::invalid_option("there is no such action on the timeline or in its history")
             .with("table", storage.uri())
             .with("instant", instant)
     })

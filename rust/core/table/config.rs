@@ -1,7 +1,7 @@
 //! `hoodie.properties`: what a table says about itself.
 
+use super::complete_properties;
 use super::merge_config::{self, MergeRequest, PersistedMerge};
-use super::whole_properties;
 use crate::error::{Error, Result};
 use crate::format::instant::Layout;
 use crate::format::properties::Properties;
@@ -90,7 +90,7 @@ impl TableConfig {
     /// Understands the content of `hoodie.properties`.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let properties = Properties::parse(bytes)?;
-        whole_properties::check(bytes, &properties)?;
+        complete_properties::check(bytes, &properties)?;
         if let Some(stored) = properties.get_non_empty("hoodie.table.checksum") {
             let computed = checksum(&properties);
             if stored != computed.to_string() {
@@ -124,7 +124,7 @@ impl TableConfig {
         let table_type = match properties.get("hoodie.table.type").map(str::to_ascii_uppercase).as_deref() {
             Some("COPY_ON_WRITE") => TableType::CopyOnWrite,
             Some("MERGE_ON_READ") => TableType::MergeOnRead,
-            Some(other) => return Err(Error::corrupt(format!("'{other}' is no table type"))),
+            Some(other) => return Err(Error::corrupt(format!("unknown table type '{other}'"))),
             None => return Err(missing("hoodie.table.type")),
         };
         let format = properties.get_non_empty("hoodie.table.base.file.format").unwrap_or("PARQUET");
@@ -265,7 +265,7 @@ impl TableConfig {
             properties.set(*key, *value);
         }
         let sum = checksum(&properties).to_string();
-        // The last line, so that none is missed before it: see `whole_properties`.
+        // The last line, so that none is missed before it: see `complete_properties`.
         properties.remove("hoodie.table.checksum");
         properties.set("hoodie.table.checksum", sum);
         let config = Self::from_properties(properties)?;

@@ -75,8 +75,7 @@ impl TableSpec<'_> {
         }
         let table_type = get("hoodie.table.type").unwrap_or_else(|| "COPY_ON_WRITE".into()).to_ascii_uppercase();
         if !matches!(table_type.as_str(), "COPY_ON_WRITE" | "MERGE_ON_READ") {
-            return Err(Error::invalid_option(format!("'{table_type}' is no table type"))
-                .remedy("Use COPY_ON_WRITE or MERGE_ON_READ"));
+            return Err(Error::invalid_value("hoodie.table.type", table_type, "COPY_ON_WRITE or MERGE_ON_READ"));
         }
         let schema = SchemaChange::default().apply(None, self.schema)?;
         let keys = KeyGenConfig::from_properties(&get, version)?;
@@ -139,8 +138,7 @@ impl TableSpec<'_> {
         match self.options.get("hoodie.table.timeline.timezone").map(str::to_ascii_uppercase).as_deref() {
             None | Some("LOCAL") => Ok("LOCAL"),
             Some("UTC") => Ok("UTC"),
-            Some(other) => Err(Error::invalid_option(format!("'{other}' is no time zone of a timeline"))
-                .remedy("Set hoodie.table.timeline.timezone to UTC or LOCAL")),
+            Some(other) => Err(Error::invalid_value("hoodie.table.timeline.timezone", other, "UTC or LOCAL")),
         }
     }
 
@@ -170,7 +168,7 @@ impl TableSpec<'_> {
             return Err(Error::invalid_option(
                 "a table without meta columns needs a SIMPLE, COMPLEX or NON_PARTITION key generator and a record key",
             )
-            .remedy("Leave hoodie.populate.meta.fields at true"));
+            .remedy("Set hoodie.populate.meta.fields=true"));
         }
         Ok(())
     }
@@ -188,7 +186,7 @@ fn merge_properties(options: &Options, version: u32) -> Result<Vec<(String, Stri
         }
         (None, None) => {}
         _ => {
-            return Err(Error::invalid_option("a custom delete marker needs a column and its text")
+            return Err(Error::invalid_option("a custom delete marker needs a column and a value")
                 .remedy("Set both hoodie.payload.delete.field and hoodie.payload.delete.marker"));
         }
     }

@@ -40,8 +40,11 @@ impl Mode {
             "COMMIT_TIME_ORDERING" => Ok(Self::Commit),
             "EVENT_TIME_ORDERING" => Ok(Self::Event),
             "CUSTOM" => Ok(Self::Custom),
-            _ => Err(Error::invalid_option(format!("'{name}' is no merge mode"))
-                .remedy("Use EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING or CUSTOM")),
+            _ => Err(Error::invalid_value(
+                "hoodie.record.merge.mode",
+                name,
+                "one of EVENT_TIME_ORDERING, COMMIT_TIME_ORDERING, CUSTOM",
+            )),
         }
     }
 
@@ -96,7 +99,7 @@ fn mapped(class: &str) -> Option<(Mode, Vec<(&'static str, &'static str)>)> {
     Some((mode, properties))
 }
 
-/// Whether a strategy id is that of a merger that Hudi does not know by itself.
+/// Whether a strategy id is that of a custom merger.
 fn is_own_merger(id: &str) -> bool {
     let known = [EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY, PAYLOAD_STRATEGY, CUSTOM_STRATEGY];
     !known.iter().any(|known| known.eq_ignore_ascii_case(id))
@@ -137,7 +140,7 @@ pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, Str
         (None, Some(p)) => p,
     };
     // In version 9 a payload class that stands for a mode wins over the mode, silently, and over the strategy, unless
-    // that is a merger of somebody's own.
+    // that is a custom merger.
     let own_merger = request.strategy.is_some_and(is_own_merger);
     let stands_for = request.payload.and_then(mapped).filter(|_| version >= 9 && !own_merger);
     let unchecked = version >= 9 && request.payload.and_then(mapped).is_some();

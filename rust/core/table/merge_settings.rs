@@ -143,15 +143,15 @@ impl MergeSettings {
         if let Some(flags) = batch.column_by_name(DELETE_MARK).and_then(|c| c.as_boolean_opt()) {
             marks.push(flags.iter().map(|flag| Some(flag == Some(true))).collect());
         }
-        let mut texts = |name: &str, is_delete: &dyn Fn(&str) -> bool| -> Result<()> {
+        let mut strings = |name: &str, is_delete: &dyn Fn(&str) -> bool| -> Result<()> {
             let Some(column) = batch.column_by_name(name) else { return Ok(()) };
             let column = arrow_cast::cast(column, &DataType::Utf8)?;
             marks.push(column.as_string::<i32>().iter().map(|text| Some(text.is_some_and(is_delete))).collect());
             Ok(())
         };
-        texts(OPERATION, &|operation| matches!(operation, "D" | "-U"))?;
+        strings(OPERATION, &|operation| matches!(operation, "D" | "-U"))?;
         if let Some(DeleteMarker { field, text, any_case }) = &self.marker {
-            texts(field, &|found| found == text || (*any_case && found.eq_ignore_ascii_case(text)))?;
+            strings(field, &|found| found == text || (*any_case && found.eq_ignore_ascii_case(text)))?;
         }
         let mut marks = marks.into_iter();
         let first = marks.next();

@@ -2,6 +2,8 @@
 
 mod changes;
 pub mod commit_metadata;
+mod committed_files;
+mod complete_properties;
 mod config;
 mod create;
 mod evolution;
@@ -24,11 +26,9 @@ mod read_query;
 pub mod scan;
 mod schema;
 pub mod slice_reader;
-mod stated_files;
 mod time_travel;
-mod torn_logs;
+mod truncated_logs;
 mod view;
-mod whole_properties;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ use crate::timeline::{
     Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
 
+pub use committed_files::{CommittedFile, Fault, committed_files};
 pub use config::{TableConfig, TableType};
 pub use create::TableSpec;
 pub use evolution::{ColumnChange, Evolution, schema_changes};
@@ -55,7 +56,6 @@ pub use option_checks::Use;
 pub use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
 pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
-pub use stated_files::{Fault, StatedFile, stated_files};
 pub use view::TableView;
 
 /// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.
@@ -201,7 +201,7 @@ impl HudiTable {
     /// # Errors
     /// Those of [`HudiTable::view`].
     pub fn view_of(&self, timeline: Timeline) -> Result<TableView> {
-        let view = TableView::new(self.storage.clone(), timeline).and_then(|view| self.taking_torn_logs(view));
+        let view = TableView::new(self.storage.clone(), timeline).and_then(|view| self.accepting_truncated_logs(view));
         let schema = view.as_ref().map_or(Ok(None), |view| TableSchema::resolve(&self.config, view));
         let is_archived = |e: Option<&Error>| e.is_some_and(|e| e.kind() == ErrorKind::NotFound);
         if is_archived(view.as_ref().err()) || is_archived(schema.err().as_ref()) {
@@ -210,8 +210,8 @@ impl HudiTable {
         view
     }
 
-    fn taking_torn_logs(&self, view: TableView) -> Result<TableView> {
-        Ok(view.taking_torn_logs(self.options.flag(torn_logs::SKIP_TORN, false)?))
+    fn accepting_truncated_logs(&self, view: TableView) -> Result<TableView> {
+        Ok(view.accepting_truncated_logs(self.options.flag(truncated_logs::SKIP_TRUNCATED, false)?))
     }
 
     fn view_once(&self, as_of: Option<&str>) -> Result<TableView> {
@@ -220,7 +220,7 @@ impl HudiTable {
             Some(instant) => time_travel::view_at(self, &timeline, instant),
             None => TableView::new(self.storage.clone(), timeline),
         };
-        self.taking_torn_logs(view?)
+        self.accepting_truncated_logs(view?)
     }
 
     /// Threads that work at once.

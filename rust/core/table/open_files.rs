@@ -1,4 +1,4 @@
-//! Base files that were opened to look keys up, for whoever merges rows into them next.
+//! Caches base files that were opened for an index lookup, for the merge that follows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

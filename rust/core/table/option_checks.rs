@@ -62,8 +62,8 @@ fn all_of(mut refused: Vec<Error>) -> Option<Error> {
         return refused.pop();
     }
     let kind = refused.first().map(Error::kind)?;
-    let texts: Vec<String> = refused.iter().map(ToString::to_string).collect();
-    Some(Error::new(kind, format!("{} options are refused: {}", texts.len(), texts.join("; "))))
+    let strings: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    Some(Error::new(kind, format!("{} options cannot be used: {}", strings.len(), strings.join("; "))))
 }
 
 /// What the options ask for and do not get, as text: keys that nobody knows, those that are for reads and given to a
@@ -71,7 +71,7 @@ fn all_of(mut refused: Vec<Error>) -> Option<Error> {
 pub(super) fn warnings(given: &BTreeMap<String, String>, unknown: &[String], used: Use) -> Vec<String> {
     let mut out = Vec::new();
     if !unknown.is_empty() {
-        out.push(format!("hoodoo does not know these options and ignores them: {}", unknown.join(", ")));
+        out.push(format!("hoodoo ignores unknown options: {}", unknown.join(", ")));
     }
     let (mut misplaced, mut absent) = (Vec::new(), Vec::new());
     let no_metadata = given.get(METADATA).is_some_and(|value| value.eq_ignore_ascii_case("false"));

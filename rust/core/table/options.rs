@@ -283,7 +283,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodoo.parquet.page.checksums", &[]),
     yes("hoodoo.spill.folder", &[]),
     yes("hoodoo.threads", &[]),
-    yes("hoodoo.write.turns", &[]),
+    yes("hoodoo.write.lease", &[]),
     yes("hoodoo.storage.sync", &[]),
     yes("hoodoo.storage.follow.links", &[]),
     only("hoodie.write.concurrency.mode", &["SINGLE_WRITER"]),

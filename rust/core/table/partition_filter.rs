@@ -18,9 +18,9 @@ pub fn may_match(config: &KeyGenConfig, schema: &Schema, partition: &str, predic
 
 /// The partition columns of a path as one row, those that the path tells for sure.
 pub fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &str) -> Option<RecordBatch> {
-    let texts = parse_partition_values(config, partition).ok()?;
+    let strings = parse_partition_values(config, partition).ok()?;
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
-    for (field, text) in config.partition_fields.iter().zip(texts) {
+    for (field, text) in config.partition_fields.iter().zip(strings) {
         // A time was formatted on its way into the path. Null and empty text share a folder, so it tells neither.
         let (PartitionFieldKind::Simple, Some(text)) = (field.kind, text) else { continue };
         let Ok(column) = schema.field_with_name(&field.name) else { continue };

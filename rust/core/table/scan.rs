@@ -11,8 +11,8 @@ use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::slice_reader::SliceReader;
-use super::time_travel::view_in_the_past;
-use super::torn_logs::SKIP_TORN;
+use super::time_travel::complete_view_at;
+use super::truncated_logs::SKIP_TRUNCATED;
 use super::{HudiTable, ReadQuery, TableSchema, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
@@ -109,8 +109,8 @@ impl HudiTable {
     fn view_for(&self, request: &ScanRequest) -> Result<TableView> {
         match request.as_of.as_deref().map(parse_as_of).transpose()? {
             Some(as_of) => {
-                let skips = self.options().flag(SKIP_TORN, false)?;
-                Ok(view_in_the_past(self, &self.timeline()?, &as_of, None)?.taking_torn_logs(skips))
+                let skips = self.options().flag(SKIP_TRUNCATED, false)?;
+                Ok(complete_view_at(self, &self.timeline()?, &as_of, None)?.accepting_truncated_logs(skips))
             }
             None => self.view(None),
         }
@@ -357,7 +357,7 @@ fn fill(batch: &RecordBatch, values: &RecordBatch) -> Result<RecordBatch> {
 pub fn parse_as_of(text: &str) -> Result<String> {
     let text = text.trim();
     let bad = || {
-        Error::invalid_option(format!("'{text}' is no instant"))
+        Error::invalid_option(format!("'{text}' is not an instant"))
             .remedy("Use yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] or milliseconds since 1970")
     };
     if text.bytes().all(|b| b.is_ascii_digit()) {

@@ -137,7 +137,7 @@ impl SchemaChange {
 
 fn missing_column(name: &str, incoming: &Schema) -> Error {
     let has: Vec<&str> = incoming.fields().iter().map(|f| f.name().as_str()).collect();
-    Error::schema(format!("the data lack the table's column '{name}'"))
+    Error::schema(format!("the data have no column '{name}', which the table has"))
         .with("columns", has.join(","))
         .remedy("Add the column, or set hoodie.write.set.null.for.missing.columns=true to write nulls")
 }
@@ -242,7 +242,7 @@ fn unify_struct(table: &Fields, incoming: &Fields, path: &str) -> Result<Fields>
             Some(new) => fields.push(Arc::new(unify_field(field, new, &path)?)),
             None if field.is_nullable() => fields.push(field.clone()),
             None => {
-                return Err(Error::schema(format!("the data lack the required field '{path}'")).with("column", path));
+                return Err(Error::schema(format!("the data have no required field '{path}'")).with("column", path));
             }
         }
     }

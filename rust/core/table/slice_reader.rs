@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::HudiTable;
 use super::merge_settings::{MergeSettings, OPERATION};
-use super::torn_logs::{SKIP_TORN, check_headers, check_torn};
+use super::truncated_logs::{SKIP_TRUNCATED, check_headers, check_truncated};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
@@ -52,7 +52,7 @@ impl HudiTable {
         let spill = self.spill_options()?;
         // Slices are read at once by so many threads.
         let spill = SpillOptions { budget: spill.budget / self.threads()?.max(1), ..spill };
-        let skips_torn_logs = self.options().flag(SKIP_TORN, false)?;
+        let skips_torn_logs = self.options().flag(SKIP_TRUNCATED, false)?;
         Ok(SliceReader { storage: self.storage().clone(), timeline, settings, table: columns, spill, skips_torn_logs })
     }
 }
@@ -178,8 +178,8 @@ impl SliceReader {
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        let mut torn = scan.torn_files().filter(|_| !self.skips_torn_logs);
-        torn.try_for_each(|path| check_torn(&self.storage, &self.timeline, path))?;
+        let mut torn = scan.truncated_files().filter(|_| !self.skips_torn_logs);
+        torn.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
         check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
         let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
         if let MergeRule::Missing(id) = &self.settings.rule {

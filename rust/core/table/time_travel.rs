@@ -33,7 +33,7 @@ pub(super) fn view_at(table: &HudiTable, timeline: &Timeline, as_of: &str) -> Re
 ///
 /// # Errors
 /// `InvalidOption` when a file of that state is gone.
-pub(super) fn view_in_the_past(
+pub(super) fn complete_view_at(
     table: &HudiTable,
     timeline: &Timeline,
     as_of: &str,
@@ -81,7 +81,7 @@ fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<
 
 fn refused(storage: &Storage, timeline: &Timeline, as_of: &str, missing: &[String]) -> Error {
     let what =
-        format!("the table as it was at {as_of} is gone: {} of its files were cleaned or deleted", missing.len());
+        format!("the table cannot be read as of {as_of}: {} of its files were cleaned or deleted", missing.len());
     let example = missing.first().map(String::as_str).unwrap_or_default();
     let error = Error::invalid_option(what).with("table", storage.uri()).with("file", example);
     let clean = timeline.completed(Action::Clean).next_back();

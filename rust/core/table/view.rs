@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
+use super::committed_files::{CommittedFile, Fault, committed_files};
 use super::late_writes::{self, LateWrites};
 use super::schema::TableSchema;
-use super::stated_files::{Fault, StatedFile, stated_files};
 use crate::error::{Error, Result};
 use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
@@ -45,23 +45,23 @@ pub struct TableView {
     /// Files of partitions that were listed.
     listed: Mutex<HashMap<String, Arc<Vec<FileMeta>>>>,
     /// What the metadata that was read said about files, for whatever reason it was read.
-    stated: Mutex<Stated>,
+    committed: Mutex<CommittedFiles>,
     /// Whether log files of another size than their commit says are taken.
-    takes_torn_logs: bool,
+    accepts_truncated_logs: bool,
     /// The table's schema, once it was looked for.
     pub(super) schema: OnceLock<Option<TableSchema>>,
 }
 
 #[derive(Default)]
-struct Stated {
+struct CommittedFiles {
     commits: BTreeSet<String>,
-    by_partition: HashMap<String, Vec<StatedFile>>,
+    by_partition: HashMap<String, Vec<CommittedFile>>,
 }
 
-impl Stated {
+impl CommittedFiles {
     fn note(&mut self, requested: &str, metadata: &ReplaceCommitMetadata, timeline: &Timeline) {
         if self.commits.insert(requested.to_owned()) {
-            for file in stated_files(metadata, requested, timeline) {
+            for file in committed_files(metadata, requested, timeline) {
                 self.by_partition.entry(file.partition.clone()).or_default().push(file);
             }
         }
@@ -72,13 +72,13 @@ impl TableView {
     /// A view; reads the replacecommits of the timeline.
     pub fn new(storage: Storage, timeline: Timeline) -> Result<Self> {
         let mut replaced = HashMap::new();
-        let mut stated = Stated::default();
+        let mut committed = CommittedFiles::default();
         // With the one that tells the schema, most often.
         let newest = timeline.completed_writes().next_back();
         timeline.fetch(&storage, timeline.completed(Action::ReplaceCommit).chain(newest));
         for instant in timeline.completed(Action::ReplaceCommit) {
             let metadata = read_write_metadata(&storage, &timeline, instant)?;
-            stated.note(&instant.requested, &metadata, &timeline);
+            committed.note(&instant.requested, &metadata, &timeline);
             for (partition, ids) in metadata.partition_to_replace_file_ids {
                 for id in ids {
                     // Instants come by requested time, so that the last one is the largest.
@@ -93,8 +93,8 @@ impl TableView {
             late: Mutex::default(),
             listed: Mutex::default(),
             archived_schema: None,
-            stated: Mutex::new(stated),
-            takes_torn_logs: false,
+            committed: Mutex::new(committed),
+            accepts_truncated_logs: false,
             schema: OnceLock::new(),
         })
     }
@@ -117,19 +117,19 @@ impl TableView {
 
     /// The same view, in which log files may have another size than their commit says.
     #[must_use]
-    pub(super) fn taking_torn_logs(self, takes_torn_logs: bool) -> Self {
-        Self { takes_torn_logs, ..self }
+    pub(super) fn accepting_truncated_logs(self, accepts_truncated_logs: bool) -> Self {
+        Self { accepts_truncated_logs, ..self }
     }
 
     /// The metadata of a completed write. The files that it names are looked for in later listings.
     pub fn write_metadata(&self, instant: &Instant) -> Result<ReplaceCommitMetadata> {
         let metadata = read_write_metadata(&self.storage, &self.timeline, instant)?;
-        self.stated().note(&instant.requested, &metadata, &self.timeline);
+        self.committed().note(&instant.requested, &metadata, &self.timeline);
         Ok(metadata)
     }
 
-    fn stated(&self) -> MutexGuard<'_, Stated> {
-        self.stated.lock().unwrap_or_else(PoisonError::into_inner)
+    fn committed(&self) -> MutexGuard<'_, CommittedFiles> {
+        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compares the file groups of a partition with what commits say that were read.
@@ -138,8 +138,8 @@ impl TableView {
     /// `Corrupt` for a file that is gone or has another size; a `Conflict` of an outdated plan when it is only that the
     /// table changed since this view was made.
     fn check(&self, partition: &str, groups: &[FileGroup]) -> Result<()> {
-        let stated = self.stated();
-        let Some(files) = stated.by_partition.get(partition) else { return Ok(()) };
+        let committed = self.committed();
+        let Some(files) = committed.by_partition.get(partition) else { return Ok(()) };
         match self.first_fault(files, groups) {
             None => Ok(()),
             Some((file, _)) if self.is_superseded(file)? => {
@@ -155,19 +155,19 @@ impl TableView {
 
     fn first_fault<'a>(
         &self,
-        files: impl IntoIterator<Item = &'a StatedFile>,
+        files: impl IntoIterator<Item = &'a CommittedFile>,
         groups: &[FileGroup],
-    ) -> Option<(&'a StatedFile, Fault)> {
+    ) -> Option<(&'a CommittedFile, Fault)> {
         let by_id: HashMap<&str, &FileGroup> = groups.iter().map(|g| (g.file_id.as_str(), g)).collect();
         let expected = files.into_iter().filter(|file| self.is_expected(file));
         let mut faults = expected
             .filter_map(|file| Some((file, file.fault(by_id.get(file.file_id.as_str()).copied(), &self.timeline)?)));
-        faults.find(|(file, fault)| !(self.takes_torn_logs && file.is_log && matches!(fault, Fault::Size(_))))
+        faults.find(|(file, fault)| !(self.accepts_truncated_logs && file.is_log && matches!(fault, Fault::Size(_))))
     }
 
     /// Whether a file that is not as it should be is superfluous in the table as it is by now: others compact, cluster
     /// and clean between a look at the timeline and a listing.
-    fn is_superseded(&self, file: &StatedFile) -> Result<bool> {
+    fn is_superseded(&self, file: &CommittedFile) -> Result<bool> {
         let mut seen = self.timeline.clone();
         // A file that is missed in so many states of the table is not between two of them.
         for _ in 0..5 {
@@ -179,7 +179,8 @@ impl TableView {
             if !now.is_committed(&file.commit) {
                 return Ok(true);
             }
-            let view = Self::new(self.storage.clone(), now.clone())?.taking_torn_logs(self.takes_torn_logs);
+            let view =
+                Self::new(self.storage.clone(), now.clone())?.accepting_truncated_logs(self.accepts_truncated_logs);
             if view.first_fault([file], &view.file_groups(&file.partition)?).is_none() {
                 return Ok(true);
             }
@@ -189,7 +190,7 @@ impl TableView {
     }
 
     /// Whether nothing but a later slice of its file group can have made the file superfluous.
-    fn is_expected(&self, file: &StatedFile) -> bool {
+    fn is_expected(&self, file: &CommittedFile) -> bool {
         // Files of savepointed commits before the first active one may have been left by archiving without their groups.
         self.replaced_at(&file.partition, &file.file_id).is_none()
             && self.timeline.first_active().is_none_or(|first| file.commit.as_str() >= first)
@@ -301,7 +302,8 @@ impl TableView {
             self.check(partition, &groups)?;
             slices.extend(self.latest_of(groups));
         }
-        let gone: Vec<String> = self.stated().by_partition.keys().filter(|p| !all.contains_key(*p)).cloned().collect();
+        let gone: Vec<String> =
+            self.committed().by_partition.keys().filter(|p| !all.contains_key(*p)).cloned().collect();
         for partition in gone {
             self.check(&partition, &[])?;
         }

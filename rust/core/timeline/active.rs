@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{TimelineConfig, format_instant};
 use crate::error::Result;
 use crate::format::instant::{Action, Instant, Layout, State};
-use crate::storage::{Beside, FileMeta, ListedFile, Storage};
+use crate::storage::{FileMeta, ListedFile, SideFiles, Storage};
 
 /// The actions of the active timeline, each in its highest state, by requested time.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Timeline {
     instants: Vec<Instant>,
     /// Every file of the folder that is an instant, all states, by requested time: archiving and verifying look at them.
     raw: Vec<(Instant, ListedFile)>,
-    beside: Beside,
+    side_files: SideFiles,
     completion: HashMap<String, String>,
     pending: HashSet<String>,
     /// Instants before this one that are not on the timeline were archived, hence complete.
@@ -28,14 +28,14 @@ impl Timeline {
     pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         if config.layout == Layout::V2 {
             let named = |file: ListedFile| Instant::parse(file.name()).map(|instant| (instant, file));
-            let (files, beside) = storage.list_names(&config.folder)?;
+            let (files, side_files) = storage.list_names(&config.folder)?;
             let raw: Vec<_> = files.into_iter().filter_map(named).collect();
             // Names have all that is needed, but for legacy ones.
             if raw.iter().all(|(instant, _)| !instant.is_completed() || instant.completed.is_some()) {
-                return Ok(Self { beside, ..Self::from_raw(config.clone(), raw) });
+                return Ok(Self { side_files, ..Self::from_raw(config.clone(), raw) });
             }
             let files = storage.list(&config.folder)?.files;
-            return Ok(Self { beside, ..Self::from_files(config.clone(), files) });
+            return Ok(Self { side_files, ..Self::from_files(config.clone(), files) });
         }
         let files = storage.list(&config.folder)?.files;
         Ok(Self::from_files(config.clone(), files))
@@ -82,8 +82,8 @@ impl Timeline {
             }
         }
         let first_active = first_active(&instants);
-        let beside = Beside::default();
-        Self { config, instants, raw, beside, completion, pending, first_active, until: None }
+        let side_files = SideFiles::default();
+        Self { config, instants, raw, side_files, completion, pending, first_active, until: None }
     }
 
     /// How the timeline is stored.
@@ -109,8 +109,8 @@ impl Timeline {
     }
 
     /// Which of these files have others beside them.
-    pub fn beside(&self) -> &Beside {
-        &self.beside
+    pub fn side_files(&self) -> &SideFiles {
+        &self.side_files
     }
 
     /// Completed actions that changed what the table holds, by requested time.
@@ -181,9 +181,9 @@ impl Timeline {
     /// The same timeline after an action of it was completed, with the path of the file that says so.
     #[must_use]
     pub(super) fn with_completed(self, instant: &Instant, path: String) -> Self {
-        let Self { config, mut raw, beside, .. } = self;
+        let Self { config, mut raw, side_files, .. } = self;
         raw.push((instant.clone(), ListedFile { path, size: None }));
-        Self { beside, ..Self::from_raw(config, raw) }
+        Self { side_files, ..Self::from_raw(config, raw) }
     }
 
     /// The same timeline that knows when archived writes completed: requested and completion times.

@@ -1,8 +1,8 @@
-//! Heartbeats: files that say which pending instants somebody works on.
+//! Heartbeats: files that show which pending instants have a running writer.
 //!
-//! `.hoodie/.heartbeat/<instant>` is written anew every minute, and whoever wrote it is given up when it is two minutes
-//! old, as in Hudi's `HoodieHeartbeatClient`. Hudi's files are empty. Ours say which process wrote them, so that work
-//! that was left by a process that is known to be dead can go on at once.
+//! A writer replaces `.hoodie/.heartbeat/<instant>` every minute. A heartbeat that is two minutes old has expired, as
+//! in Hudi's `HoodieHeartbeatClient`. Hudi's files are empty. hoodoo's have the name of their process, so that the work
+//! of a process that has ended can be taken over at once.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,27 +10,27 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Clock;
-use super::holder::{Holder, is_known_dead};
+use super::holder::{Holder, is_known_ended};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
 use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 
-/// Where writers that share a table show that they are at work.
+/// The folder of heartbeats.
 pub const HEARTBEATS: &str = ".hoodie/.heartbeat";
-/// Hudi's writers renew a heartbeat every minute and are given up after two.
+/// Hudi's writers renew a heartbeat every minute; it expires after two.
 const INTERVAL: Duration = Duration::from_secs(60);
 const LIVES_MS: i64 = 120_000;
-/// A heartbeat without an instant that is older is looked at.
+/// Age in milliseconds from which a heartbeat without an instant may be removed.
 const NEW_MS: i64 = 10_000;
 
-/// Shows that an instant is worked on, until it is dropped.
+/// Shows that an instant has a running writer, until it is dropped.
 #[derive(Debug)]
 pub struct Heartbeat {
     storage: Storage,
     path: String,
     content: String,
-    /// Whether nobody ever takes the work over: it is rolled back instead.
+    /// Whether it is that of a write, which is never taken over but rolled back.
     is_write: bool,
     _holder: Holder,
     stop: Option<Sender<()>>,
@@ -39,14 +39,14 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Begins to work on a planned instant; a heartbeat of somebody who is dead is taken over.
+    /// Starts the heartbeat of a planned instant; replaces one that has expired or whose process has ended.
     ///
     /// # Errors
-    /// `Conflict` when somebody else works on the instant; `Storage`.
+    /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
         match Self::start(storage, instant) {
             Err(e) if e.kind() == ErrorKind::Conflict => {
-                refuse_alive(storage, clock, instant)?;
+                check_no_other_writer(storage, clock, instant)?;
                 storage.delete(&path_of(instant))?;
                 Self::start(storage, instant)
             }
@@ -54,20 +54,20 @@ impl Heartbeat {
         }
     }
 
-    /// Begins a write, whose instant is not on the timeline yet.
+    /// Starts the heartbeat of a write, whose instant is not on the timeline yet.
     ///
     /// # Errors
-    /// `Conflict` when somebody else works on the instant; `Storage`.
+    /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
         let mut heartbeat = Self::start(storage, instant)?;
         heartbeat.is_write = true;
         Ok(heartbeat)
     }
 
-    /// Begins to work on an instant that is not on the timeline yet.
+    /// Starts the heartbeat of an instant that is not on the timeline yet.
     ///
     /// # Errors
-    /// `Conflict` when somebody else works on the instant; `Storage`.
+    /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn start(storage: &Storage, instant: &str) -> Result<Self> {
         let (storage, path, holder) = (storage.clone(), path_of(instant), Holder::default());
         let content = format!("{}\n", holder.name());
@@ -81,12 +81,12 @@ impl Heartbeat {
             let (storage, path, content) = beat;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if let Err(e) = storage.replace(&path, content.clone()) {
-                    tracing::warn!("a heartbeat was not renewed: {e}");
+                    tracing::warn!("the heartbeat was not renewed: {e}");
                 }
             }
         };
         let thread = std::thread::Builder::new().name("hoodoo-heartbeat".into()).spawn(renew);
-        let thread = thread.map_err(|e| Error::storage("no thread for heartbeats").caused_by(e))?;
+        let thread = thread.map_err(|e| Error::storage("failed to start the thread of the heartbeat").caused_by(e))?;
         Ok(Self {
             storage,
             path,
@@ -99,8 +99,8 @@ impl Heartbeat {
         })
     }
 
-    /// Fails when somebody else has taken over, because this process was thought to be dead. That of a write nobody does:
-    /// the timeline tells what became of it.
+    /// Fails if another process has taken over the instant because this heartbeat had expired. Writes are never taken
+    /// over.
     ///
     /// # Errors
     /// `Conflict`; `Storage`.
@@ -110,19 +110,19 @@ impl Heartbeat {
         }
         match self.storage.read_if_exists(&self.path)? {
             Some(found) if found.as_ref() == self.content.as_bytes() => Ok(()),
-            _ => Err(Error::conflict("another process has taken over the work on this instant")
+            _ => Err(Error::conflict("another process has taken over this instant")
                 .with("table", self.storage.uri())
                 .with("file", &self.path)),
         }
     }
 
-    /// Ends, but leaves the file for the caller to delete, who has checked just now that nobody has taken over.
+    /// Stops the heartbeat and returns its file for the caller to delete, who has just called [`Heartbeat::check`].
     pub fn into_path(mut self) -> String {
         self.end();
         std::mem::take(&mut self.path)
     }
 
-    /// Ends the thread that shows it.
+    /// Stops the thread.
     fn end(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -142,26 +142,26 @@ impl Drop for Heartbeat {
             return;
         }
         self.end();
-        // What another process took over is not ours to remove.
+        // A heartbeat that another process took over stays.
         let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
         if let Err(e) = interrupt::hold(remove) {
-            tracing::warn!("a heartbeat is left behind: {e}");
+            tracing::warn!("the heartbeat was not removed: {e}");
         }
     }
 }
 
-/// Fails when somebody works on an instant: its files must not go.
+/// Fails if another writer works on an instant: its files must stay.
 ///
 /// # Errors
 /// `Conflict`; `Storage`.
-pub fn refuse_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
+pub fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
     match age_if_alive(storage, clock, instant)? {
         Some(age_ms) => Err(busy(storage, instant, age_ms)),
         None => Ok(()),
     }
 }
 
-/// Whether somebody works on an instant.
+/// Whether a writer works on an instant.
 ///
 /// # Errors
 /// `Storage`.
@@ -174,7 +174,7 @@ pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Res
 pub struct Heartbeats(Vec<FileMeta>);
 
 impl Heartbeats {
-    /// Lists them. Of an instant that was on the timeline before, and of which there is none, nobody is at work.
+    /// Lists them. An instant that was on the timeline before the listing and has no heartbeat has no writer.
     ///
     /// # Errors
     /// `Storage`.
@@ -182,7 +182,7 @@ impl Heartbeats {
         Ok(Self(storage.list(HEARTBEATS)?.files))
     }
 
-    /// Whether somebody works on an instant.
+    /// Whether a writer works on an instant.
     ///
     /// # Errors
     /// `Storage`.
@@ -191,7 +191,7 @@ impl Heartbeats {
         file.map_or(Ok(false), |file| Ok(age_of(storage, clock, file)?.is_some()))
     }
 
-    /// Removes what killed processes left of heartbeats of instants that are over.
+    /// Removes heartbeats that killed processes left, if their instants are not pending.
     ///
     /// # Errors
     /// `Storage`.
@@ -201,7 +201,7 @@ impl Heartbeats {
         clock: &Arc<dyn Clock>,
         is_pending: &dyn Fn(&str) -> bool,
     ) -> Result<()> {
-        // In an object store each look takes a request, and one that is new is mostly that of a write that begins.
+        // In an object store each check takes a request, and a new heartbeat mostly belongs to a write that begins.
         let looks_at = |file: &&FileMeta| {
             !is_pending(file.name())
                 && (!storage.is_remote() || clock.now_ms().saturating_sub(file.modified_ms) > NEW_MS)
@@ -215,7 +215,7 @@ impl Heartbeats {
     }
 }
 
-/// Removes what is left of a heartbeat.
+/// Removes a heartbeat.
 ///
 /// # Errors
 /// `Storage`.
@@ -228,10 +228,13 @@ fn path_of(instant: &str) -> String {
 }
 
 fn busy(storage: &Storage, instant: &str, age_ms: i64) -> Error {
-    Error::conflict(format!("another writer works on the table; it was alive {} s ago", age_ms.max(0) / 1000))
-        .with("table", storage.uri())
-        .with("instant", instant)
-        .remedy("Let it finish. If it is dead, try again in two minutes")
+    Error::conflict(format!(
+        "another writer works on this instant; its last heartbeat was {} s ago",
+        age_ms.max(0) / 1000
+    ))
+    .with("table", storage.uri())
+    .with("instant", instant)
+    .remedy("Wait until it has finished. If it was killed, its heartbeat expires after two minutes: try again then")
 }
 
 fn age_if_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Option<i64>> {
@@ -240,14 +243,14 @@ fn age_if_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Res
     age_of(storage, clock, &file)
 }
 
-/// Milliseconds since a heartbeat was shown; `None` when nobody is at work any more.
+/// Milliseconds since the last heartbeat; `None` if it has expired or its process has ended.
 fn age_of(storage: &Storage, clock: &Arc<dyn Clock>, file: &FileMeta) -> Result<Option<i64>> {
     let age = clock.now_ms().saturating_sub(file.modified_ms);
     if age > LIVES_MS {
         return Ok(None);
     }
     let Some(content) = storage.read_if_exists(&file.path)? else { return Ok(None) };
-    Ok(if is_known_dead(&String::from_utf8_lossy(&content)) { None } else { Some(age) })
+    Ok(if is_known_ended(&String::from_utf8_lossy(&content)) { None } else { Some(age) })
 }
 
 #[cfg(test)]
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_known_by_their_process_or_their_age() {
+    fn ended_processes_are_known_by_their_id_or_the_age_of_the_heartbeat() {
         let storage = storage("dead");
         let beat = |content: &str| storage.replace(".hoodie/.heartbeat/1", content.to_owned()).unwrap();
         let id = Uuid::new_v4();

@@ -1,5 +1,5 @@
-//! Who holds a lock or shows a heartbeat: which process of which machine, so that what a killed process left can be
-//! taken over at once, and need not be waited for until it expires.
+//! The name of the process that holds a lock or a heartbeat, with its machine: what a killed process of the same
+//! machine left is taken over at once, before it expires.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use uuid::Uuid;
 
-/// Holders of this process that are alive, by what only they know.
+/// Holders of this process that were not dropped, by their id.
 static ALIVE: LazyLock<Mutex<HashSet<Uuid>>> = LazyLock::new(Mutex::default);
 
 pub(super) fn hold_lock() -> impl std::any::Any {
     ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name that nobody else has, and that tells others on the same machine whether its process still runs. It counts as
-/// alive until it is dropped.
+/// A unique name, by which others on the same machine find out whether its process still runs. It counts as running
+/// until it is dropped.
 #[derive(Debug)]
 pub struct Holder {
     id: Uuid,
@@ -31,7 +31,7 @@ impl Default for Holder {
 }
 
 impl Holder {
-    /// The name, as it is written into files: machine, process, id.
+    /// The name, as it is written to files: machine, process, id.
     pub fn name(&self) -> &str {
         &self.text
     }
@@ -43,9 +43,8 @@ impl Drop for Holder {
     }
 }
 
-/// Whether a name says who wrote it, and that process is seen to be gone. False for names that others made, and for
-/// processes of other machines.
-pub fn is_known_dead(name: &str) -> bool {
+/// Whether the process of this name is known to have ended. False for names of other engines and of other machines.
+pub fn is_known_ended(name: &str) -> bool {
     let mut words = name.split_whitespace();
     let (Some(at), Some(process), Some(id)) = (words.next(), words.next(), words.next()) else { return false };
     let (Ok(process), Ok(id)) = (process.parse::<u32>(), Uuid::parse_str(id)) else { return false };
@@ -58,14 +57,14 @@ pub fn is_known_dead(name: &str) -> bool {
     let mut system = System::new();
     let process = Pid::from_u32(process);
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&[process]), true, ProcessRefreshKind::nothing());
-    // A zombie runs no more: its parent has not asked for its exit status yet.
+    // A zombie has ended; its parent has not read its exit status yet.
     system
         .process(process)
         .is_none_or(|found| matches!(found.status(), sysinfo::ProcessStatus::Zombie | sysinfo::ProcessStatus::Dead))
 }
 
-/// Names the machine, as far as numbers of processes mean the same: one run of a kernel, one container. Without that
-/// knowledge, a name that is no other's.
+/// Names the scope in which process ids are unique: one boot of a machine, one container. A unique name if that is not
+/// known.
 pub(super) fn machine() -> &'static str {
     static MACHINE: LazyLock<String> = LazyLock::new(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

@@ -15,7 +15,7 @@ mod true_time;
 pub use active::Timeline;
 pub use heartbeat::Heartbeat;
 pub use lock::{
-    Attempt, LastLease, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, Turn,
+    Attempt, LastLease, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, WriterLease,
     table_lock,
 };
 pub use transitions::{Begun, Published, TimelineWriter, Transition, next_state};

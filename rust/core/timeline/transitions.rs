@@ -3,27 +3,27 @@
 use bytes::Bytes;
 
 use super::active::instant_path;
-use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, Turn, table_lock};
+use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, WriterLease, table_lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, Layout, State};
 use crate::interrupt;
 use crate::parallel::{Later, both};
 use crate::storage::Storage;
 
-/// What is asked of an instant.
+/// A transition of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// Put it on the timeline.
+    /// Creates the requested instant.
     Request,
-    /// Begin the work.
+    /// Makes it inflight.
     Start,
-    /// Publish the result.
+    /// Completes it.
     Complete,
-    /// Take a begun work back to its plan, so that it can be tried again.
+    /// Makes an inflight table service requested again, so that it can be retried.
     Revert,
 }
 
-/// The state after a transition, or an error for one that the timeline does not know.
+/// Returns the state after a transition, or an error if the transition is not valid.
 pub fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
     match (from, transition) {
         // A savepoint has no plan.
@@ -40,29 +40,29 @@ pub fn next_state(from: Option<State>, action: Action, transition: Transition) -
                 Transition::Request => "be requested",
                 Transition::Start => "start",
                 Transition::Complete => "complete",
-                Transition::Revert => "go back to its plan",
+                Transition::Revert => "become requested again",
             }
         ))),
     }
 }
 
-/// An action that was put on the timeline just now.
+/// An action that has just begun.
 pub struct Begun<H> {
     /// The action, inflight.
     pub instant: Instant,
-    /// What shows that it is worked on.
-    pub alive: H,
-    /// Its inflight file, which may still be on its way; the lock is held until it is there.
+    /// Its heartbeat.
+    pub heartbeat: H,
+    /// Waits for its inflight file, which may still be in flight to the store; the lock is held until then.
     pub inflight: Later<Result<()>>,
 }
 
-/// An action that was completed just now.
+/// An action that has just completed.
 pub struct Published {
     /// The action.
     pub instant: Instant,
     /// The timeline with it.
     pub timeline: Timeline,
-    /// The lock on its way back.
+    /// Waits until the lock is released.
     pub released: Later<()>,
 }
 
@@ -79,7 +79,7 @@ impl TimelineWriter {
     /// A writer for layout 2 timelines.
     pub fn new(storage: Storage, config: TimelineConfig, time: TimeGenerator) -> Result<Self> {
         if config.layout == Layout::V1 {
-            return Err(Error::unsupported("tables of version 6 are read only here")
+            return Err(Error::unsupported("writing to tables of version 6 is not supported")
                 .with("table", storage.uri())
                 .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
         }
@@ -87,7 +87,7 @@ impl TimelineWriter {
         Ok(Self { storage, config, time, lock })
     }
 
-    /// The same writer with another lock than that between the threads of this process.
+    /// The same writer with this lock.
     #[must_use]
     pub fn with_lock(self, lock: TableLock) -> Self {
         Self { lock, ..self }
@@ -98,25 +98,25 @@ impl TimelineWriter {
         &self.lock
     }
 
-    /// Waits until no other writer of this process, or of this machine for a table on a local disk, is at work.
+    /// Waits for the writer lease.
     ///
     /// # Errors
-    /// Those of [`TableLock::take_turn`].
-    pub fn take_turn(&self) -> Result<Turn> {
-        self.lock.take_turn(&self.storage, &self.config)
+    /// Those of [`TableLock::acquire_writer_lease`].
+    pub fn acquire_writer_lease(&self) -> Result<WriterLease> {
+        self.lock.acquire_writer_lease(&self.storage, &self.config)
     }
 
-    /// A fresh snapshot of the timeline.
+    /// Loads the timeline.
     pub fn load(&self) -> Result<Timeline> {
         Timeline::load(&self.storage, &self.config)
     }
 
-    /// Takes a new time and creates `T.<action>.requested` with the plan made for that time.
+    /// Generates a new instant time and creates `T.<action>.requested` with the plan for it.
     pub fn request(&self, action: Action, plan: impl FnOnce(&str) -> Result<Vec<u8>>) -> Result<Instant> {
         self.request_on(action, |_, time| plan(time))
     }
 
-    /// The same for a plan that depends on the timeline as it is now, under the lock.
+    /// The same for a plan that depends on the newest timeline, loaded under the lock.
     pub fn request_on(&self, action: Action, plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>) -> Result<Instant> {
         let held = self.lock.acquire()?;
         let timeline = self.load()?;
@@ -132,36 +132,36 @@ impl TimelineWriter {
         let state = next_state(None, action, Transition::Request)?;
         let instant = Instant { requested, action, state, completed: None };
         let path = self.path(&instant);
-        // A plan counts from now on; one without waits until it is started.
+        // A plan must be durable now; an instant without one is synced when it starts.
         let created =
             if body.is_empty() { self.storage.create(&path, body) } else { self.storage.create_durable(&path, body) };
         created.map_err(|e| e.with("instant", &instant))?;
         Ok(instant)
     }
 
-    /// Puts an action on the timeline, requested and inflight at once. `alive` shows others, before there is an instant of
-    /// that time, that somebody works on it; `plan` makes the content of the requested file, under the lock.
+    /// Creates an action on the timeline, requested and inflight at once. `heartbeat` starts its heartbeat, before the
+    /// instant exists; `plan` makes the content of the requested file, under the lock.
     ///
     /// # Errors
-    /// `Conflict` while a restore is unfinished; `Lock`; `Storage`; those of `alive` and `plan`.
+    /// `Conflict` while a restore is pending; `Lock`; `Storage`; those of `heartbeat` and `plan`.
     pub fn begin<H: Send>(
         &self,
         action: Action,
-        alive: impl Fn(&str) -> Result<H> + Sync,
+        heartbeat: impl Fn(&str) -> Result<H> + Sync,
         plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>,
         profile: Vec<u8>,
     ) -> Result<Begun<H>> {
         let held = self.lock.acquire()?;
         let early = if self.storage.is_remote() { self.time.early()? } else { None };
-        let show = || early.map(|time| Ok((alive(&time)?, time))).transpose();
+        let show = || early.map(|time| Ok((heartbeat(&time)?, time))).transpose();
         let (timeline, early) = both(self.storage.is_remote(), || self.load(), show)?;
         self.refuse_restore(&timeline)?;
         let is_newest = |time: &str| timeline.newest_time().is_some_and(|newest| time > newest);
-        let (alive, requested) = match early.filter(|(_, time)| is_newest(time)) {
+        let (heartbeat, requested) = match early.filter(|(_, time)| is_newest(time)) {
             Some(early) => early,
             None => {
                 let time = self.time.generate(timeline.newest_time())?;
-                (alive(&time)?, time)
+                (heartbeat(&time)?, time)
             }
         };
         let body = plan(&timeline, &requested)?;
@@ -170,35 +170,35 @@ impl TimelineWriter {
         let started = Instant { state: State::Inflight, ..requested.clone() };
         let (writer, instant) = (self.clone(), started.clone());
         held.leave_thread();
-        // Whoever needs it on the timeline waits for it: until then its first file can be prepared.
+        // The caller waits for it where it needs it; until then the first data file can be prepared.
         let inflight = Later::run(self.storage.is_remote(), move || {
             let created = writer.create_inflight(&instant, profile);
             drop(held);
             created
         });
-        Ok(Begun { instant: started, alive, inflight })
+        Ok(Begun { instant: started, heartbeat, inflight })
     }
 
     fn refuse_restore(&self, timeline: &Timeline) -> Result<()> {
         match timeline.pending().find(|i| i.action == Action::Restore) {
             None => Ok(()),
-            Some(restore) => Err(Error::conflict("a restore of the table is not finished")
+            Some(restore) => Err(Error::conflict("a restore of the table is pending")
                 .with("table", self.storage.uri())
                 .with("instant", restore)
                 .remedy("Finish the restore first")),
         }
     }
 
-    /// Creates `T.<action>.inflight`. The caller has a timeline with the requested instant, of after others could see that
-    /// it works on that: nobody takes it away any more.
+    /// Creates `T.<action>.inflight`. The caller loaded a timeline with the requested instant after its heartbeat was
+    /// visible: no other process removes the instant any more.
     pub fn start(&self, instant: &Instant, body: Vec<u8>) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Start)?;
         let started = Instant { state, ..instant.clone() };
         match self.create_inflight(&started, body) {
-            // A retry of the same work finds what the first try left.
+            // A retry finds the file of the first attempt.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && instant.state == State::Inflight => Ok(started),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                Err(Error::conflict("another process has begun the work on this instant")
+                Err(Error::conflict("another process has started this instant")
                     .with("table", self.storage.uri())
                     .with("instant", instant))
             }
@@ -208,16 +208,16 @@ impl TimelineWriter {
 
     fn create_inflight(&self, started: &Instant, body: Vec<u8>) -> Result<()> {
         self.storage.create(&self.path(started), body).map_err(|e| e.with("instant", started))?;
-        // Before the first data file: one that outlives its instant would belong to nobody, and would be taken for
-        // one of an archived commit some day.
+        // Synced before the first data file: a data file that outlives its instant would look like one of an archived
+        // commit.
         self.storage.sync()
     }
 
-    /// Publishes: creates `T_C.<final action>`. Under the lock, `look` runs beside the look at the timeline, and `before`
-    /// gets both, just before the instant becomes visible.
+    /// Publishes: creates `T_C.<final action>`. Under the lock, `look` runs while the timeline is loaded, and `before`
+    /// gets the results of both, just before the instant becomes visible.
     ///
     /// # Errors
-    /// `Conflict` when the instant is no longer inflight; `Lock`; `Storage`; those of `look` and `before`.
+    /// `Conflict` if the instant is no longer inflight; `Lock`; `Storage`; those of `look` and `before`.
     pub fn complete<B: Send>(
         &self,
         instant: &Instant,
@@ -227,11 +227,11 @@ impl TimelineWriter {
     ) -> Result<Published> {
         let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
         let body = Bytes::from(body);
-        // Before the lock, which others wait for: the files of the write become durable, and this one with them.
+        // Before the lock, for which others wait: the files of the write become durable, and this one too.
         let staged = self.storage.stage(&self.path(instant), body.clone())?;
         self.storage.sync()?;
         let held = self.lock.acquire()?;
-        let (timeline, beside) = both(self.storage.is_remote(), || self.load(), look)?;
+        let (timeline, found) = both(self.storage.is_remote(), || self.load(), look)?;
         let known = timeline
             .instants()
             .iter()
@@ -239,30 +239,30 @@ impl TimelineWriter {
         match known.map(|i| i.state) {
             Some(State::Inflight) => {}
             Some(State::Completed) => {
-                return Err(Error::conflict("the instant was completed by another process")
+                return Err(Error::conflict("another process completed the instant")
                     .with("table", self.storage.uri())
                     .with("instant", instant));
             }
             _ => return Err(self.vanished(instant)),
         }
         held.check()?;
-        before(&timeline, beside)?;
+        before(&timeline, found)?;
         let completed = self.time.generate(timeline.newest_time())?;
         let done = Instant { state, completed: Some(completed), ..instant.clone() };
         let path = self.path(&done);
-        // Whoever has the lock now, if it is not us, may have rolled this write back, and gives out earlier times.
+        // If another writer holds the lock now, it may have rolled this write back.
         held.verify().map_err(|e| e.with("instant", instant))?;
-        // The last moment at which the call can be interrupted: from here on the instant may be visible.
+        // The last point at which the call can be interrupted: from here on the instant may be visible.
         interrupt::check()?;
         interrupt::hold(|| self.storage.publish(staged, &path)).map_err(|e| e.with("instant", instant))?;
-        self.storage.keep_unchanging(&path, &body);
+        self.storage.cache_unchanging(&path, &body);
         let instant = Instant { action: instant.action.completed_as(), ..done };
         let timeline = timeline.with_completed(&instant, path);
         Ok(Published { instant, timeline, released: held.release_later() })
     }
 
-    /// Takes a begun table service back to its plan, so that it can be tried again. The caller has removed what the try
-    /// wrote.
+    /// Makes an inflight table service requested again, so that it can be retried. The caller has removed the files of
+    /// the failed attempt.
     pub fn revert(&self, instant: &Instant) -> Result<Instant> {
         let state = next_state(Some(instant.state), instant.action, Transition::Revert)?;
         let planned = Instant { state, completed: None, ..instant.clone() };
@@ -278,7 +278,7 @@ impl TimelineWriter {
 
     /// Removes the files of a pending instant, the inflight one first.
     pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
-        // While the instant is there, what it wrote is known as its own. So that goes first, for good.
+        // The files of the instant must be deleted, and that be durable, while the instant still says whose they are.
         self.storage.sync()?;
         for state in [State::Inflight, State::Requested] {
             self.storage.delete(&self.path(&Instant { state, completed: None, ..instant.clone() }))?;
@@ -294,7 +294,7 @@ impl TimelineWriter {
         Error::conflict("the instant is no longer on the timeline: another writer rolled it back")
             .with("table", self.storage.uri())
             .with("instant", instant)
-            .remedy("Run the write again, and let only one process write to the table at a time")
+            .remedy("Write again. If writers run on several machines, set hoodie.write.lock.provider for all of them")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Data files of one action: each is marked before it exists, and appears whole.
+//! Data files of one action: each gets a marker first, and becomes visible only when it is complete.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,7 @@ use crate::parallel::{Later, both};
 use crate::storage::{FileWriter, Storage};
 use crate::table::HudiTable;
 
-/// How long a marker in an object store is known to be there after it was made: while an action shows a heartbeat, nobody
-/// rolls it back.
+/// For how long a marker in an object store need not be checked again: an action with a heartbeat is not rolled back.
 const MARKER_HOLDS: Duration = Duration::from_secs(30);
 
 /// Marks, writes and publishes the data files of one action.
@@ -22,9 +21,9 @@ pub struct DataFiles {
     storage: Storage,
     instant: String,
     parquet_partition_metadata: bool,
-    /// Set in a task that may outlive the action: the table whose timeline tells whether it is still under way.
+    /// In a task, which may outlive the action: the table whose timeline is checked.
     watched: Option<HudiTable>,
-    /// Markers that were made here, with the time.
+    /// Markers that this process created, with the time.
     made: Mutex<BTreeMap<String, Stopwatch>>,
 }
 
@@ -62,7 +61,7 @@ impl DataFiles {
         self.create_after(path, kind, |_| Ok(()))
     }
 
-    /// The same for the first file of a partition, which may be new.
+    /// The same for a partition that may be new.
     ///
     /// # Errors
     /// Those of [`DataFiles::create`].
@@ -86,7 +85,7 @@ impl DataFiles {
             let mark = || create_marker(&storage, &instant, &marked, kind);
             both(at_once, || prepare(&storage), mark).map(|_| ())
         };
-        // The file is made meanwhile; it appears when the marker is there.
+        // The file is written meanwhile; it is published after the marker.
         let marker = Later::run(at_once, marker);
         self.made().insert(marker_path(&self.instant, path, kind), Stopwatch::now());
         if at_once {
@@ -101,8 +100,8 @@ impl DataFiles {
     /// # Errors
     /// `Conflict` when it did; `Storage`.
     pub fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
-        // A task that outlived its action must not leave a file behind: the markers go when the action is over. Its own is
-        // looked for, and not any: there is one for each file.
+        // A task that outlived its action must not leave a file behind: the markers are deleted when the action ends.
+        // So the marker of this file must still exist.
         if !self.is_marked(path, kind)? {
             return Err(self.is_over(Some(path)));
         }
@@ -110,8 +109,8 @@ impl DataFiles {
         if self.watched.is_none() {
             return Ok(bytes);
         }
-        // The action may have ended just now, or its try that this task is a part of. The driver removes files of which it
-        // hears nothing before and after it commits; one that was published later still is removed here.
+        // The action, or the attempt of this task, may have just ended. The driver removes unreported files before and
+        // after it commits; a file that is published even later is removed here.
         if !has_marker(&self.storage, &self.instant, path, kind)? || !self.is_under_way()? {
             self.storage.delete(path)?;
             if !self.is_under_way()? {
@@ -131,7 +130,7 @@ impl DataFiles {
         has_marker(&self.storage, &self.instant, path, kind)
     }
 
-    /// Paths of the markers that were made here.
+    /// Paths of the markers that this process created.
     pub(super) fn markers(&self) -> Vec<String> {
         self.made().keys().cloned().collect()
     }
@@ -140,14 +139,14 @@ impl DataFiles {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the action is still on the timeline; true where nobody watches.
+    /// Whether the action is still on the timeline; true outside of tasks.
     fn is_under_way(&self) -> Result<bool> {
         let Some(table) = &self.watched else { return Ok(true) };
         Ok(table.timeline()?.pending().any(|i| i.requested == self.instant))
     }
 
     fn is_over(&self, path: Option<&str>) -> Error {
-        let error = Error::conflict("the action was completed or rolled back while a task of it was still at work")
+        let error = Error::conflict("the action was completed or rolled back while one of its tasks was still running")
             .with("table", self.storage.uri())
             .with("instant", &self.instant);
         match path {
@@ -168,11 +167,11 @@ fn ensure_partition(storage: &Storage, path: &str, instant: &str, depth: usize, 
         false => format!("#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n").into_bytes(),
     };
     if found.is_some() {
-        // The power failed while the partition was made.
+        // A power failure while the partition was created.
         return storage.replace(path, content);
     }
     match storage.create(path, content) {
-        // Another file of this action was first.
+        // Another file of this action has created it.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }

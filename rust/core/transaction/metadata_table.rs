@@ -8,13 +8,14 @@ use crate::timeline::{TimeZone, format_instant};
 
 const FOLDER: &str = ".hoodie/metadata";
 
-/// What there is of a metadata table.
+/// The state of the metadata table.
 pub(super) struct Found {
     partitions: bool,
     files: bool,
 }
 
-/// Looks for a metadata table that somebody may have made since this table was opened. To be asked under the table lock.
+/// Looks for a metadata table that another writer may have created since this table was opened. The caller holds the
+/// table lock.
 pub(super) fn look(storage: &Storage) -> Result<Found> {
     let partitions = || Ok(!TableConfig::load(storage)?.metadata_partitions().is_empty());
     let (partitions, files) = both(storage.is_remote(), partitions, || storage.has_files(FOLDER))?;
@@ -22,8 +23,8 @@ pub(super) fn look(storage: &Storage) -> Result<Found> {
 }
 
 impl Found {
-    /// What Hudi does to a metadata table that this write does not keep up to date: first the property, by which readers
-    /// decide, then the folder. The caller holds the table lock.
+    /// Drops the metadata table as Hudi does: first the table property, by which readers decide, then the folder. The
+    /// caller holds the table lock.
     pub(super) fn drop(self, table: &HudiTable) -> Result<()> {
         let storage = table.storage();
         if self.partitions {

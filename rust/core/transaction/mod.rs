@@ -1,14 +1,14 @@
-//! One action on a table, from its instant to its end: what all writes and table services have in common.
+//! One action on a table, from its instant to its completion: the steps that all writes and table services share.
 //!
 //! | step | what |
 //! |---|---|
-//! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or a plan that is on the timeline is taken over |
+//! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
 //! | [`DataFiles`] | marker, then the data file, then its write stat |
-//! | complete | under the lock: the timeline as it is now, the check against what others did, the metadata table, then the completed instant |
-//! | after | markers and heartbeat go, the lock is given back |
+//! | complete | under the lock: load the timeline, check for conflicts, drop the metadata table, create the completed instant |
+//! | end | delete markers and heartbeat, release the lock |
 //!
-//! Nobody sees anything of an action before it is completed. What it leaves when it ends before that, the next write rolls
-//! back: its markers tell which files those are.
+//! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which
+//! files it wrote.
 
 mod data_files;
 mod metadata_table;
@@ -35,9 +35,9 @@ pub struct Transaction {
     /// `None` once it has ended.
     heartbeat: Option<Heartbeat>,
     files: Arc<DataFiles>,
-    /// The inflight file, where it is still on its way.
+    /// Waits for the inflight file, if it is still in flight to the store.
     inflight: Option<Later<Result<()>>>,
-    /// Whether tasks of other processes make data files, perhaps several for one.
+    /// Whether tasks of other processes write the data files; a repeated task writes its files twice.
     has_tasks: bool,
     /// From its beginning to its end, in the log.
     span: tracing::Span,
@@ -49,33 +49,33 @@ pub struct Completed {
     pub instant: Instant,
     /// The timeline with it.
     pub timeline: Timeline,
-    /// What went wrong after it was published; it stands all the same.
+    /// What failed after it was published.
     pub warnings: Vec<String>,
-    /// What goes on behind it, until this is dropped.
+    /// Work in the background that ends when this is dropped.
     pub ending: Ending,
 }
 
-/// Work that only has to end before the call does: giving back the lock, removing markers and heartbeat.
+/// Work that has to end before the call does: releasing the lock, removing markers and heartbeat.
 pub struct Ending {
     _released: Later<()>,
     removed: Option<Later<Option<String>>>,
 }
 
 impl Ending {
-    /// Waits for the end. What went wrong by then; the action stands all the same.
+    /// Waits for the end. Returns what failed; the action is committed all the same.
     pub fn finish(self) -> Option<String> {
-        // An interrupt ends no waiting that drops it: the work is waited for either way.
+        // Dropping waits for the work too, even on an interrupt.
         self.removed.and_then(|removed| removed.wait().ok().flatten())
     }
 }
 
 impl Transaction {
-    /// Takes an instant and puts it on the timeline, inflight. `plan` makes the content of the requested file, from the
-    /// timeline as it is under the lock; `profile` is that of the inflight one. `held`: the table lock, where the caller holds it for all of the action. `has_tasks`:
-    /// whether other processes make its files.
+    /// Creates a new instant on the timeline, inflight. `plan` makes the content of the requested file from the
+    /// timeline under the lock; `profile` is the content of the inflight one. `held`: the table lock, if the caller
+    /// holds it during the action. `has_tasks`: whether other processes write its files.
     ///
     /// # Errors
-    /// `Conflict` while a restore is unfinished; `Lock`; `Storage`.
+    /// `Conflict` while a restore is pending; `Lock`; `Storage`.
     pub fn begin(
         table: &HudiTable,
         action: Action,
@@ -89,26 +89,26 @@ impl Transaction {
             Some(held) => timeline.clone().with_lock(timeline.lock().holding(held)),
             None => timeline,
         };
-        // Before the instant is there: without a heartbeat it would look like one that failed.
-        let alive = |time: &str| match action.is_write() {
+        // Before the instant exists: without a heartbeat it would look failed.
+        let heartbeat = |time: &str| match action.is_write() {
             true => Heartbeat::of_write(table.storage(), time),
             false => Heartbeat::start(table.storage(), time),
         };
-        let begun = timeline.begin(action, alive, |timeline, _| plan(timeline), profile)?;
+        let begun = timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile)?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
         Ok(Self {
             span: span_of(table, &begun.instant),
             table: table.clone(),
             timeline,
             instant: begun.instant,
-            heartbeat: Some(begun.alive),
+            heartbeat: Some(begun.heartbeat),
             files,
             inflight: Some(begun.inflight),
             has_tasks,
         })
     }
 
-    /// Goes on with an instant that is inflight, and whose heartbeat is shown already.
+    /// Continues an instant that is inflight and has a heartbeat.
     pub fn take_over(
         table: &HudiTable,
         timeline: TimelineWriter,
@@ -154,12 +154,12 @@ impl Transaction {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
-    /// Publishes the action with this metadata. Data files that are not among the `reported` ones are removed; `check` may
-    /// refuse, under the table lock, for what others did meanwhile.
+    /// Publishes the action with this metadata. Removes data files that are not in `reported`. `check` looks for
+    /// conflicts under the table lock.
     ///
     /// # Errors
-    /// `Conflict` when the instant is no longer inflight, when another process took it over, or by `check`; `Lock`;
-    /// `Storage`. Then nothing is visible of the action.
+    /// `Conflict` if the instant is no longer inflight, if another process took it over, or by `check`; `Lock`;
+    /// `Storage`. Then the action is invisible.
     pub fn complete(
         &mut self,
         body: Vec<u8>,
@@ -176,7 +176,8 @@ impl Transaction {
         let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
             check(timeline)?;
             if self.has_tasks {
-                // Files of failed or doubled task attempts would be visible with the action, so they go before it.
+                // Files of failed or repeated task attempts would become visible with the action, so they are deleted
+                // first.
                 remove_unreported_files(storage, requested, reported)?;
             }
             metadata_table.drop(&self.table)
@@ -184,13 +185,13 @@ impl Transaction {
         Ok(self.end(done, reported))
     }
 
-    /// Removes what showed that the action was under way.
+    /// Removes the markers and the heartbeat.
     fn end(&mut self, done: Published, reported: &HashSet<&str>) -> Completed {
         let (storage, requested) = (self.table.storage(), self.instant.requested.clone());
         let Published { instant, timeline, released } = done;
         let (mut warnings, mut removed) = (Vec::new(), None);
         if self.has_tasks || !storage.is_remote() {
-            // A doubled task attempt may have published a file while the action was completed.
+            // A repeated task attempt may have published a file while the action was completed.
             warnings = clean_up(storage, &requested, reported, self.has_tasks);
             self.heartbeat = None;
         } else {
@@ -206,14 +207,14 @@ impl Transaction {
         Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
     }
 
-    /// Takes an action that cannot be published off the timeline, with all that it wrote. Nobody has seen anything of it,
-    /// so no rollback is left behind. What a crash in the middle leaves, the next writer rolls back.
+    /// Removes an action that cannot be published from the timeline, with its files. It was never visible, so no
+    /// rollback instant is needed. After a crash in between, the next writer rolls it back.
     ///
     /// # Errors
     /// `Storage`.
     pub fn take_back(&mut self) -> Result<()> {
         if let Some(inflight) = self.inflight.take() {
-            // Whether or not it got there, it goes.
+            // The inflight file may or may not exist.
             let _ = inflight.wait()?;
         }
         let (storage, requested) = (self.table.storage(), &self.instant.requested);

@@ -7,4 +7,4 @@ use std::collections::BTreeMap;
 pub use predicate::predicate;
 
 /// Options and storage options.
-pub type TextMap = BTreeMap<String, String>;
+pub type StringMap = BTreeMap<String, String>;

@@ -1,4 +1,4 @@
-//! Newer rows in a hash table, older rows streaming by.
+//! Merges by a hash table of the newer rows, while older rows stream.
 
 use arrow::array::RecordBatch;
 
@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::merge::{Budget, Kept, MergeOnto};
 use crate::storage::spill;
 
-/// Rows in the order of the older ones, new ones behind them.
+/// The merged rows: older rows in their order, then new ones.
 pub(super) struct HashMerge {
     merging: RowMerging,
     older: RowStream,

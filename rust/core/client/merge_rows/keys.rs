@@ -1,4 +1,4 @@
-//! Keys of rows that no key generator made.
+//! Keys of rows without a key generator.
 
 use std::fmt::Write as _;
 
@@ -27,9 +27,9 @@ impl KeyColumns {
         &self.names
     }
 
-    /// A text for each row; equal for equal keys, and for no others.
+    /// A string for each row; two are equal exactly if their keys are.
     pub(super) fn of(&self, batch: &RecordBatch) -> Result<StringArray> {
-        let mut texts = Vec::with_capacity(self.names.len());
+        let mut strings = Vec::with_capacity(self.names.len());
         for name in &self.names {
             let column = batch.column_by_name(name);
             let column = column.ok_or_else(|| Error::schema(format!("the key column '{name}' is missing")))?;
@@ -52,14 +52,14 @@ impl KeyColumns {
                 }
                 _ => arrow_cast::cast(column, &DataType::Utf8)?.as_string::<i32>().clone(),
             };
-            texts.push(text);
+            strings.push(text);
         }
-        if let [only] = texts.as_slice() {
+        if let [only] = strings.as_slice() {
             return Ok(only.clone());
         }
-        let mut joined = StringBuilder::with_capacity(batch.num_rows(), batch.num_rows() * 16 * texts.len());
+        let mut joined = StringBuilder::with_capacity(batch.num_rows(), batch.num_rows() * 16 * strings.len());
         for row in 0..batch.num_rows() {
-            for text in &texts {
+            for text in &strings {
                 let value = text.value(row);
                 // The length keeps ("a", "bc") and ("ab", "c") apart. Writing to a builder does not fail.
                 let _ = write!(joined, "{}:{value}", value.len());

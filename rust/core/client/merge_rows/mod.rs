@@ -1,7 +1,7 @@
-//! Merging rows of any origin, without a table: streams in, a stream out.
+//! Merges streams of rows without a table.
 //!
-//! `by_hash.rs` keeps the newer rows, of which those beyond a budget lie on the disk, and lets the older ones stream
-//! by; `sorted.rs` keeps nothing but a batch of either, for inputs that come sorted by their key.
+//! `by_hash.rs` keeps the newer rows, spills those beyond a budget, and streams the older ones; `sorted.rs` keeps one
+//! batch of each, for inputs that are sorted by their key.
 
 mod by_hash;
 mod keys;
@@ -22,9 +22,9 @@ use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
 use crate::table::{DELETE_MARK, MergeSettings, Options, rule_of};
 
-/// The table version by whose rules options are understood.
+/// The table version whose rules options follow.
 const LATEST_VERSION: u32 = 9;
-/// A value that does not fit is an error, and not null.
+/// A value that does not fit is an error, not null.
 const STRICT: arrow_cast::CastOptions<'static> =
     arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
@@ -33,25 +33,25 @@ pub type RowStream = Box<dyn RecordBatchReader + Send>;
 
 /// How rows are merged.
 pub struct MergeRequest {
-    /// Columns that say which record a row is.
+    /// Columns of the record key.
     pub key: Vec<String>,
     /// Columns that order the versions of a record.
     pub ordering: Vec<String>,
     /// The rule.
     pub rule: MergeRule,
-    /// A column and the text in it that makes a newer row a delete, besides a true `_hoodie_is_deleted`.
+    /// A column and the string in it that makes a newer row a delete, as a true `_hoodie_is_deleted` does.
     pub marker: Option<(String, String)>,
     /// Whether newer rows may lack columns, whose values then stay.
     pub partial: bool,
     /// Whether both inputs are sorted by the key columns, ascending, and no key comes twice among the older rows.
     pub sorted: bool,
-    /// How many bytes of rows are kept, and where the others go.
+    /// How many bytes of rows are kept in memory, and where the others are spilled.
     pub spill: SpillOptions,
 }
 
 impl MergeRequest {
-    /// A request by a job's options: `hoodie.record.merge.mode`, `hoodie.datasource.write.payload.class`,
-    /// `hoodie.table.partial.update.mode` and the others that tell of merging, as a new table would take them.
+    /// Makes a request from the options of a job: `hoodie.record.merge.mode`, `hoodie.datasource.write.payload.class`,
+    /// `hoodie.table.partial.update.mode` and the others about merging, as for a new table.
     ///
     /// # Errors
     /// `InvalidOption` for options that contradict each other.
@@ -79,7 +79,7 @@ impl MergeRequest {
         let persisted = PersistedMerge::read(&properties, LATEST_VERSION)?;
         let of_payload = properties.get_non_empty("hoodie.table.ordering.fields").map(str::to_owned);
         let ordering = match of_payload {
-            // Debezium's payloads know their ordering columns.
+            // Debezium's payloads define their ordering columns.
             Some(fields) if ordering.is_empty() => fields.split(',').map(|f| f.trim().to_owned()).collect(),
             _ => ordering,
         };
@@ -126,22 +126,20 @@ impl RowMerging {
     fn new(older: &SchemaRef, newer: &SchemaRef, request: MergeRequest) -> Result<Self> {
         let MergeRequest { key, ordering, rule, marker, partial, sorted, spill } = request;
         if key.is_empty() {
-            return Err(
-                Error::invalid_option("no key is given").remedy("Name the columns that say which record a row is")
-            );
+            return Err(Error::invalid_option("the key has no columns").remedy("Pass the columns of the record key"));
         }
         let (of_older, of_newer) = (FieldLookup::new(older.fields()), FieldLookup::new(newer.fields()));
         let lacks = |lookup: &FieldLookup<'_>, name: &String| !lookup.has(name);
         let of_both = key.iter().chain(if rule.is_ordered() { ordering.as_slice() } else { &[] });
         for (side, schema) in [("older", &of_older), ("newer", &of_newer)] {
             if let Some(name) = of_both.clone().find(|name| lacks(schema, name)) {
-                return Err(Error::schema(format!("the {side} rows lack the column '{name}'")).with("column", name));
+                return Err(Error::schema(format!("the {side} rows have no column '{name}'")).with("column", name));
             }
         }
         if let Some(field) =
             older.fields().iter().find(|f| !partial && lacks(&of_newer, f.name()) && f.name() != DELETE_MARK)
         {
-            return Err(Error::schema(format!("the newer rows lack the column '{}'", field.name()))
+            return Err(Error::schema(format!("the newer rows have no column '{}'", field.name()))
                 .with("column", field.name())
                 .remedy("Add it, or pass partial=True to keep the values of older rows"));
         }

@@ -1,4 +1,4 @@
-//! Both inputs sorted by their key: what was read of both, as far as their ranges of keys meet, at a time.
+//! Merges inputs that are sorted by their key, one overlapping key range at a time.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) struct SortedMerge {
     converter: RowConverter,
     older: RowStream,
     newer: RowStream,
-    /// Older rows that were read and not merged yet.
+    /// Older rows that are not merged yet.
     current: Option<Waiting>,
     /// Newer ones.
     waiting: VecDeque<Waiting>,
@@ -27,7 +27,7 @@ pub(super) struct SortedMerge {
     last_newer: Option<OwnedRow>,
 }
 
-/// What is left of a batch, from a row on; one row at least.
+/// The rest of a batch, from a row on; at least one row.
 struct Waiting {
     batch: RecordBatch,
     keys: Rows,
@@ -45,7 +45,7 @@ impl Waiting {
         (self.from..self.keys.num_rows()).rev().map(|row| self.keys.row(row)).find(|row| *row < last).map(|r| r.owned())
     }
 
-    /// Takes the rows with keys up to this one, or all; whether some are left.
+    /// Takes the rows with keys up to this one, or all. Returns whether rows are left.
     fn take(&mut self, bound: Option<&OwnedRow>) -> (RecordBatch, bool) {
         let end = bound.map_or(self.keys.num_rows(), |bound| rows_up_to(&self.keys, bound)).max(self.from);
         let taken = self.batch.slice(self.from, end - self.from);
@@ -85,7 +85,7 @@ impl SortedMerge {
             if self.current.is_none() && self.waiting.is_empty() {
                 return Ok(None);
             }
-            // Of the newer rows the last key may go on in the next batch, unless there is none.
+            // The next batch of newer rows may have more rows of the last key.
             let newer_bound = match self.waiting.back() {
                 Some(last) if !self.newer_ended => match last.before_last() {
                     Some(bound) => Some(bound),
@@ -200,7 +200,7 @@ impl SortedMerge {
         let all = concat_batches(&self.merging.schema, &parts)?;
         let keys = self.keys(&all)?;
         let mut order: Vec<u32> = (0..all.num_rows() as u32).collect();
-        // Nearly sorted already: runs are found and merged.
+        // The rows are nearly sorted: the sort finds runs and merges them.
         order.sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
         Ok(take_record_batch(&all, &UInt32Array::from(order))?)
     }

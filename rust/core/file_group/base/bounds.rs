@@ -1,4 +1,4 @@
-//! The least and greatest value of a column over a whole file, by the statistics of its row groups.
+//! Minimum and maximum of a column in a whole file, by the statistics of its row groups.
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -11,29 +11,28 @@ use super::pruning::keeps_order;
 use super::reader::BaseFileReader;
 use crate::error::Result;
 
-/// Ends of a column's values.
+/// Minimum and maximum of a column.
 #[derive(Debug, Clone)]
 pub struct ColumnBounds {
-    /// The least value, one entry; null when the column is null in some row.
-    pub least: ArrayRef,
-    /// The greatest value, one entry; null when the column is null in all rows.
-    pub greatest: ArrayRef,
-    /// Rows in which the column is null.
+    /// The minimum, as an array of one value; null if the column has nulls.
+    pub min: ArrayRef,
+    /// The maximum, as an array of one value; null if the column has only nulls.
+    pub max: ArrayRef,
+    /// Number of nulls.
     pub nulls: u64,
 }
 
 impl<R: ChunkReader + 'static> BaseFileReader<R> {
-    /// The ends of a top-level column as values of the given type; null is before everything. `None` when the footer
-    /// does not tell: no statistics, or none that can be trusted, for a type without an order, or no such order in the
-    /// type asked for. Texts may be cut by the writer: then these are bounds, and not values of the column. NaN is left
-    /// out.
+    /// Returns minimum and maximum of a top-level column as values of the given type; nulls sort first. `None` without
+    /// valid statistics, or if the cast does not keep the order. Writers may truncate strings: then these are bounds, not
+    /// values of the column. NaN is left out.
     ///
     /// # Errors
     /// `Corrupt` for statistics that cannot be decoded.
     pub fn column_bounds(&self, column: &str, data_type: &DataType) -> Result<Option<ColumnBounds>> {
         let all_null = || {
             let null = new_null_array(data_type, 1);
-            ColumnBounds { least: null.clone(), greatest: null, nulls: self.rows() }
+            ColumnBounds { min: null.clone(), max: null, nulls: self.rows() }
         };
         let file = self.statistics(self.metadata());
         let Some((leaf, field)) = file.leaf(column) else { return Ok(Some(all_null())) };
@@ -63,13 +62,13 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             return Ok(Some(all_null()));
         }
         let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
-        let (least, greatest) = (
+        let (min, max) = (
             converter.convert_columns(std::slice::from_ref(&mins))?,
             converter.convert_columns(std::slice::from_ref(&maxes))?,
         );
-        let least = kept.iter().copied().min_by_key(|at| least.row(*at)).unwrap_or(0);
-        let greatest = kept.iter().copied().max_by_key(|at| greatest.row(*at)).unwrap_or(0);
-        let least = if nulls > 0 { new_null_array(data_type, 1) } else { mins.slice(least, 1) };
-        Ok(Some(ColumnBounds { least, greatest: maxes.slice(greatest, 1), nulls }))
+        let min = kept.iter().copied().min_by_key(|at| min.row(*at)).unwrap_or(0);
+        let max = kept.iter().copied().max_by_key(|at| max.row(*at)).unwrap_or(0);
+        let min = if nulls > 0 { new_null_array(data_type, 1) } else { mins.slice(min, 1) };
+        Ok(Some(ColumnBounds { min, max: maxes.slice(max, 1), nulls }))
     }
 }

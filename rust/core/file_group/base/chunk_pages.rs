@@ -1,4 +1,4 @@
-//! The pages of a column chunk that is encoded here, and not by the general encoder.
+//! Writes the pages of a column chunk without the general encoder.
 
 use bytes::Bytes;
 use parquet::basic::{BoundaryOrder, Encoding, PageType, Type};
@@ -16,19 +16,19 @@ use super::row_group::encode_error;
 use crate::error::{Error, Result};
 use crate::format::parquet::{PageHeader, PageKind};
 
-/// Rows of a page, as in other columns.
+/// Maximum rows of a page, as in other columns.
 pub(super) const PAGE_ROWS: usize = 20_000;
-/// Numbers that are given to the encoder at once.
-const NUMBERS_AT_ONCE: usize = 1024;
+/// Keys that are passed to the encoder at once.
+const KEYS_AT_ONCE: usize = 1024;
 /// Bytes of the length of levels.
 pub(super) const LEVEL_BYTES: usize = size_of::<u32>();
 
-/// The pages of a flat column in the making.
+/// Writes the pages of a flat column.
 pub(super) struct ChunkPages {
     bytes: Vec<u8>,
     format: PageFormat,
     codec: Option<PageCodec>,
-    /// The page in the making.
+    /// The current page.
     body: Vec<u8>,
     dictionary_at: Option<u64>,
     encoding: Encoding,
@@ -39,15 +39,15 @@ pub(super) struct ChunkPages {
     uncompressed: usize,
 }
 
-/// What a data page holds.
+/// The content of a data page.
 pub(super) struct PageValues<'v> {
     pub(super) rows: usize,
     pub(super) nulls: usize,
-    /// For a column that may have nulls: which rows have a value. `None` where it has to have them.
+    /// Definition levels; `None` for a required column.
     pub(super) levels: Option<Vec<u8>>,
-    /// Adds the encoded values.
+    /// Appends the encoded values.
     pub(super) put: &'v dyn Fn(&mut Vec<u8>),
-    /// The least and the greatest value, as statistics have them.
+    /// Minimum and maximum, as in statistics.
     pub(super) ends: (Vec<u8>, Vec<u8>),
 }
 
@@ -75,7 +75,7 @@ impl ChunkPages {
             None => body,
             Some(codec) => codec.compress(body)?,
         };
-        let too_large = |_| Error::schema("a page of 2 GiB or more");
+        let too_large = |_| Error::schema("a page has 2 GiB or more");
         i32::try_from(stored.len()).map_err(too_large)?;
         let uncompressed = i32::try_from(body.len()).map_err(too_large)?.cast_unsigned();
         let header = PageHeader { kind, values, encoding, uncompressed }.encode(stored, self.format.checksums);
@@ -108,7 +108,7 @@ impl ChunkPages {
         done
     }
 
-    /// Writes a data page of which all bytes are there: levels, with their length before them, and values.
+    /// Writes a data page from its bytes: levels with their length, and values.
     pub(super) fn encoded(
         &mut self,
         rows: usize,
@@ -116,7 +116,7 @@ impl ChunkPages {
         body: &[u8],
         (least, most): (Vec<u8>, Vec<u8>),
     ) -> Result<()> {
-        let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
+        let num_values = u32::try_from(rows).map_err(|_| Error::schema("a page has more than 4 billion rows"))?;
         let (at, size) = self.write(body, PageKind::Data, num_values, self.encoding)?;
         self.locations.push(PageLocation {
             offset: offset(at),
@@ -129,25 +129,25 @@ impl ChunkPages {
         Ok(())
     }
 
-    /// Says how the least and greatest values of the pages follow each other.
+    /// Sets the order of the minima and maxima of the pages.
     pub(super) fn set_order(&mut self, order: BoundaryOrder) {
         self.index.set_boundary_order(order);
     }
 
-    /// Bytes so far, as they are in the file.
+    /// Bytes in the file so far.
     pub(super) fn written(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Rows without a value.
+    /// Number of nulls.
     pub(super) fn nulls(&self) -> u64 {
         self.nulls as u64
     }
 
-    /// Checks that the pages have all rows of a chunk, and a value of each that has one.
+    /// Checks that the pages have all rows and values of a chunk.
     ///
     /// # Errors
-    /// `Internal` when they have not.
+    /// `Internal` if they do not.
     pub(super) fn check(&self, rows: usize, nulls: usize) -> Result<()> {
         if self.rows == rows && self.nulls == nulls {
             return Ok(());
@@ -158,7 +158,7 @@ impl ChunkPages {
         )))
     }
 
-    /// Ends the chunk; without statistics there is no index of the values in its pages either.
+    /// Ends the chunk; without statistics it has no column index.
     pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Option<Statistics>) -> Result<EncodedChunk> {
         if let Some(codec) = self.codec.take() {
             codec.put_back();
@@ -205,15 +205,15 @@ impl ChunkPages {
     }
 }
 
-/// What stands before levels in a page.
+/// The length that precedes levels in a page.
 pub(super) fn level_bytes(levels: &[u8]) -> [u8; LEVEL_BYTES] {
     u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// Which of so many rows have a value, encoded. `present` is asked only where some have none.
+/// Encodes definition levels. `present` is used only if there are nulls.
 pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bool>) -> Result<Vec<u8>> {
     if nulls == 0 {
-        let rows = u32::try_from(rows).map_err(|_| Error::schema("a page of more than 4 billion rows"))?;
+        let rows = u32::try_from(rows).map_err(|_| Error::schema("a page has more than 4 billion rows"))?;
         return Ok(run(rows, 1));
     }
     let mut encoder = RleEncoder::new(1, RleEncoder::max_buffer_size(1, rows));
@@ -221,20 +221,20 @@ pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bo
     Ok(encoder.consume())
 }
 
-/// Adds numbers of dictionary entries, of so many bits each.
-pub(super) fn put_numbers(body: &mut Vec<u8>, bits: u8, numbers: &[u32]) {
+/// Appends dictionary keys of `bits` bits each.
+pub(super) fn put_keys(body: &mut Vec<u8>, bits: u8, keys: &[u32]) {
     body.push(bits);
-    let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, numbers.len()));
-    let mut group = [0u64; NUMBERS_AT_ONCE];
-    for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
-        group.iter_mut().zip(numbers).for_each(|(to, from)| *to = u64::from(*from));
+    let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, keys.len()));
+    let mut group = [0u64; KEYS_AT_ONCE];
+    for keys in keys.chunks(KEYS_AT_ONCE) {
+        group.iter_mut().zip(keys).for_each(|(to, from)| *to = u64::from(*from));
         // A chunk is never longer than the group.
-        encoder.put_batch(group.get(..numbers.len()).unwrap_or_default());
+        encoder.put_batch(group.get(..keys.len()).unwrap_or_default());
     }
     body.extend_from_slice(&encoder.consume());
 }
 
-/// How the ends of pages follow each other.
+/// Finds the order of minima and maxima of pages.
 pub(super) struct PageOrder<T> {
     last: Option<(T, T)>,
     ascending: bool,
@@ -266,7 +266,7 @@ impl<T: Ord> PageOrder<T> {
     }
 }
 
-/// Bits of the numbers of so many entries. One at least, as every reader knows runs of one bit.
+/// Bit width of dictionary keys for a number of entries. At least one, because every reader supports runs of one bit.
 pub(super) fn bits_for(entries: usize) -> u8 {
     let most = u32::try_from(entries).unwrap_or(u32::MAX).saturating_sub(1);
     u8::try_from(u32::BITS - most.leading_zeros()).unwrap_or(32).max(1)

@@ -1,7 +1,7 @@
-//! A column chunk in which every row has the same text, made without touching the rows.
+//! A column chunk in which every row has the same string, encoded in constant time.
 //!
-//! Going through the encoder, a value is hashed and compared once for each row; the pages that come out are the same
-//! few bytes whatever the number of rows: a dictionary of one entry, one run of definition levels, one run of indexes.
+//! The general encoder hashes and compares the value once for each row, but the pages have the same few bytes for any
+//! number of rows: a dictionary of one value, one run of definition levels, one run of dictionary keys.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, PageType};
@@ -16,30 +16,28 @@ use super::row_group::encode_error;
 use crate::error::{Error, Result};
 use crate::format::parquet::{PageHeader, PageKind};
 
-/// A chunk ready to be appended: its bytes, and what the footer says of it.
+/// An encoded chunk: its bytes and metadata.
 pub(super) struct EncodedChunk {
     pub(super) bytes: Bytes,
     pub(super) close: ColumnCloseResult,
 }
 
-/// The chunk of a flat text column with `rows` times the same value.
+/// Encodes the chunk of a flat string column with `rows` times the same value.
 ///
 /// # Errors
-/// `Schema` for a repeated column, or more rows than a page can count.
+/// `Schema` for a repeated column, or too many rows for a page.
 pub(super) fn constant_chunk(
     descriptor: &ColumnDescPtr,
     value: &str,
     rows: usize,
     checksums: bool,
 ) -> Result<EncodedChunk> {
-    let count = u32::try_from(rows).map_err(|_| Error::schema("a row group of more than 4 billion rows"))?;
+    let count = u32::try_from(rows).map_err(|_| Error::schema("a row group has more than 4 billion rows"))?;
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
-        return Err(
-            Error::schema("a nested column cannot hold one text for all rows").with("column", descriptor.name())
-        );
+        return Err(Error::schema("a nested column cannot be set to a constant").with("column", descriptor.name()));
     }
     let page = |kind, values, encoding, body: &[u8]| -> Result<Vec<u8>> {
-        let uncompressed = i32::try_from(body.len()).map_err(|_| Error::schema("a text of 2 GiB or more"))?;
+        let uncompressed = i32::try_from(body.len()).map_err(|_| Error::schema("a string has 2 GiB or more"))?;
         let header = PageHeader { kind, values, encoding, uncompressed: uncompressed.cast_unsigned() };
         Ok([&header.encode(body, checksums), body].concat())
     };
@@ -92,7 +90,7 @@ pub(super) fn offset(at: u64) -> i64 {
 }
 
 fn dictionary_body(value: &str) -> Result<Vec<u8>> {
-    let length = u32::try_from(value.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
+    let length = u32::try_from(value.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
     let mut plain = Vec::with_capacity(value.len() + 4);
     plain.extend_from_slice(&length.to_le_bytes());
     plain.extend_from_slice(value.as_bytes());
@@ -106,13 +104,13 @@ fn data_body(rows: u32, optional: bool) -> Vec<u8> {
         body.extend_from_slice(&(levels.len() as u32).to_le_bytes());
         body.extend_from_slice(&levels);
     }
-    // Indexes of one bit, although one entry needs none: every reader knows runs of one bit.
+    // Keys of one bit, although one value needs none: every reader supports runs of one bit.
     body.push(1);
     body.extend_from_slice(&run(rows, 0));
     body
 }
 
-/// A run of the hybrid encoding, for values of at most eight bits.
+/// A run of the RLE hybrid encoding, for values of at most eight bits.
 pub(super) fn run(length: u32, value: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(6);
     let mut header = u64::from(length) << 1;

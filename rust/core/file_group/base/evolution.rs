@@ -1,4 +1,4 @@
-//! Schema evolution on read: columns of a file brought to the types that the table has by now, as Hudi does it.
+//! Schema evolution on read: casts columns of a file to the current types of the table, as Hudi does.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::format::java::{double_text, float_text};
 
-/// The type that a file's type has in this project: small integers are ints as in Avro, list children are called
-/// `element`, map entries `key_value` of `key` and `value`.
+/// Normalises a file's type: small integers are ints as in Avro, list children are called `element`, map entries
+/// `key_value` of `key` and `value`.
 pub(super) fn normal_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16 => DataType::Int32,
@@ -45,7 +45,7 @@ fn normal_entries(entries: &Field) -> FieldRef {
     Arc::new(Field::new("key_value", DataType::Struct(pair), false))
 }
 
-/// The leaves of a file that hold what `target` asks for.
+/// The leaves of a file that `target` needs.
 pub(super) fn wanted_leaves(file: &Fields, target: &Fields) -> Vec<usize> {
     let (mut next, mut wanted) = (0, Vec::new());
     mark_fields(file, target, &mut next, &mut wanted);
@@ -67,7 +67,7 @@ fn mark(file: &DataType, target: &DataType, next: &mut usize, wanted: &mut Vec<u
         (DataType::Struct(fields), DataType::Struct(targets)) => {
             let (first, before) = (*next, wanted.len());
             mark_fields(fields, targets, next, wanted);
-            // With none of its fields wanted, one is still needed to know where the struct itself is null.
+            // One field is always needed to know where the struct itself is null.
             if wanted.len() == before {
                 wanted.push(first);
             }
@@ -87,10 +87,10 @@ fn refused(path: &str, from: &DataType, to: &DataType) -> Error {
         .remedy("Hudi only widens types; read with the schema of the table, or rewrite the column")
 }
 
-/// Brings an array of a file to the type of the table.
+/// Casts an array of a file to the type of the table.
 ///
 /// # Errors
-/// `Schema`, naming the column and both types, when Hudi does not read the one as the other.
+/// `Schema`, with the column and both types, if Hudi does not support the cast.
 pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRef> {
     use DataType::{Binary, Date32, Decimal128, Float32, Float64, Int32, Int64, List, Map, Struct, Utf8};
     let from = array.data_type();
@@ -112,8 +112,10 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
         | (DataType::LargeBinary | DataType::BinaryView, Binary)
         | (DataType::FixedSizeBinary(_) | Utf8, Binary) => exact_cast(array, target),
         (Float32, Float64) => Ok(Arc::new(float_to_double(array))),
-        (Float32, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float32Type>().iter().map(|v| v.map(float_text))))),
-        (Float64, Utf8) => Ok(Arc::new(texts(array.as_primitive::<Float64Type>().iter().map(|v| v.map(double_text))))),
+        (Float32, Utf8) => Ok(Arc::new(strings(array.as_primitive::<Float32Type>().iter().map(|v| v.map(float_text))))),
+        (Float64, Utf8) => {
+            Ok(Arc::new(strings(array.as_primitive::<Float64Type>().iter().map(|v| v.map(double_text)))))
+        }
         (Binary, Utf8) => Ok(Arc::new(binary_to_text(array.as_binary::<i32>()))),
         (Decimal128(p, s), Decimal128(to_p, to_s))
             if to_s >= s && i16::from(*to_p) - i16::from(*to_s) >= i16::from(*p) - i16::from(*s) =>
@@ -133,11 +135,11 @@ fn exact_cast(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, target, &CastOptions { safe: false, ..Default::default() })?)
 }
 
-fn texts(values: impl Iterator<Item = Option<String>>) -> StringArray {
+fn strings(values: impl Iterator<Item = Option<String>>) -> StringArray {
     values.collect()
 }
 
-/// By way of the decimal digits: 0.1f becomes 0.1, not 0.10000000149011612.
+/// Casts by the decimal digits: 0.1f becomes 0.1, not 0.10000000149011612.
 fn float_to_double(array: &ArrayRef) -> Float64Array {
     array
         .as_primitive::<Float32Type>()

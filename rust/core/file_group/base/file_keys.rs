@@ -1,4 +1,4 @@
-//! What a footer says of the record keys of its file, made from the footer of an older file where that is enough.
+//! Key range and bloom filter of a file, derived from the footer of an older file where possible.
 
 use std::io::{self, Write};
 
@@ -12,21 +12,21 @@ use super::{BLOOM_FILTER_KEY, BLOOM_TYPE_KEY};
 use crate::error::Result;
 use crate::format::bloom::{BloomFilter, BloomFilterType, BloomSizing};
 
-/// The record keys of a file, as its footer states them.
+/// Key range and bloom filter of a file's footer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileKeys {
-    /// Least and greatest; `None` without rows or without meta columns.
+    /// Minimum and maximum; `None` without rows or without meta columns.
     pub range: Option<KeyRange>,
     /// The bloom filter.
     pub bloom: Option<FooterFilter>,
 }
 
-/// A bloom filter that goes into a footer.
+/// A bloom filter for a footer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FooterFilter {
-    /// In its text form, as an older footer has it.
+    /// As the Base64 string of an older footer.
     Text(String, BloomFilterType),
-    /// Not in its text form yet, which may have many MB.
+    /// Decoded; its string may take many MB.
     Filter(BloomFilter),
 }
 
@@ -39,19 +39,19 @@ impl FooterFilter {
         }
     }
 
-    /// Bytes of the text form.
-    pub fn text_len(&self) -> usize {
+    /// Bytes of the Base64 string.
+    pub fn string_len(&self) -> usize {
         match self {
             Self::Text(text, _) => text.len(),
             Self::Filter(filter) => filter.base64_len(),
         }
     }
 
-    /// Writes the text form.
+    /// Writes the Base64 string.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write_text(&self, to: &mut dyn Write) -> io::Result<()> {
+    pub fn write_string(&self, to: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Text(text, _) => to.write_all(text.as_bytes()),
             Self::Filter(filter) => filter.write_base64(|piece| to.write_all(piece.as_bytes())),
@@ -60,10 +60,10 @@ impl FooterFilter {
 }
 
 impl FileKeys {
-    /// Over these keys, none of them null.
+    /// Makes both from keys, none of them null.
     ///
     /// # Errors
-    /// `InvalidOption` for bloom filter options that cannot be met.
+    /// `InvalidOption` for invalid bloom filter options.
     pub fn of(keys: &[StringArray], options: &BaseFileOptions) -> Result<Self> {
         let range = keys.iter().flat_map(|k| k.iter().flatten()).fold(None, widen);
         let bloom = match (&range, &options.bloom) {
@@ -74,10 +74,10 @@ impl FileKeys {
         Ok(Self { range, bloom })
     }
 
-    /// Over the keys of an older file and some more, without reading the old ones; `None` when they have to be read.
+    /// Makes both from the footer of an older file and new keys; `None` if the old keys have to be read.
     ///
     /// # Errors
-    /// `Corrupt` when the old filter cannot be decoded.
+    /// `Corrupt` if the old filter cannot be decoded.
     pub fn grown<R: ChunkReader + 'static>(
         old: &BaseFileReader<R>,
         more: &[StringArray],
@@ -103,7 +103,7 @@ impl FileKeys {
         if more.iter().all(|k| k.is_empty()) {
             return Ok(Some(Self { range, bloom: Some(FooterFilter::Text(text.to_owned(), wanted.filter_type)) }));
         }
-        // Sized by options, a filter overflows in an order of its own, which only all the keys can tell.
+        // A dynamic filter depends on the order of all keys.
         let grown = match (wanted.sizing, old.bloom_filter()?) {
             (BloomSizing::ByRows, Some(filter)) => filter.with_more(more),
             _ => None,
@@ -112,22 +112,21 @@ impl FileKeys {
     }
 }
 
-/// The keys of whole files that were taken over, as the footers of those files state them.
+/// Key ranges and bloom filters of files that are copied as a whole.
 #[derive(Debug, Default)]
 pub struct TakenKeys {
     rows: u64,
     range: Option<KeyRange>,
     filters: Vec<BloomFilter>,
-    /// Characters of the filters in their text form.
+    /// Characters of the Base64 strings of the filters.
     text: usize,
 }
 
 impl TakenKeys {
-    /// The keys of one file; `None` when its footer does not say enough of them, or has a filter of another kind or size
-    /// than is wanted now.
+    /// Reads those of one file; `None` if its footer lacks them, or has a filter of another type or size.
     ///
     /// # Errors
-    /// `Corrupt` when the filter cannot be decoded.
+    /// `Corrupt` if the filter cannot be decoded.
     pub fn of<R: ChunkReader + 'static>(old: &BaseFileReader<R>, options: &BaseFileOptions) -> Result<Option<Self>> {
         let rows = old.rows();
         let Some(range) = old.key_range() else { return Ok(None) };
@@ -136,17 +135,17 @@ impl TakenKeys {
             let keys = usize::try_from(rows).unwrap_or(usize::MAX);
             let filter = old.decode_bloom_filter()?.filter(|f| f.is_sized_for(wanted, keys));
             let Some(filter) = filter else { return Ok(None) };
-            // Sized by options, Hudi's filter of all these keys would be another.
+            // Hudi would size the filter by the number of all keys.
             if wanted.sizing != BloomSizing::ByRows || wanted.filter_type != BloomFilterType::DynamicV0 {
                 return Ok(None);
             }
-            taken.text = wanted.text_len(keys);
+            taken.text = wanted.string_len(keys);
             taken.filters.push(filter);
         }
         Ok(Some(taken))
     }
 
-    /// Adds those of another file; `None`, and nothing is added, when one filter cannot stand for so many.
+    /// Adds those of another file; `None`, and adds nothing, if one filter cannot hold all keys.
     #[must_use]
     pub fn add(&mut self, other: Self) -> Option<()> {
         if !BloomFilter::can_join(self.filters.iter().chain(&other.filters)) {
@@ -164,12 +163,12 @@ impl TakenKeys {
         self.rows
     }
 
-    /// Characters that their filters take.
-    pub(super) fn text_len(&self) -> usize {
+    /// Characters of the Base64 string.
+    pub(super) fn string_len(&self) -> usize {
         self.text
     }
 
-    /// Together with the keys of other rows of the file.
+    /// Adds the keys of other rows of the file.
     pub(super) fn with(
         self,
         range: Option<KeyRange>,

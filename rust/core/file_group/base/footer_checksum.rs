@@ -1,7 +1,8 @@
-//! The checksum of a footer, which is one of its key-value pairs: the CRC-32 of all of the footer with zeros in its place.
+//! The checksum of a footer, one of its key-value pairs: the CRC-32 of the whole footer with zeros instead of the
+//! checksum.
 //!
-//! Parquet itself has none. Without, a bit in the name of a column makes that column look missing, and one in a bloom
-//! filter makes a key look new.
+//! Parquet has no checksum of footers. Without one, a flipped bit in a column name makes the column look missing, and
+//! one in a bloom filter makes a key look new.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,26 +15,26 @@ use crate::storage::guard::Chunks;
 
 /// Key of the pair, the last one of a footer.
 pub(super) const FOOTER_CHECKSUM_KEY: &str = "hoodoo.footer.crc32";
-/// What stands in the place of the value until it is known.
+/// Placeholder of the value until it is known.
 pub(super) const NOT_KNOWN: &str = "00000000";
-/// A text of eight bytes in the field behind the key, as Thrift's compact protocol has it.
-const TEXT_OF_EIGHT: [u8; 2] = [0x18, 8];
+/// Header of a string of eight bytes in the field after the key, in Thrift's compact protocol.
+const STRING_OF_EIGHT: [u8; 2] = [0x18, 8];
 /// The length of the footer, and the magic word.
 pub(super) const TAIL: usize = 4 + 4;
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// Where in (the last part of) a footer the value is. `Err` where the key is there, but no value.
+/// Range of the value in (the end of) a footer. `Err` if the key has no value.
 fn place(footer: &[u8]) -> Result<Option<Range<usize>>, ()> {
     let Some(key) = memchr::memmem::rfind(footer, FOOTER_CHECKSUM_KEY.as_bytes()) else { return Ok(None) };
     let lead = key + FOOTER_CHECKSUM_KEY.len();
-    let value = lead + TEXT_OF_EIGHT.len()..lead + TEXT_OF_EIGHT.len() + NOT_KNOWN.len();
-    match footer.get(lead..value.start) == Some(TEXT_OF_EIGHT.as_slice()) && value.end <= footer.len() {
+    let value = lead + STRING_OF_EIGHT.len()..lead + STRING_OF_EIGHT.len() + NOT_KNOWN.len();
+    match footer.get(lead..value.start) == Some(STRING_OF_EIGHT.as_slice()) && value.end <= footer.len() {
         true => Ok(Some(value)),
         false => Err(()),
     }
 }
 
-/// Puts the checksum into (the last part of) a footer, if it is to have one.
+/// Writes the checksum to (the end of) a footer, if it has the key.
 pub(super) fn put(footer: &mut [u8], sum: crc32fast::Hasher) {
     let text = format!("{:08x}", sum.finalize());
     if let Ok(Some(place)) = place(footer)
@@ -43,7 +44,7 @@ pub(super) fn put(footer: &mut [u8], sum: crc32fast::Hasher) {
     }
 }
 
-/// Where in the last bytes of a file its footer begins.
+/// Start of the footer in the last bytes of a file.
 pub(super) fn start_of_footer(end: &[u8]) -> Option<usize> {
     let (rest, tail) = end.split_last_chunk::<TAIL>()?;
     let [a, b, c, d, magic @ ..] = tail;
@@ -51,11 +52,11 @@ pub(super) fn start_of_footer(end: &[u8]) -> Option<usize> {
     if magic == MAGIC { rest.len().checked_sub(length) } else { None }
 }
 
-/// Holds a footer against the checksum in it.
+/// Compares a footer with its checksum.
 fn check(footer: &[u8]) -> Result<()> {
     let damaged = || {
         Error::corrupt("the footer of a Parquet file does not match its checksum")
-            .remedy("The file was damaged after it was written: restore it from a copy")
+            .remedy("The file was damaged after it was written: restore it from a backup")
     };
     let Some(place) = place(footer).map_err(|()| damaged())? else { return Ok(()) };
     let (before, rest) = footer.split_at_checked(place.start).ok_or_else(damaged)?;
@@ -65,10 +66,10 @@ fn check(footer: &[u8]) -> Result<()> {
     if value == format!("{:08x}", sum.finalize()).as_bytes() { Ok(()) } else { Err(damaged()) }
 }
 
-/// Reads the footer of a file, and holds it against its checksum. Only those of this project's files are believed: who
-/// puts files together copies the pairs of their footers.
+/// Reads the footer of a file and compares it with its checksum, but only in files of hoodoo: other tools copy the
+/// key-value pairs when they merge files.
 pub(super) fn read_footer<R: ChunkReader>(chunks: &Chunks<R>) -> Result<Arc<ParquetMetaData>> {
-    let none = || Error::corrupt("a base file does not end as a Parquet file does");
+    let none = || Error::corrupt("a base file does not end with a Parquet footer");
     let read = |start: u64, length: u64| {
         let length = usize::try_from(length).map_err(|_| none())?;
         chunks.get_bytes(start, length).map_err(|e| chunks.explain_parquet(e))

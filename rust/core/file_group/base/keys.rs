@@ -1,4 +1,4 @@
-//! The record keys of one file: collected while it is written, and their range as footers state it.
+//! The record keys of one file: collected while it is written, and their range in the footer.
 
 use std::cmp::Ordering;
 
@@ -7,12 +7,12 @@ use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use super::RECORD_KEY_COLUMN;
 use crate::error::{Error, Result};
 
-/// Least and greatest record key of a file, in Hudi's order of strings.
+/// Minimum and maximum record key of a file, in Hudi's order of strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The least key.
+    /// The minimum.
     pub min: String,
-    /// The greatest key.
+    /// The maximum.
     pub max: String,
 }
 
@@ -23,8 +23,8 @@ impl KeyRange {
     }
 }
 
-/// Orders strings as Java does, by UTF-16 units, which is how Hudi compares key ranges. Differs from the order of
-/// UTF-8 bytes only where one string has a character beyond U+FFFF and the other one between U+E000 and U+FFFF.
+/// Compares strings as Java does, by UTF-16 units, as Hudi compares key ranges. Differs from the order of UTF-8 bytes
+/// only if one string has a character beyond U+FFFF and the other one between U+E000 and U+FFFF.
 pub fn compare_keys(a: &str, b: &str) -> Ordering {
     fn rank(lead: u8) -> u8 {
         match lead {
@@ -41,7 +41,7 @@ pub fn compare_keys(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// How many bytes are the same at the beginning: keys mostly begin alike, so eight at a time.
+/// Length of the common prefix, eight bytes at a time: keys mostly have long common prefixes.
 fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).take_while(|(x, y)| x == y).count() * 8;
     let rest = a.iter().skip(words).zip(b.iter().skip(words));
@@ -59,7 +59,7 @@ pub(super) struct KeyCollector {
 }
 
 impl KeyCollector {
-    /// `keep`: whether the keys themselves are needed at the end, for a bloom filter.
+    /// `keep`: whether to keep the keys, for a bloom filter.
     pub(super) fn new(keep: bool) -> Self {
         Self { keep, ..Self::default() }
     }
@@ -69,7 +69,7 @@ impl KeyCollector {
         let rows_before = self.rows;
         self.rows += column.len();
         let nulls = column.null_count();
-        // A table without populated meta columns has only nulls here, and no key range.
+        // A table without meta fields has only nulls here, and no key range.
         if nulls == column.len() && self.count == 0 {
             return Ok(());
         }
@@ -77,7 +77,8 @@ impl KeyCollector {
             return Err(Error::schema("a record has no record key").with("column", RECORD_KEY_COLUMN));
         }
         let keys = column.as_string_opt::<i32>().ok_or_else(|| {
-            Error::schema(format!("record keys are {}, not Utf8", column.data_type())).with("column", RECORD_KEY_COLUMN)
+            Error::schema(format!("record keys have type {}, expected Utf8", column.data_type()))
+                .with("column", RECORD_KEY_COLUMN)
         })?;
         self.count += keys.len();
         self.widen(keys);
@@ -116,7 +117,7 @@ impl KeyCollector {
         self.count
     }
 
-    /// The kept keys, and the range if there were keys at all.
+    /// Returns the keys, and their range if there are any.
     pub(super) fn finish(self) -> (Vec<StringArray>, Option<KeyRange>) {
         (self.keys, self.range.map(|(min, max)| KeyRange { min, max }))
     }

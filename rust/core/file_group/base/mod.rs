@@ -2,9 +2,9 @@
 //!
 //! On disk: five meta columns first, then the table's columns in the order of its schema; pages of format version 1;
 //! lists in three levels (`list`/`element`), maps as `key_value`, decimals as the shortest fixed bytes; and in the
-//! footer, as key-value pairs, the Avro schema, the least and greatest record key and a bloom filter over the keys.
+//! footer, as key-value pairs, the Avro schema, the minimum and maximum record key and a bloom filter of the keys.
 //!
-//! Bytes in and bytes out through generic traits: no storage and no paths here.
+//! Reads and writes bytes through generic traits, without storage and paths.
 
 pub mod file_keys;
 pub mod keys;
@@ -17,27 +17,29 @@ pub mod writer;
 
 mod bounds;
 mod chunk_pages;
-mod coded_column;
 mod constant_column;
-mod dictionary_codes;
 mod dictionary_column;
+mod dictionary_keys;
 mod evolution;
 mod footer_checksum;
+mod ordered_dictionary_column;
 pub use evolution::evolve;
+mod column_arrays;
 mod number_column;
 mod page_codec;
-mod pieces;
 mod pruning;
 mod row_group;
 mod sink;
-mod text_column;
+mod string_column;
 
 pub use bounds::ColumnBounds;
-pub use dictionary_codes::CodeScan;
+pub use column_arrays::{
+    COLUMN_BATCH_ROWS, GroupColumns, fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
+};
+pub use dictionary_keys::DictionaryKeyScan;
 pub use file_keys::{FileKeys, TakenKeys};
 pub use keys::KeyRange;
 pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
-pub use pieces::{GroupColumns, PIECE_ROWS, fills_up, has_only_numbers, read_bytes, row_group_pieces, same_values};
 pub use predicate::Predicate;
 pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
 pub use splice::{Splice, SplicedColumn};
@@ -58,11 +60,11 @@ pub const BLOOM_FILTER_KEY: &str = "org.apache.hudi.bloomfilter";
 pub const OLD_BLOOM_FILTER_KEY: &str = "com.uber.hoodie.bloomfilter";
 /// Footer key of the bloom filter's layout.
 pub const BLOOM_TYPE_KEY: &str = "hoodie_bloom_filter_type_code";
-/// Footer key of the least record key.
+/// Footer key of the minimum record key.
 pub const MIN_KEY: &str = "hoodie_min_record_key";
-/// Footer key of the greatest record key.
+/// Footer key of the maximum record key.
 pub const MAX_KEY: &str = "hoodie_max_record_key";
-/// Footer key of the columns in whose order the rows are, one a line.
+/// Footer key of the columns that the rows are sorted by, one a line.
 pub const SORTED_BY_KEY: &str = "hoodoo.sorted.by";
 /// The meta column that holds the record key.
 pub const RECORD_KEY_COLUMN: &str = "_hoodie_record_key";

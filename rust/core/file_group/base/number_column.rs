@@ -1,8 +1,8 @@
 //! A column chunk of numbers: integers, dates, times, decimals.
 //!
-//! The general encoder makes an object of each decimal, hashes it, and compares it with the least and the greatest so
-//! far. Here a page of values is a slice: its ends are found and its bytes are copied in loops that a processor does
-//! several values at once of, and a dictionary is looked up by the number itself.
+//! The general encoder makes an object of each decimal, hashes it, and compares it with the minimum and maximum so far.
+//! Here a page of values is a slice: vectorised loops find its minimum and maximum and copy its bytes, and dictionary
+//! lookups hash the number itself.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -14,34 +14,34 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_numbers};
+use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
 use super::constant_column::EncodedChunk;
 use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
-/// Rows after which a dictionary must have shown its worth, and after which it is asked again.
+/// Rows after which the dictionary is dropped if values hardly repeat.
 const TRIAL_ROWS: usize = 4096;
-/// Slots of a dictionary in the beginning, a power of two.
+/// Initial slots of a dictionary, a power of two.
 const FIRST_SLOTS: usize = 1024;
 const EMPTY: u32 = 0;
 
-/// What is known of a column of numbers.
+/// Settings of a column of numbers.
 #[derive(Clone)]
 pub(super) struct NumberSettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
-    /// Most bytes of a page.
+    /// Maximum bytes of a page.
     pub(super) page_bytes: usize,
-    /// Most bytes of a dictionary; none is made of 0.
+    /// Maximum bytes of a dictionary; 0: no dictionary.
     pub(super) dictionary_bytes: usize,
 }
 
 impl NumberSettings {
-    /// Fails for values that cannot be in the column.
-    pub(super) fn check(&self, piece: &ArrayRef) -> Result<()> {
-        if self.descriptor.max_def_level() == 0 && piece.null_count() > 0 {
-            let what = "a required column has no value in some row";
+    /// Fails for values that do not fit the column.
+    pub(super) fn check(&self, array: &ArrayRef) -> Result<()> {
+        if self.descriptor.max_def_level() == 0 && array.null_count() > 0 {
+            let what = "a required column has a null";
             return Err(Error::schema(what).with("column", self.descriptor.name()));
         }
         Ok(())
@@ -57,7 +57,7 @@ impl NumberSettings {
     }
 }
 
-/// Whether a column is encoded here: a flat one, stored as its values are in memory, or a decimal of up to 16 bytes.
+/// Whether a column is encoded here: a flat column that is stored as it is in memory, or a decimal of up to 16 bytes.
 pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
     let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
     flat && match descriptor.physical_type() {
@@ -77,19 +77,19 @@ pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> boo
     }
 }
 
-/// The chunk with the rows of these pieces.
+/// Encodes the chunk of these arrays.
 ///
 /// # Errors
-/// `Schema` when rows without a value are in a column that has to have one, or pieces are of another type.
-pub(super) fn number_chunk(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+/// `Schema` for nulls in a required column, or arrays of another type.
+pub(super) fn number_chunk(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
     match settings.descriptor.physical_type() {
-        Type::INT32 => encode::<i32>(settings, pieces),
-        Type::INT64 => encode::<i64>(settings, pieces),
-        _ => encode::<i128>(settings, pieces),
+        Type::INT32 => encode::<i32>(settings, arrays),
+        Type::INT64 => encode::<i64>(settings, arrays),
+        _ => encode::<i128>(settings, arrays),
     }
 }
 
-/// Values of a column of numbers, such as a dictionary has.
+/// Values of a column of numbers, such as those of a dictionary.
 pub(super) struct NumberValues<'a> {
     values: Values<'a>,
     /// Bytes of a value in Parquet.
@@ -102,7 +102,7 @@ enum Values<'a> {
     I128(&'a [i128]),
 }
 
-/// The values of an array, those in the place of nulls too; `None` where it is none of the column.
+/// The values of an array, with arbitrary values for nulls; `None` if its type is not that of the column.
 pub(super) fn number_values<'a>(array: &'a ArrayRef, descriptor: &ColumnDescPtr) -> Option<NumberValues<'a>> {
     if !is_number(array.data_type(), descriptor) {
         return None;
@@ -120,7 +120,7 @@ impl NumberValues<'_> {
         self.width
     }
 
-    /// Whether each is greater than the one before it.
+    /// Whether values ascend strictly.
     pub(super) fn is_ascending(&self) -> bool {
         match self.values {
             Values::I32(values) => values.is_sorted_by(|a, b| a < b),
@@ -129,7 +129,7 @@ impl NumberValues<'_> {
         }
     }
 
-    /// Adds one as Parquet has it.
+    /// Appends a value in Parquet's format.
     pub(super) fn put(&self, place: usize, to: &mut Vec<u8>) {
         match self.values {
             Values::I32(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
@@ -138,18 +138,18 @@ impl NumberValues<'_> {
         }
     }
 
-    pub(super) fn statistics(&self, least: usize, most: usize, nulls: u64, signed: bool) -> Statistics {
+    pub(super) fn statistics(&self, min: usize, max: usize, nulls: u64, signed: bool) -> Statistics {
         fn of<T: Number>(
             values: &[T],
-            (least, most): (usize, usize),
+            (min, max): (usize, usize),
             width: usize,
             nulls: u64,
             signed: bool,
         ) -> Statistics {
-            let ends = values.get(least).copied().zip(values.get(most).copied());
+            let ends = values.get(min).copied().zip(values.get(max).copied());
             T::statistics(ends, width, nulls, signed)
         }
-        let ends = (least, most);
+        let ends = (min, max);
         match self.values {
             Values::I32(values) => of(values, ends, self.width, nulls, signed),
             Values::I64(values) => of(values, ends, self.width, nulls, signed),
@@ -170,11 +170,11 @@ fn width(descriptor: &ColumnDescPtr) -> usize {
 /// A value of fixed width.
 trait Number: Copy + Ord {
     const PHYSICAL: Type;
-    /// The values of an array, in the place of nulls too.
+    /// The values of an array, with arbitrary values for nulls.
     fn values(array: &dyn Array) -> Option<&[Self]>;
-    /// Bits that are spread over all of it.
+    /// Hashes the value.
     fn spread(self) -> u64;
-    /// Adds its bytes, as Parquet has them: so many where that is not fixed.
+    /// Appends its bytes in Parquet's format; `width` bytes if the width is not fixed.
     fn put(self, width: usize, to: &mut Vec<u8>);
     fn statistics(ends: Option<(Self, Self)>, width: usize, nulls: u64, signed: bool) -> Statistics;
 }
@@ -204,8 +204,8 @@ impl Number for i32 {
     }
 
     fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
-        let (least, most) = ends.unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::Int32(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -238,8 +238,8 @@ impl Number for i64 {
     }
 
     fn statistics(ends: Option<(Self, Self)>, _: usize, nulls: u64, signed: bool) -> Statistics {
-        let (least, most) = ends.unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::Int64(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -263,8 +263,8 @@ impl Number for i128 {
 
     fn statistics(ends: Option<(Self, Self)>, width: usize, nulls: u64, signed: bool) -> Statistics {
         let bytes = |value: Self| FixedLenByteArray::from(ByteArray::from(plain(&[value], width)));
-        let (least, most) = ends.map(|(least, most)| (bytes(least), bytes(most))).unzip();
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false);
+        let (min, max) = ends.map(|(min, max)| (bytes(min), bytes(max))).unzip();
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false);
         Statistics::FixedLenByteArray(statistics.with_backwards_compatible_min_max(signed))
     }
 }
@@ -275,19 +275,19 @@ fn plain<T: Number>(values: &[T], width: usize) -> Vec<u8> {
     bytes
 }
 
-fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<EncodedChunk> {
+fn encode<T: Number>(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
     let descriptor = &settings.descriptor;
     let width = settings.width();
     let optional = descriptor.max_def_level() == 1;
     let page_rows = settings.page_rows();
-    pieces.iter().try_for_each(|piece| settings.check(piece))?;
-    let other = || Error::schema("a column of numbers has other values").with("column", descriptor.name());
-    let pieces =
-        pieces.iter().map(|piece| Ok((piece, T::values(piece).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
-    let dictionary = Dictionary::of(&pieces, width, settings.dictionary_bytes);
+    arrays.iter().try_for_each(|array| settings.check(array))?;
+    let other = || Error::schema("a column of numbers has values of another type").with("column", descriptor.name());
+    let arrays =
+        arrays.iter().map(|array| Ok((array, T::values(array).ok_or_else(other)?))).collect::<Result<Vec<_>>>()?;
+    let dictionary = Dictionary::of(&arrays, width, settings.dictionary_bytes);
     let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
-    let first = pieces.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
-    // What is sorted repeats itself in ways that a quick search passes over.
+    let first = arrays.first().and_then(|(_, values)| values.get(..values.len().min(page_rows))).unwrap_or_default();
+    // Sorted values repeat in ways that a fast search does not find.
     let content = if dictionary.is_some() || first.is_sorted() { PageContent::Any } else { PageContent::Numbers };
     let mut pages = ChunkPages::new(T::PHYSICAL, settings.format, encoding, content)?;
     if let Some(dictionary) = &dictionary {
@@ -301,23 +301,23 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     let mut end_page = |page: &mut PageRows<T>| -> Result<()> {
         let values = std::mem::take(&mut page.values);
         let nulls = page.rows - values.len();
-        let here = least_and_most(&values);
+        let here = min_and_max(&values);
         order.add(here);
         ends = match (ends, here) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (known, here) => known.or(here),
         };
         let count = if bits == 0 { 0 } else { values.len() };
-        let (here, rest) = numbers.split_at_checked(count).ok_or_else(|| {
-            Error::internal(format!("{count} rows of a page have {} numbers of dictionary entries", numbers.len()))
-        })?;
+        let (here, rest) = numbers
+            .split_at_checked(count)
+            .ok_or_else(|| Error::internal(format!("{count} rows of a page have {} dictionary keys", numbers.len())))?;
         numbers = rest;
         let put = |body: &mut Vec<u8>| match bits {
             0 => values.iter().for_each(|value| value.put(width, body)),
-            bits => put_numbers(body, bits, here),
+            bits => put_keys(body, bits, here),
         };
         let bytes = |value: T| plain(&[value], width);
-        let bounds = least_and_most(&values).map(|(least, most)| (bytes(least), bytes(most)));
+        let bounds = min_and_max(&values).map(|(min, max)| (bytes(min), bytes(max)));
         pages.data(PageValues {
             rows: page.rows,
             nulls,
@@ -329,11 +329,11 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
         page.values.clear();
         Ok(())
     };
-    for (piece, values) in &pieces {
+    for (array, values) in &arrays {
         let mut at = 0;
         while at < values.len() {
             let count = (page_rows - page.rows).min(values.len() - at);
-            page.add(piece, values, at, count);
+            page.add(array, values, at, count);
             at += count;
             if page.rows == page_rows {
                 end_page(&mut page)?;
@@ -343,8 +343,8 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     if page.rows > 0 {
         end_page(&mut page)?;
     }
-    let (rows, missing) = pieces.iter().fold((0, 0), |(rows, nulls), (piece, _)| {
-        (rows + piece.len(), nulls + piece.nulls().map_or(0, |nulls| nulls.null_count()))
+    let (rows, missing) = arrays.iter().fold((0, 0), |(rows, nulls), (array, _)| {
+        (rows + array.len(), nulls + array.nulls().map_or(0, |nulls| nulls.null_count()))
     });
     pages.check(rows, missing)?;
     pages.set_order(order.found());
@@ -352,17 +352,17 @@ fn encode<T: Number>(settings: &NumberSettings, pieces: &[ArrayRef]) -> Result<E
     pages.finish(descriptor, Some(T::statistics(ends, width, nulls, descriptor.sort_order().is_signed())))
 }
 
-fn least_and_most<T: Number>(values: &[T]) -> Option<(T, T)> {
+fn min_and_max<T: Number>(values: &[T]) -> Option<(T, T)> {
     let first = *values.first()?;
-    Some(values.iter().fold((first, first), |(least, most), value| (least.min(*value), most.max(*value))))
+    Some(values.iter().fold((first, first), |(min, max), value| (min.min(*value), max.max(*value))))
 }
 
-/// Rows of a page in the making.
+/// Rows of the current page.
 struct PageRows<T> {
-    /// Those that there are.
+    /// The values that are not null.
     values: Vec<T>,
     rows: usize,
-    /// Which rows have one; nothing as long as all have.
+    /// Which rows have a value; empty as long as all have.
     present: Vec<bool>,
 }
 
@@ -373,9 +373,9 @@ impl<T> Default for PageRows<T> {
 }
 
 impl<T: Number> PageRows<T> {
-    fn add(&mut self, piece: &ArrayRef, values: &[T], at: usize, count: usize) {
+    fn add(&mut self, array: &ArrayRef, values: &[T], at: usize, count: usize) {
         let values = values.get(at..at + count).unwrap_or_default();
-        match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+        match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
                 self.values.extend_from_slice(values);
                 if !self.present.is_empty() {
@@ -393,25 +393,25 @@ impl<T: Number> PageRows<T> {
     }
 }
 
-/// Different values, and the number of that of each row which has one.
+/// Distinct values, and the dictionary key of each row that is not null.
 struct Dictionary<T> {
     values: Vec<T>,
     numbers: Vec<u32>,
-    /// Numbers counted from 1, by the bits of their values. At least half are empty.
+    /// Keys plus 1, by the hash of their values. At least half of the slots are empty.
     slots: Vec<u32>,
 }
 
 impl<T: Number> Dictionary<T> {
-    /// `None` where values are not worth one: they hardly repeat, or are too many.
-    fn of(pieces: &[(&ArrayRef, &[T])], width: usize, most_bytes: usize) -> Option<Self> {
+    /// `None` if a dictionary does not pay off: values hardly repeat, or are too many.
+    fn of(arrays: &[(&ArrayRef, &[T])], width: usize, most_bytes: usize) -> Option<Self> {
         if most_bytes == 0 {
             return None;
         }
-        let rows = pieces.iter().map(|(piece, _)| piece.len() - piece.null_count()).sum();
+        let rows = arrays.iter().map(|(array, _)| array.len() - array.null_count()).sum();
         let mut dictionary =
             Self { values: Vec::new(), numbers: Vec::with_capacity(rows), slots: vec![EMPTY; FIRST_SLOTS] };
-        for (piece, values) in pieces {
-            match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
+        for (array, values) in arrays {
+            match array.nulls().filter(|nulls| nulls.null_count() > 0) {
                 None => {
                     for values in values.chunks(TRIAL_ROWS) {
                         dictionary.add(values.iter().copied(), width, most_bytes)?;
@@ -428,7 +428,7 @@ impl<T: Number> Dictionary<T> {
         (!dictionary.values.is_empty() && bytes <= rows * width).then_some(dictionary)
     }
 
-    /// Adds rows; `None` when it is not worth going on.
+    /// Adds rows; `None` if the dictionary does not pay off.
     fn add(&mut self, values: impl Iterator<Item = T>, width: usize, most_bytes: usize) -> Option<()> {
         let mut last: Option<(T, u32)> = None;
         for value in values {
@@ -443,7 +443,7 @@ impl<T: Number> Dictionary<T> {
         (!hardly_repeats && self.values.len() * width <= most_bytes).then_some(())
     }
 
-    /// The number of a value, counted from 0.
+    /// The dictionary key of a value.
     fn number(&mut self, value: T) -> u32 {
         let mut at = self.first(value);
         loop {
@@ -465,7 +465,7 @@ impl<T: Number> Dictionary<T> {
     }
 
     fn first(&self, value: T) -> usize {
-        // The upper bits: as many as number all slots.
+        // The upper bits of the hash, as many as the slots need.
         (value.spread() >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 

@@ -8,7 +8,7 @@ use crate::format::bloom::BloomOptions;
 /// Where dictionary encoding is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DictionaryUse {
-    /// In the columns whose first rows repeat themselves.
+    /// In columns whose first rows repeat values.
     #[default]
     Auto,
     /// In every column but the record key and the sequence number, which never repeat.
@@ -24,7 +24,7 @@ pub(super) struct PageFormat {
     pub(super) checksums: bool,
 }
 
-/// How a base file is written. The defaults are this project's, not Hudi's; every reader takes both.
+/// How a base file is written. The defaults differ from Hudi's; every reader supports both.
 #[derive(Debug, Clone)]
 pub struct BaseFileOptions {
     /// The table's Avro schema with the meta columns, for the footer.
@@ -33,11 +33,11 @@ pub struct BaseFileOptions {
     pub message_name: String,
     /// Compression of the pages.
     pub codec: Compression,
-    /// Whether the header of each page has a checksum. Readers check those that there are.
+    /// Whether the header of each page has a checksum, which readers check.
     pub page_checksums: bool,
-    /// Rows after which a row group ends.
+    /// Maximum rows of a row group.
     pub row_group_rows: usize,
-    /// Encoded bytes after which a row group ends, if its rows have not ended it before.
+    /// Maximum encoded bytes of a row group.
     pub row_group_bytes: usize,
     /// Bytes of an uncompressed page.
     pub page_bytes: usize,
@@ -45,9 +45,9 @@ pub struct BaseFileOptions {
     pub dictionary: DictionaryUse,
     /// The bloom filter over record keys; `None` writes none.
     pub bloom: Option<BloomOptions>,
-    /// Threads that encode columns side by side.
+    /// Number of threads that encode columns.
     pub threads: usize,
-    /// Columns in whose order the rows are: ascending, nulls first. The footer then says so.
+    /// Columns that the rows are sorted by (ascending, nulls first), for the footer.
     pub sorted_by: Vec<String>,
 }
 
@@ -91,7 +91,9 @@ pub fn parse_codec(name: &str) -> Result<Compression> {
         "LZ4_RAW" => Ok(Compression::LZ4_RAW),
         "LZ4" => Ok(Compression::LZ4),
         "BROTLI" => Ok(Compression::BROTLI(BrotliLevel::default())),
-        "LZO" => Err(Error::unsupported("the Parquet codec LZO").remedy("Choose ZSTD, GZIP or SNAPPY")),
+        "LZO" => {
+            Err(Error::unsupported("the Parquet codec LZO is not supported").remedy("Choose ZSTD, GZIP or SNAPPY"))
+        }
         _ => Err(Error::invalid_option(format!("unknown Parquet codec '{name}' in hoodie.parquet.compression.codec"))
             .remedy("Choose ZSTD, GZIP, SNAPPY, LZ4_RAW, BROTLI or UNCOMPRESSED")),
     }

@@ -1,5 +1,5 @@
-//! Compressors of pages. They are kept from one column chunk to the next: making one takes longer than compressing a small
-//! page with it. That of gzip, Hudi's default, is one for whole pages, which takes half the time of one for streams.
+//! Compressors of pages. They are reused for several column chunks, because creating one takes longer than compressing
+//! a small page. For gzip, Hudi's default, a compressor of whole buffers takes half the time of one of streams.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,44 +12,43 @@ use zstd::zstd_safe::{CParameter, ParamSwitch, compress_bound};
 use super::row_group::encode_error;
 use crate::error::{Error, Result};
 
-/// What is in the pages of a column. Zstandard at its first level is told what to look for, as far as that makes files no
-/// larger and takes less time; at other levels it is left to itself.
+/// The content of a column's pages. At level 1, Zstandard gets search parameters for it if they save time and do not
+/// make files larger; other levels use the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageContent {
-    /// Nothing that is known.
+    /// Unknown.
     Any,
-    /// Numbers of fixed width in no order.
+    /// Unsorted numbers of fixed width.
     Numbers,
-    /// Texts.
-    Texts,
-    /// Texts that are made alike, such as record keys: they share long parts, and differ in few places.
+    /// Strings.
+    Strings,
+    /// Similar strings, such as record keys, which share long substrings.
     Keys,
 }
 
 impl PageContent {
-    /// The shortest repetition that is looked for, the logarithm of the places that are remembered, and how far the search
-    /// goes on where nothing repeats.
+    /// Minimum match length, logarithm of the hash table size, and step size where nothing repeats.
     fn search(self) -> Option<(u32, u32, u32)> {
         match self {
             Self::Any => None,
-            // A table of places that stays in the nearest cache is worth more than what it forgets.
+            // A hash table that fits the L1 cache is worth more than the matches that it misses.
             Self::Numbers => Some((5, 12, 2)),
             Self::Keys => Some((6, 12, 2)),
-            Self::Texts => Some((7, 14, 2)),
+            Self::Strings => Some((7, 14, 2)),
         }
     }
 }
 
-/// Compressors that nobody uses now.
+/// Unused compressors.
 static UNUSED: Mutex<Vec<PageCodec>> = Mutex::new(Vec::new());
 
 pub(super) fn hold_lock() -> impl std::any::Any {
     UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many are kept.
+/// Maximum number of unused compressors.
 const MOST_UNUSED: usize = 16;
-/// Buffers of more bytes are not kept with them.
+/// Larger buffers are dropped.
 const LARGE_BUFFER: usize = 4 << 20;
 
 /// A compressor of pages.
@@ -96,7 +95,7 @@ impl PageCodec {
             }
             Engine::Gzip(deflate) => {
                 let most = deflate.gzip_compress_bound(page.len());
-                // It only grows, for room has to be written once.
+                // The buffer only grows, so that its bytes are initialised once.
                 if self.page.len() < most {
                     self.page.resize(most, 0);
                 }
@@ -111,7 +110,7 @@ impl PageCodec {
         Ok(&self.page)
     }
 
-    /// Leaves it to others.
+    /// Returns it for reuse.
     pub(super) fn put_back(mut self) {
         if self.page.capacity() > LARGE_BUFFER {
             self.page = Vec::new();
@@ -131,7 +130,7 @@ fn zstd(level: i32, content: PageContent) -> Result<Compressor<'static>> {
             CParameter::MinMatch(shortest),
             CParameter::HashLog(places),
             CParameter::TargetLength(step),
-            // What does not repeat is still worth compressing, which a longer step would leave out.
+            // Data that does not repeat is still compressed; a longer step would skip it.
             literals,
         ] {
             zstd.set_parameter(parameter).map_err(failed)?;
@@ -141,7 +140,7 @@ fn zstd(level: i32, content: PageContent) -> Result<Compressor<'static>> {
 }
 
 fn failed(e: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::storage("a page could not be compressed").caused_by(e)
+    Error::storage("failed to compress a page").caused_by(e)
 }
 
 #[cfg(test)]
@@ -164,7 +163,7 @@ mod tests {
         ];
         assert!(PageCodec::get(Compression::UNCOMPRESSED, PageContent::Any).unwrap().is_none());
         for compression in codecs {
-            for content in [PageContent::Any, PageContent::Numbers, PageContent::Texts, PageContent::Keys] {
+            for content in [PageContent::Any, PageContent::Numbers, PageContent::Strings, PageContent::Keys] {
                 let mut codec = PageCodec::get(compression, content).unwrap().unwrap();
                 for page in [&page, page.get(..100).unwrap(), &[]] {
                     let compressed = codec.compress(page).unwrap().to_vec();

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// annotated: the annotation switches off statistics in Hudi) and in the fixed names of list and map children.
 ///
 /// # Errors
-/// `Schema`, naming the column and its type, when Hudi has no place for the type.
+/// `Schema`, with the column and its type, if Hudi does not support the type.
 pub fn hudi_parquet_schema(schema: &Schema, message_name: &str) -> Result<SchemaDescriptor> {
     let fields = schema.fields().iter().map(|f| convert(f, f.name(), f.name())).collect::<Result<Vec<_>>>()?;
     let root = Type::group_type_builder(message_name).with_fields(fields).build()?;
@@ -109,7 +109,7 @@ fn primitive<'a>(field: &Field, name: &'a str, path: &str) -> Result<PrimitiveTy
     })
 }
 
-/// Least bytes whose signed range holds all decimals of the precision.
+/// Minimum number of bytes whose signed range holds all decimals of the precision.
 fn decimal_bytes(precision: u8) -> i32 {
     ((f64::from(precision) * std::f64::consts::LOG2_10 + 1.0) / 8.0).ceil() as i32
 }

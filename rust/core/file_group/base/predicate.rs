@@ -1,4 +1,4 @@
-//! Conditions on rows, applied exactly; [`super::pruning`] uses the same conditions to skip what cannot hold a match.
+//! Predicates on rows; [`super::pruning`] uses them to skip row groups and pages without a match.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use arrow::row::{RowConverter, SortField};
 use super::evolution::evolve;
 use crate::error::{Error, Result};
 
-/// A condition on the rows of a base file.
+/// A predicate on the rows of a base file.
 ///
-/// Literals are arrays of one value (for `In`, of any number) and have the type that the column has in the table; the
-/// column is brought to that type as on read. Comparisons with null are unknown, and unknown rows are left out. Floats
-/// compare as in Spark: NaN equals NaN and is greatest, and the two zeros are equal.
+/// Literals are arrays of one value (for `In`, of any number) with the column's type in the table; the column is cast
+/// to that type as on read. Comparisons with null are unknown, and such rows do not match. Floats compare as in Spark:
+/// NaN equals NaN and is the largest value, and both zeros are equal.
 #[derive(Debug, Clone)]
 pub enum Predicate {
     /// Column equals literal.
@@ -39,11 +39,11 @@ pub enum Predicate {
     IsNull(String),
     /// Column is not null.
     IsNotNull(String),
-    /// All hold; holds when there are none.
+    /// All match; an empty list matches.
     And(Vec<Predicate>),
-    /// One holds; does not hold when there are none.
+    /// At least one matches; an empty list does not match.
     Or(Vec<Predicate>),
-    /// Does not hold.
+    /// Does not match.
     Not(Box<Predicate>),
 }
 
@@ -72,7 +72,7 @@ impl Comparison {
 }
 
 impl Predicate {
-    /// The columns that the condition looks at, each once.
+    /// The columns of the predicate, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut columns = Vec::new();
         self.collect(&mut |column, _| {
@@ -83,7 +83,7 @@ impl Predicate {
         columns
     }
 
-    /// Calls `f` with each column and the literal it is compared with.
+    /// Calls `f` with each column and its literal.
     pub(super) fn collect<'a>(&'a self, f: &mut impl FnMut(&'a str, Option<&'a ArrayRef>)) {
         match self {
             Self::And(parts) | Self::Or(parts) => {
@@ -114,10 +114,10 @@ impl Predicate {
         })
     }
 
-    /// Whether the condition holds for each row; null where that is unknown. A column that the batch lacks is null.
+    /// Whether each row matches; null if unknown. A missing column is null.
     ///
     /// # Errors
-    /// `Schema` when a column cannot be brought to the type of its literal, or a literal is not one value.
+    /// `Schema` if a column cannot be cast to the type of its literal, or a literal is not one value.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let rows = batch.num_rows();
         match self {
@@ -139,7 +139,7 @@ impl Predicate {
             Self::In(column, values) => is_in(&typed_column(batch, column, values.data_type())?, values),
             _ => {
                 let Some((comparison, column, literal)) = self.comparison() else {
-                    return Err(Error::unsupported("a kind of predicate without a comparison"));
+                    return Err(Error::unsupported("this kind of predicate is not supported"));
                 };
                 compare(comparison, &typed_column(batch, column, literal.data_type())?, column, literal)
             }
@@ -154,7 +154,7 @@ fn typed_column(batch: &RecordBatch, column: &str, data_type: &DataType) -> Resu
     }
 }
 
-/// One zero and one NaN, so that Arrow's total order is Spark's order.
+/// Makes all zeros and all NaNs equal, so that Arrow's total order is Spark's order.
 pub(super) fn canonical(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float32 => {
@@ -197,7 +197,7 @@ pub(super) fn compare(
     result.map_err(|e| Error::schema("two values cannot be compared").with("column", column).caused_by(e))
 }
 
-/// Unknown for null, and for values that are not found when the list has a null.
+/// Unknown for null, and for values that are not found if the list has a null.
 fn is_in(array: &ArrayRef, values: &ArrayRef) -> Result<BooleanArray> {
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
     let listed = converter.convert_columns(&[canonical(values.clone())])?;

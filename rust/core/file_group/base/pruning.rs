@@ -1,4 +1,4 @@
-//! Which row groups and pages of a file can hold a row for which a condition holds, by their statistics.
+//! Which row groups and pages of a file may have rows that match a predicate, by their statistics.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::predicate::{Comparison, Predicate, canonical, compare};
 use super::row_group::leaf_count;
 use crate::error::{Error, Result};
 
-/// Values of an `In` beyond which only their least and greatest are looked at.
+/// Number of values of an `In` above which only their minimum and maximum are compared.
 const FEW_VALUES: usize = 64;
 
-/// Least and greatest values and counts of one column, in some pieces of a file.
+/// Minimum, maximum and counts of one column in row groups or pages.
 struct Bounds {
     mins: ArrayRef,
     maxes: ArrayRef,
@@ -26,7 +26,7 @@ struct Bounds {
     rows: UInt64Array,
 }
 
-/// What a condition asks of one column.
+/// What a predicate tests in one column.
 enum Question<'a> {
     Compare(Comparison, &'a ArrayRef),
     In(&'a ArrayRef),
@@ -43,8 +43,8 @@ impl Question<'_> {
     }
 }
 
-/// Pieces of a file that are kept or skipped: whole row groups, or pages within the row groups that are left.
-trait Pieces {
+/// What is kept or skipped: row groups, or pages of the remaining row groups.
+trait Prunable {
     type Kept;
     fn all(&self) -> Self::Kept;
     fn none(&self) -> Self::Kept;
@@ -53,54 +53,54 @@ trait Pieces {
     fn answer(&self, column: &str, question: &Question<'_>) -> Result<Self::Kept>;
 }
 
-/// The pieces that may hold a match. `Not` is pushed down to the comparisons on the way.
-fn keep<P: Pieces>(pieces: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
+/// Returns what may have a match. Pushes `Not` down to the comparisons.
+fn keep<P: Prunable>(target: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
     match (predicate, negated) {
         (Predicate::And(parts), false) | (Predicate::Or(parts), true) => {
-            parts.iter().try_fold(pieces.all(), |kept, part| Ok(pieces.both(kept, keep(pieces, part, negated)?)))
+            parts.iter().try_fold(target.all(), |kept, part| Ok(target.both(kept, keep(target, part, negated)?)))
         }
         (Predicate::Or(parts), false) | (Predicate::And(parts), true) => {
-            parts.iter().try_fold(pieces.none(), |kept, part| Ok(pieces.either(kept, keep(pieces, part, negated)?)))
+            parts.iter().try_fold(target.none(), |kept, part| Ok(target.either(kept, keep(target, part, negated)?)))
         }
-        (Predicate::Not(part), _) => keep(pieces, part, !negated),
-        (Predicate::In(..), true) => Ok(pieces.all()),
-        (Predicate::In(column, values), false) => pieces.answer(column, &Question::In(values)),
+        (Predicate::Not(part), _) => keep(target, part, !negated),
+        (Predicate::In(..), true) => Ok(target.all()),
+        (Predicate::In(column, values), false) => target.answer(column, &Question::In(values)),
         (Predicate::IsNull(column), false) | (Predicate::IsNotNull(column), true) => {
-            pieces.answer(column, &Question::IsNull)
+            target.answer(column, &Question::IsNull)
         }
         (Predicate::IsNotNull(column), false) | (Predicate::IsNull(column), true) => {
-            pieces.answer(column, &Question::IsNotNull)
+            target.answer(column, &Question::IsNotNull)
         }
         _ => match predicate.comparison() {
             Some((comparison, column, literal)) => {
                 let comparison = if negated { comparison.negated() } else { comparison };
-                pieces.answer(column, &Question::Compare(comparison, literal))
+                target.answer(column, &Question::Compare(comparison, literal))
             }
-            None => Ok(pieces.all()),
+            None => Ok(target.all()),
         },
     }
 }
 
-/// Whether each piece may hold a match.
+/// Whether each row group or page may have a match.
 fn may_match(question: &Question<'_>, column: &str, bounds: &Bounds) -> Result<Vec<bool>> {
-    let pieces = bounds.rows.len();
+    let count = bounds.rows.len();
     let nulls = |i: usize| bounds.nulls.is_valid(i).then(|| bounds.nulls.values().get(i).copied()).flatten();
     let all_null = |i: usize| nulls(i).is_some() && nulls(i) == bounds.rows.values().get(i).copied();
     let by_values = match question {
-        Question::IsNull => return Ok((0..pieces).map(|i| nulls(i) != Some(0)).collect()),
-        Question::IsNotNull => vec![true; pieces],
+        Question::IsNull => return Ok((0..count).map(|i| nulls(i) != Some(0)).collect()),
+        Question::IsNotNull => vec![true; count],
         Question::Compare(comparison, literal) => compare_bounds(*comparison, column, literal, bounds)?,
-        Question::In(values) if values.is_empty() => vec![false; pieces],
+        Question::In(values) if values.is_empty() => vec![false; count],
         Question::In(values) if values.len() > FEW_VALUES => match extremes(values) {
             Some((least, greatest)) => {
                 let low = compare_bounds(Comparison::LtEq, column, &greatest, bounds)?;
                 let high = compare_bounds(Comparison::GtEq, column, &least, bounds)?;
                 low.into_iter().zip(high).map(|(a, b)| a && b).collect()
             }
-            None => vec![true; pieces],
+            None => vec![true; count],
         },
         Question::In(values) => {
-            let mut any = vec![false; pieces];
+            let mut any = vec![false; count];
             for i in 0..values.len() {
                 let one = compare_bounds(Comparison::Eq, column, &values.slice(i, 1), bounds)?;
                 any.iter_mut().zip(one).for_each(|(a, b)| *a |= b);
@@ -111,7 +111,7 @@ fn may_match(question: &Question<'_>, column: &str, bounds: &Bounds) -> Result<V
     Ok(by_values.into_iter().enumerate().map(|(i, keep)| keep && !all_null(i)).collect())
 }
 
-/// First and last in order of a list of values, where that is quickly told.
+/// Minimum and maximum of a list of values, if they are cheap to find.
 fn extremes(values: &ArrayRef) -> Option<(ArrayRef, ArrayRef)> {
     let sorted = arrow::compute::sort(values, None).ok()?;
     let first = (0..sorted.len()).find(|i| sorted.is_valid(*i))?;
@@ -131,27 +131,27 @@ fn is_nan(literal: &ArrayRef) -> bool {
 }
 
 fn compare_bounds(comparison: Comparison, column: &str, literal: &ArrayRef, bounds: &Bounds) -> Result<Vec<bool>> {
-    let pieces = bounds.rows.len();
-    // Statistics leave NaN out, and NaN is greater than everything.
+    let count = bounds.rows.len();
+    // Statistics leave NaN out, and NaN is larger than all values.
     let unbounded_above = is_float(literal.data_type());
     if literal.null_count() > 0 {
-        return Ok(vec![false; pieces]);
+        return Ok(vec![false; count]);
     }
     if is_nan(literal) {
-        return Ok(vec![true; pieces]);
+        return Ok(vec![true; count]);
     }
-    // Unknown bounds compare as unknown, and unknown keeps the piece.
+    // Unknown bounds compare as unknown, which keeps the row group or page.
     let possible = |test: BooleanArray| test.iter().map(|t| t != Some(false)).collect::<Vec<_>>();
     let test = |comparison, side| compare(comparison, side, column, literal).map(possible);
     let both = |a: Vec<bool>, b: Vec<bool>| a.into_iter().zip(b).map(|(a, b)| a && b).collect();
     match comparison {
         Comparison::Lt => test(Comparison::Lt, &bounds.mins),
         Comparison::LtEq => test(Comparison::LtEq, &bounds.mins),
-        Comparison::Gt | Comparison::GtEq if unbounded_above => Ok(vec![true; pieces]),
+        Comparison::Gt | Comparison::GtEq if unbounded_above => Ok(vec![true; count]),
         Comparison::Gt => test(Comparison::Gt, &bounds.maxes),
         Comparison::GtEq => test(Comparison::GtEq, &bounds.maxes),
         Comparison::Eq => Ok(both(test(Comparison::LtEq, &bounds.mins)?, test(Comparison::GtEq, &bounds.maxes)?)),
-        Comparison::NotEq if unbounded_above => Ok(vec![true; pieces]),
+        Comparison::NotEq if unbounded_above => Ok(vec![true; count]),
         Comparison::NotEq => {
             let low = test(Comparison::NotEq, &bounds.mins)?;
             let high = test(Comparison::NotEq, &bounds.maxes)?;
@@ -160,7 +160,7 @@ fn compare_bounds(comparison: Comparison, column: &str, literal: &ArrayRef, boun
     }
 }
 
-/// Whether bringing a column to another type keeps its order, so that bounds stay bounds.
+/// Whether a cast keeps the order of values, so that bounds remain valid.
 pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let number = |t: &DataType| t.is_integer() || is_float(t);
     from == to
@@ -170,14 +170,14 @@ pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
         || (matches!(from, DataType::Utf8 | DataType::Binary) && matches!(to, DataType::Utf8 | DataType::Binary))
 }
 
-/// A file, as far as its statistics go.
+/// The statistics of a file.
 pub(super) struct FileStatistics<'a> {
     pub(super) metadata: &'a ParquetMetaData,
     pub(super) fields: &'a Fields,
 }
 
 impl FileStatistics<'_> {
-    /// Position of the leaf of a column that is not nested, and the column; `None` when the file lacks it.
+    /// Leaf index of a column that is not nested, and the column; `None` if the file does not have it.
     pub(super) fn leaf(&self, column: &str) -> Option<(usize, &Arc<Field>)> {
         let mut leaf = 0;
         for field in self.fields {
@@ -189,7 +189,7 @@ impl FileStatistics<'_> {
         None
     }
 
-    /// Statistics that can be trusted for this column: not those of types without a defined order.
+    /// Whether statistics of this column are valid: not for types without a defined order.
     pub(super) fn trusted(&self, leaf: usize, field: &Field) -> bool {
         let Some(descriptor) = self.metadata.file_metadata().schema_descr().columns().get(leaf) else { return false };
         let physical = descriptor.physical_type();
@@ -213,7 +213,7 @@ impl FileStatistics<'_> {
         }
     }
 
-    /// The row groups that may hold a match.
+    /// The row groups that may have a match.
     pub(super) fn row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
         let kept = keep(&RowGroups(self), predicate, false)?;
         if kept.len() != self.metadata.num_row_groups() {
@@ -223,7 +223,7 @@ impl FileStatistics<'_> {
         Ok(kept.into_iter().enumerate().filter_map(|(i, keep)| keep.then_some(i)).collect())
     }
 
-    /// The rows of `groups` whose pages may hold a match; `None` when nothing can be left out.
+    /// The rows of `groups` whose pages may have a match; `None` if no page can be skipped.
     pub(super) fn rows(
         &self,
         predicate: &Predicate,
@@ -239,7 +239,7 @@ impl FileStatistics<'_> {
 
 struct RowGroups<'a>(&'a FileStatistics<'a>);
 
-impl Pieces for RowGroups<'_> {
+impl Prunable for RowGroups<'_> {
     type Kept = Vec<bool>;
 
     fn all(&self) -> Vec<bool> {
@@ -261,7 +261,7 @@ impl Pieces for RowGroups<'_> {
     fn answer(&self, column: &str, question: &Question<'_>) -> Result<Vec<bool>> {
         let file = self.0;
         let Some((leaf, field)) = file.leaf(column) else {
-            // A column that the file lacks is null in all its rows.
+            // A missing column is null in all rows.
             return Ok(if matches!(question, Question::IsNull) { self.all() } else { self.none() });
         };
         if !file.trusted(leaf, field) {
@@ -287,7 +287,7 @@ struct Pages<'a> {
     total: usize,
 }
 
-impl Pieces for Pages<'_> {
+impl Prunable for Pages<'_> {
     type Kept = RowSelection;
 
     fn all(&self) -> RowSelection {

@@ -1,4 +1,4 @@
-//! Reads one base file: its footer, its rows in the schema of the table, single columns with row positions.
+//! Reads one base file: its footer, its rows in the schema of the table, and single columns with row positions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -30,19 +30,19 @@ use crate::format::bloom::{BloomFilter, BloomFilterType};
 use crate::format::field_lookup::FieldLookup;
 use crate::storage::guard::{Chunks, decode};
 
-/// Rows of a batch unless asked otherwise.
+/// Default number of rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
 /// What to read of a base file.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
-    /// The columns to give back, in their order and with the types of the table.
+    /// The columns to return, in this order and with the types of the table.
     pub schema: SchemaRef,
-    /// Only rows for which this holds. It may look at columns that are not given back.
+    /// Returns only rows that match. It may use columns that are not returned.
     pub predicate: Option<Predicate>,
-    /// Most rows of a batch.
+    /// Maximum rows of a batch.
     pub batch_size: usize,
-    /// Only these row groups.
+    /// Reads only these row groups.
     pub row_groups: Option<Vec<usize>>,
 }
 
@@ -52,21 +52,21 @@ impl ScanOptions {
         Self { schema, predicate: None, batch_size: BATCH_ROWS, row_groups: None }
     }
 
-    /// Only rows for which the predicate holds.
+    /// Returns only rows that match the predicate.
     #[must_use]
     pub fn with_predicate(mut self, predicate: Option<Predicate>) -> Self {
         self.predicate = predicate;
         self
     }
 
-    /// At most so many rows in a batch.
+    /// Sets the maximum rows of a batch.
     #[must_use]
     pub fn with_batch_size(mut self, rows: usize) -> Self {
         self.batch_size = rows.max(1);
         self
     }
 
-    /// Only these row groups.
+    /// Reads only these row groups.
     #[must_use]
     pub fn with_row_groups(mut self, row_groups: Vec<usize>) -> Self {
         self.row_groups = Some(row_groups);
@@ -85,7 +85,7 @@ pub struct RowGroupInfo {
     pub compressed_bytes: u64,
 }
 
-/// An open base file: the footer is read, rows are not.
+/// An open base file. Its footer is read.
 pub struct BaseFileReader<R> {
     chunks: Chunks<R>,
     metadata: ArrowReaderMetadata,
@@ -94,10 +94,10 @@ pub struct BaseFileReader<R> {
 }
 
 impl BaseFileReader<Bytes> {
-    /// The footer of a file that was written just now, without its rows and its bloom filter.
+    /// A reader of the footer of a file that has just been written, without rows and bloom filter.
     ///
     /// # Errors
-    /// `Corrupt` for a footer that no base file has.
+    /// `Corrupt` for an invalid footer.
     pub fn of_footer(footer: ParquetMetaData) -> Result<Self> {
         let chunks = Chunks::new(Bytes::new());
         let metadata = decode("the footer of a base file", || {
@@ -112,7 +112,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Reads the footer.
     ///
     /// # Errors
-    /// `Corrupt` for anything that is not a whole Parquet file; `Storage` when the bytes cannot be had.
+    /// `Corrupt` if it is not a complete Parquet file; `Storage`.
     pub fn open(file: R) -> Result<Self> {
         let chunks = Chunks::new(file);
         if chunks.len() == 0 {
@@ -153,7 +153,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         self.metadata.metadata()
     }
 
-    /// The file's columns with this project's types.
+    /// The file's columns with hoodoo's types.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -174,27 +174,27 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
     }
 
-    /// Whether the footer says that the rows are in the order of these columns. Only what this project wrote is believed.
+    /// Whether the footer says that rows are sorted by these columns. Footers of other writers are ignored.
     pub fn is_sorted_by(&self, columns: &[String]) -> bool {
         let ours = self.metadata().file_metadata().created_by().is_some_and(|by| by.starts_with("hoodoo version "));
         let mut sorted_by = self.footer(SORTED_BY_KEY).unwrap_or_default().lines();
         ours && !columns.is_empty() && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
     }
 
-    /// The Avro schema, when an Avro writer wrote the file.
+    /// The Avro schema, if the footer has one.
     pub fn avro_schema(&self) -> Option<&str> {
         self.footer(AVRO_SCHEMA_KEY)
     }
 
-    /// Least and greatest record key, when the footer states them.
+    /// Minimum and maximum record key, if the footer has them.
     pub fn key_range(&self) -> Option<KeyRange> {
         Some(KeyRange { min: self.footer(MIN_KEY)?.to_owned(), max: self.footer(MAX_KEY)?.to_owned() })
     }
 
-    /// The bloom filter over record keys, decoded at the first call; `None` when the footer has none.
+    /// The bloom filter of record keys, decoded at the first call; `None` if the footer has none.
     ///
     /// # Errors
-    /// `Corrupt` when it cannot be decoded.
+    /// `Corrupt` if it cannot be decoded.
     pub fn bloom_filter(&self) -> Result<Option<&BloomFilter>> {
         if let Some(known) = self.bloom.get() {
             return Ok(known.as_ref());
@@ -203,7 +203,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         Ok(self.bloom.get_or_init(|| filter).as_ref())
     }
 
-    /// The bloom filter for a caller who keeps it.
+    /// Decodes the bloom filter.
     pub(super) fn decode_bloom_filter(&self) -> Result<Option<BloomFilter>> {
         let text = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY));
         let Some(text) = text else { return Ok(None) };
@@ -213,10 +213,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         BloomFilter::from_base64(filter_type, text).map(Some)
     }
 
-    /// The row groups in which, by their statistics, the predicate may hold for some row.
+    /// The row groups that may have matching rows, by their statistics.
     ///
     /// # Errors
-    /// `Schema` when a column cannot be compared with its literal.
+    /// `Schema` if a column cannot be compared with its literal.
     pub fn matching_row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
         self.check_literals(predicate)?;
         decode("statistics", || self.statistics(self.metadata()).row_groups(predicate))
@@ -226,7 +226,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         FileStatistics { metadata, fields: self.metadata.schema().fields() }
     }
 
-    /// Finds out before any row is read whether all columns can be compared with their literals.
+    /// Checks before the first read that all columns can be compared with their literals.
     fn check_literals(&self, predicate: &Predicate) -> Result<()> {
         let mut result = Ok(());
         predicate.collect(&mut |column, literal| {
@@ -241,7 +241,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Reads rows.
     ///
     /// # Errors
-    /// `Schema`, naming the column and both types, when a column of the file cannot be read as the type asked for.
+    /// `Schema`, with the column and both types, if a column of the file cannot be read as the requested type.
     pub fn scan(&self, options: &ScanOptions) -> Result<BaseFileScan<R>> {
         let file_fields = FieldLookup::new(self.metadata.schema().fields());
         for target in options.schema.fields() {
@@ -260,7 +260,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             }
         }
         let inner = decode("a base file", || self.build(options))?;
-        // When all columns read are looked at anyway, rows are filtered after decoding.
+        // If the predicate uses all columns, rows are filtered after decoding.
         let predicate = options.predicate.clone().filter(|p| !self.filters_early(p, &options.schema));
         Ok(BaseFileScan { inner: Some(inner), chunks: self.chunks.clone(), schema: options.schema.clone(), predicate })
     }
@@ -270,7 +270,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         let mut groups = options.row_groups.clone().unwrap_or_else(every);
         let count = self.metadata().num_row_groups();
         if let Some(group) = groups.iter().find(|group| **group >= count) {
-            return Err(Error::internal(format!("row group {group} is to be read of {count} in a base file")));
+            return Err(Error::internal(format!("row group {group} of {count} in a base file does not exist")));
         }
         let mut metadata = self.metadata.clone();
         if let Some(schema) = self.with_dictionaries(&options.schema) {
@@ -309,7 +309,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         builder.build().map_err(|e| self.chunks.explain_parquet(e))
     }
 
-    /// The file's schema with dictionaries where they are asked for; `None` when they are not.
+    /// The file's schema with dictionaries where the request has them; `None` if it has none.
     fn with_dictionaries(&self, asked: &Schema) -> Option<Schema> {
         if !asked.fields().iter().any(|f| matches!(f.data_type(), DataType::Dictionary(..))) {
             return None;
@@ -331,7 +331,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         })
     }
 
-    /// Filtering while reading saves decoding when there are columns that the predicate does not look at.
+    /// Filtering while reading saves decoding if the predicate does not use all columns.
     fn filters_early(&self, predicate: &Predicate, schema: &Schema) -> bool {
         let looked_at = predicate.columns();
         let file = FieldLookup::new(self.metadata.schema().fields());
@@ -352,10 +352,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         RowFilter::new(vec![Box::new(test)])
     }
 
-    /// The footer with the page indexes, where the file has usable ones.
+    /// The footer with the page indexes, if the file has valid ones.
     ///
     /// # Errors
-    /// `Storage` when the bytes cannot be had.
+    /// `Storage`.
     pub fn metadata_with_page_index(&self) -> Result<Arc<ParquetMetaData>> {
         decode("page indexes", || Ok(self.with_page_index()?.metadata().clone()))
     }
@@ -363,7 +363,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     pub(super) fn with_page_index(&self) -> Result<ArrowReaderMetadata> {
         let mut reader = ParquetMetaDataReader::new_with_metadata(self.metadata().as_ref().clone())
             .with_page_index_policy(PageIndexPolicy::Optional);
-        // Page indexes only save work: a file whose indexes are damaged is read without them.
+        // Page indexes are optional: a file with damaged ones is read without them.
         match reader.read_page_indexes(&self.chunks).and_then(|()| reader.finish()) {
             Ok(with_index) => {
                 let options = reader_options().with_schema(self.metadata.schema().clone());
@@ -373,10 +373,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         }
     }
 
-    /// Reads only some columns, all rows in the order of the file, each batch with the position of its first row.
+    /// Reads some columns, all rows in the order of the file, each batch with the position of its first row.
     ///
     /// # Errors
-    /// `Corrupt` when the file does not have such a column.
+    /// `Corrupt` if the file does not have such a column.
     pub fn columns(&self, names: &[&str], batch_size: usize) -> Result<ColumnScan<R>> {
         let fields = names
             .iter()
@@ -392,23 +392,23 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Reads only the record keys, with row positions.
     ///
     /// # Errors
-    /// `Corrupt` when the file does not have the meta column.
+    /// `Corrupt` if the file does not have the meta column.
     pub fn key_column(&self) -> Result<ColumnScan<R>> {
         self.columns(&[RECORD_KEY_COLUMN], 4 * BATCH_ROWS)
     }
 }
 
-/// Columns have the types that Parquet's own schema gives them, whatever an Arrow writer noted beside it.
+/// Columns have the types of the Parquet schema; an embedded Arrow schema is ignored.
 fn reader_options() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
-/// The same metadata, INT96 columns as microseconds.
+/// The same metadata with INT96 columns as microseconds.
 fn with_own_types<R>(plain: ArrowReaderMetadata, chunks: &Chunks<R>) -> Result<ArrowReaderMetadata> {
     let parquet = plain.metadata();
     let leaves = parquet.file_metadata().schema_descr().num_columns();
     if parquet.row_groups().iter().any(|g| g.num_rows() < 0 || g.columns().len() != leaves) {
-        return Err(Error::corrupt("a base file announces an impossible row group"));
+        return Err(Error::corrupt("a base file has an invalid row group"));
     }
     match int96_as_micros(plain.schema(), parquet.file_metadata().schema_descr()) {
         None => Ok(plain),
@@ -417,7 +417,7 @@ fn with_own_types<R>(plain: ArrowReaderMetadata, chunks: &Chunks<R>) -> Result<A
     }
 }
 
-/// The same schema with every INT96 column read as microseconds; `None` when there is none.
+/// The same schema with INT96 columns as microseconds; `None` if there are none.
 fn int96_as_micros(schema: &Schema, parquet: &SchemaDescriptor) -> Option<Schema> {
     let mut leaves = parquet.columns().iter().map(|c| c.physical_type() == Physical::INT96);
     if !leaves.clone().any(|int96| int96) {
@@ -440,7 +440,7 @@ fn micros_field(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> Fi
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()))
 }
 
-/// The rows of a base file, in batches of the schema that was asked for. Ends after the first error.
+/// The rows of a base file, in batches of the requested schema. Ends after the first error.
 pub struct BaseFileScan<R> {
     inner: Option<ParquetRecordBatchReader>,
     chunks: Chunks<R>,

@@ -1,4 +1,4 @@
-//! Encoding of one row group: a column at a time, columns side by side on several threads when asked.
+//! Encodes one row group by column, on several threads if asked.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -12,42 +12,42 @@ use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::bits_for;
-use super::coded_column::{CodedSettings, coded_chunk};
 use super::constant_column::EncodedChunk;
-use super::dictionary_column::{Texts, dictionary_chunk};
+use super::dictionary_column::{DictionaryStrings, dictionary_chunk};
 use super::number_column::{NumberSettings, number_chunk};
 use super::options::PageFormat;
-use super::text_column::{PlainTextSettings, PlainTexts};
+use super::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictionary_chunk};
+use super::string_column::{PlainStringSettings, PlainStrings};
 use crate::error::{Error, Result};
 use crate::format::parquet::{ColumnWriter, ColumnWriters};
 use crate::interrupt;
 
-/// How a column of a row group is made.
+/// How a column of a row group is encoded.
 pub(super) enum ColumnUse {
-    /// By somebody else.
+    /// Not here: its chunk is copied or constant.
     LeftOut,
-    /// Value by value.
+    /// By the general encoder.
     Values,
-    /// By the dictionaries that its texts come with.
-    Texts(TextSettings),
-    /// Texts as they are, behind each other.
-    PlainTexts(PlainTextSettings),
-    /// All numbers at once.
+    /// By the dictionaries of its string arrays.
+    Dictionary(DictionarySettings),
+    /// Plain strings.
+    PlainStrings(PlainStringSettings),
+    /// Numbers.
     Numbers(NumberSettings),
-    /// By the one dictionary whose numbers come in the place of values; where it is not worth it, in the other way.
-    Coded(CodedSettings, Box<ColumnUse>),
+    /// By the one dictionary that all its arrays share; if that does not pay off, in the other way.
+    OrderedDictionary(OrderedDictionarySettings, Box<ColumnUse>),
 }
 
-/// What is known of a column that is encoded by its dictionaries.
+/// Settings of a column that is encoded by its dictionaries.
 #[derive(Clone)]
-pub(super) struct TextSettings {
+pub(super) struct DictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     pub(super) dictionary_bytes: usize,
 }
 
 impl EncodedChunk {
-    /// Puts it into the row group that is written.
+    /// Appends it to the row group.
     pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         out.append_column(&self.bytes, self.close).map_err(encode_error)
     }
@@ -57,29 +57,29 @@ impl EncodedChunk {
 struct TopColumn {
     field: FieldRef,
     leaves: Vec<ColumnWriter>,
-    kept: Kept,
+    state: ColumnState,
 }
 
-/// What came of a column so far, where it is encoded in the end.
-enum Kept {
+/// Collected arrays of a column that is encoded at the end of the row group.
+enum ColumnState {
     Nothing,
-    Texts(TextSettings, Vec<Texts>),
-    PlainTexts(Box<PlainTexts>),
+    Dictionary(DictionarySettings, Vec<DictionaryStrings>),
+    PlainStrings(Box<PlainStrings>),
     Numbers(NumberSettings, Vec<ArrayRef>),
-    Coded(CodedSettings, Vec<ArrayRef>, Box<Kept>),
+    OrderedDictionary(OrderedDictionarySettings, Vec<ArrayRef>, Box<ColumnState>),
 }
 
-impl Kept {
-    /// `None` for a column that is left out.
+impl ColumnState {
+    /// `None` for a column that is not encoded here.
     fn new(how: ColumnUse) -> Result<Option<Self>> {
         Ok(Some(match how {
             ColumnUse::LeftOut => return Ok(None),
             ColumnUse::Values => Self::Nothing,
-            ColumnUse::Texts(settings) => Self::Texts(settings, Vec::new()),
-            ColumnUse::PlainTexts(settings) => Self::PlainTexts(Box::new(PlainTexts::new(settings)?)),
+            ColumnUse::Dictionary(settings) => Self::Dictionary(settings, Vec::new()),
+            ColumnUse::PlainStrings(settings) => Self::PlainStrings(Box::new(PlainStrings::new(settings)?)),
             ColumnUse::Numbers(settings) => Self::Numbers(settings, Vec::new()),
-            ColumnUse::Coded(settings, or) => match Self::new(*or)? {
-                Some(or) => Self::Coded(settings, Vec::new(), Box::new(or)),
+            ColumnUse::OrderedDictionary(settings, or) => match Self::new(*or)? {
+                Some(or) => Self::OrderedDictionary(settings, Vec::new(), Box::new(or)),
                 None => return Ok(None),
             },
         }))
@@ -88,19 +88,21 @@ impl Kept {
 
 impl TopColumn {
     fn write(&mut self, array: &ArrayRef) -> Result<()> {
-        match &mut self.kept {
-            Kept::Nothing => return self.write_values(array),
-            Kept::Texts(_, pieces) => {
-                let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
-                let piece = if array.data_type() == &texts { array.clone() } else { cast(array, &texts)? };
-                pieces.extend(piece.as_dictionary_opt::<Int32Type>().cloned());
+        match &mut self.state {
+            ColumnState::Nothing => return self.write_values(array),
+            ColumnState::Dictionary(_, arrays) => {
+                let strings = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+                let array = if array.data_type() == &strings { array.clone() } else { cast(array, &strings)? };
+                arrays.extend(array.as_dictionary_opt::<Int32Type>().cloned());
             }
-            Kept::PlainTexts(texts) => texts.add(&plain(array)?).map_err(|e| e.with("column", self.field.name()))?,
-            Kept::Numbers(settings, pieces) => {
+            ColumnState::PlainStrings(strings) => {
+                strings.add(&plain(array)?).map_err(|e| e.with("column", self.field.name()))?
+            }
+            ColumnState::Numbers(settings, arrays) => {
                 settings.check(array)?;
-                pieces.push(plain(array)?);
+                arrays.push(plain(array)?);
             }
-            Kept::Coded(_, pieces, _) => pieces.push(array.clone()),
+            ColumnState::OrderedDictionary(_, arrays, _) => arrays.push(array.clone()),
         }
         Ok(())
     }
@@ -114,24 +116,24 @@ impl TopColumn {
     }
 
     fn close(mut self) -> Result<Vec<EncodedChunk>> {
-        match std::mem::replace(&mut self.kept, Kept::Nothing) {
-            Kept::Nothing => {}
-            Kept::Texts(TextSettings { descriptor, format, dictionary_bytes }, pieces) => {
-                if let Some(chunk) = dictionary_chunk(&descriptor, &pieces, format, dictionary_bytes)? {
+        match std::mem::replace(&mut self.state, ColumnState::Nothing) {
+            ColumnState::Nothing => {}
+            ColumnState::Dictionary(DictionarySettings { descriptor, format, dictionary_bytes }, arrays) => {
+                if let Some(chunk) = dictionary_chunk(&descriptor, &arrays, format, dictionary_bytes)? {
                     return Ok(vec![chunk]);
                 }
-                pieces.into_iter().try_for_each(|piece| self.write_values(&(Arc::new(piece) as ArrayRef)))?;
+                arrays.into_iter().try_for_each(|array| self.write_values(&(Arc::new(array) as ArrayRef)))?;
             }
-            Kept::PlainTexts(texts) => return Ok(vec![texts.finish()?]),
-            Kept::Numbers(settings, pieces) => {
-                return Ok(vec![number_chunk(&settings, &pieces)?]);
+            ColumnState::PlainStrings(strings) => return Ok(vec![strings.finish()?]),
+            ColumnState::Numbers(settings, arrays) => {
+                return Ok(vec![number_chunk(&settings, &arrays)?]);
             }
-            Kept::Coded(settings, pieces, or) => {
-                if let Some(chunk) = coded_chunk(&settings, &pieces)? {
+            ColumnState::OrderedDictionary(settings, arrays, or) => {
+                if let Some(chunk) = ordered_dictionary_chunk(&settings, &arrays)? {
                     return Ok(vec![chunk]);
                 }
-                self.kept = *or;
-                pieces.iter().try_for_each(|piece| self.write(&plain(piece)?))?;
+                self.state = *or;
+                arrays.iter().try_for_each(|array| self.write(&plain(array)?))?;
                 return self.close();
             }
         }
@@ -142,29 +144,29 @@ impl TopColumn {
     }
 
     fn encoded_bytes(&self) -> usize {
-        match &self.kept {
-            Kept::Nothing => self.leaves.iter().map(ColumnWriter::estimated_bytes).sum(),
-            Kept::Texts(_, pieces) => {
-                let bits = |piece: &Texts| piece.values().len().max(2).ilog2() as usize + 1;
-                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+        match &self.state {
+            ColumnState::Nothing => self.leaves.iter().map(ColumnWriter::estimated_bytes).sum(),
+            ColumnState::Dictionary(_, arrays) => {
+                let bits = |array: &DictionaryStrings| array.values().len().max(2).ilog2() as usize + 1;
+                arrays.iter().map(|array| array.len() * bits(array) / 8).sum()
             }
-            Kept::Coded(_, pieces, _) => {
-                let bits = |piece: &ArrayRef| {
-                    let entries = piece.as_any_dictionary_opt().map_or(u16::MAX.into(), |coded| coded.values().len());
+            ColumnState::OrderedDictionary(_, arrays, _) => {
+                let bits = |array: &ArrayRef| {
+                    let entries = array.as_any_dictionary_opt().map_or(u16::MAX.into(), |coded| coded.values().len());
                     usize::from(bits_for(entries))
                 };
-                pieces.iter().map(|piece| piece.len() * bits(piece) / 8).sum()
+                arrays.iter().map(|array| array.len() * bits(array) / 8).sum()
             }
-            Kept::PlainTexts(texts) => texts.encoded_bytes(),
-            // Whether they repeat, or compress well, is not known yet.
-            Kept::Numbers(settings, pieces) => {
-                pieces.iter().map(|piece| piece.len() * settings.width()).sum::<usize>() / 2
+            ColumnState::PlainStrings(strings) => strings.encoded_bytes(),
+            // An upper bound: repetition and compression are not known yet.
+            ColumnState::Numbers(settings, arrays) => {
+                arrays.iter().map(|array| array.len() * settings.width()).sum::<usize>() / 2
             }
         }
     }
 }
 
-/// Values without a dictionary.
+/// Decodes a dictionary array.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, value) => Ok(cast(array, value)?),
@@ -172,18 +174,18 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// What an error while encoding was: one of the sink keeps its kind, anything else means that rows do not fit.
+/// Converts an encoding error: one of the sink keeps its kind, any other is a schema error.
 pub(super) fn encode_error(error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(io) if io.get_ref().is_some_and(|e| e.is::<Error>()) => match io.into_inner().map(|e| e.downcast()) {
                 Some(Ok(own)) => *own,
-                _ => Error::storage("writing a base file failed"),
+                _ => Error::storage("failed to write a base file"),
             },
-            Ok(io) => Error::storage("writing a base file failed").caused_by(io),
+            Ok(io) => Error::storage("failed to write a base file").caused_by(io),
             Err(other) => ParquetError::External(other).into(),
         },
-        other => Error::schema("rows could not be encoded for a base file").caused_by(other),
+        other => Error::schema("failed to encode rows for a base file").caused_by(other),
     }
 }
 
@@ -198,15 +200,15 @@ pub(super) fn leaf_count(data_type: &DataType) -> usize {
     }
 }
 
-/// A row group in the making.
+/// The row group that is being encoded.
 pub(super) struct RowGroupEncoder {
-    /// The columns that are encoded, with their places.
+    /// The columns that are encoded, with their index.
     columns: Vec<(usize, TopColumn)>,
     rows: usize,
 }
 
 impl RowGroupEncoder {
-    /// `how` tells of columns, by place, how they are made.
+    /// `how` returns how a column is encoded, by its index.
     pub(super) fn new(
         schema: &Schema,
         writers: &ColumnWriters,
@@ -217,8 +219,8 @@ impl RowGroupEncoder {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (i, field) in schema.fields().iter().enumerate() {
             let leaves = writers.by_ref().take(leaf_count(field.data_type())).collect();
-            let Some(kept) = Kept::new(how(i)?)? else { continue };
-            columns.push((i, TopColumn { field: field.clone(), leaves, kept }));
+            let Some(state) = ColumnState::new(how(i)?)? else { continue };
+            columns.push((i, TopColumn { field: field.clone(), leaves, state }));
         }
         Ok(Self { columns, rows: 0 })
     }
@@ -227,7 +229,7 @@ impl RowGroupEncoder {
         self.rows
     }
 
-    /// Bytes that the rows so far will take, nearly.
+    /// Approximate bytes of the rows so far in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
         self.columns.iter().map(|(_, column)| column.encoded_bytes()).sum()
     }
@@ -238,25 +240,25 @@ impl RowGroupEncoder {
         in_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
             batches.iter().try_for_each(|batch| {
                 let array = batch.columns().get(*i);
-                column.write(array.ok_or_else(|| Error::internal(format!("a batch to be encoded has no column {i}")))?)
+                column.write(array.ok_or_else(|| Error::internal(format!("a batch has no column {i} to encode")))?)
             })
         })?;
         Ok(())
     }
 
-    /// Encodes pieces of the one column that there is.
-    pub(super) fn encode_arrays(&mut self, pieces: &[ArrayRef]) -> Result<()> {
+    /// Encodes arrays of the only column.
+    pub(super) fn encode_arrays(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let [(_, column)] = self.columns.as_mut_slice() else {
-            return Err(Error::internal("pieces of one column for a row group of several"));
+            return Err(Error::internal("arrays of one column were passed to a row group of several"));
         };
-        self.rows += pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        pieces.iter().try_for_each(|piece| column.write(piece))
+        self.rows += arrays.iter().map(|array| array.len()).sum::<usize>();
+        arrays.iter().try_for_each(|array| column.write(array))
     }
 
-    /// Ends all columns: their chunks in the order of the file, with the place of the column.
+    /// Ends all columns. Returns their chunks in the order of the file, with the index of the column.
     pub(super) fn close(mut self, threads: usize) -> Result<Vec<(usize, Vec<EncodedChunk>)>> {
         if threads > 1 {
-            // The largest first: nobody waits for one that was begun last.
+            // The largest first, so that no thread waits for one that began last.
             self.columns.sort_by_key(|(_, column)| std::cmp::Reverse(column.encoded_bytes()));
         }
         let mut chunks = in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))?;
@@ -265,7 +267,7 @@ impl RowGroupEncoder {
     }
 }
 
-/// Does every piece of work, the next free thread taking the next piece; results in the order of the work.
+/// Runs all work items on several threads; returns results in the order of the items.
 pub(super) fn in_parallel<T: Send, O: Send>(
     work: Vec<T>,
     threads: usize,
@@ -273,16 +275,16 @@ pub(super) fn in_parallel<T: Send, O: Send>(
 ) -> Result<Vec<O>> {
     let threads = threads.min(work.len());
     if threads <= 1 {
-        return work.into_iter().map(|piece| interrupt::check().and_then(|()| f(piece))).collect();
+        return work.into_iter().map(|array| interrupt::check().and_then(|()| f(array))).collect();
     }
     let size = work.len();
     let queue = Mutex::new(work.into_iter().enumerate());
     let take = || queue.lock().ok().and_then(|mut q| q.next());
     let drain = || {
         let mut done = Vec::new();
-        while let Some((i, piece)) = take() {
+        while let Some((i, array)) = take() {
             interrupt::check()?;
-            done.push((i, f(piece)?));
+            done.push((i, f(array)?));
         }
         Ok::<_, Error>(done)
     };
@@ -290,7 +292,7 @@ pub(super) fn in_parallel<T: Send, O: Send>(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(interrupt::carried(drain))).collect();
         let mut all = drain();
         for other in others {
-            let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encoded columns gave up")));
+            let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encodes columns panicked")));
             all = all.and_then(|mut all| {
                 all.extend(part?);
                 Ok(all)

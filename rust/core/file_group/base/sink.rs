@@ -1,10 +1,9 @@
-//! What is behind the Parquet writer: the sink of a base file, a correction of the footer, and a short way for column
-//! chunks that are copied.
+//! The sink behind the Parquet writer: corrects the footer of a base file, and copies column chunks directly.
 //!
-//! The Parquet library declares the statistics of floating point columns to be in the total order of IEEE 754, a kind of
-//! order that is newer than most readers. Hudi 1.2 takes such statistics for none, and an empty range for the values of
-//! the column: its index of column statistics would then leave files out that have rows. The least and greatest values
-//! are the same in the order that is defined by the type (NaN is left out of both), so that one is declared instead.
+//! The Parquet library declares the statistics of floating point columns to be in the IEEE 754 total order, which most
+//! readers do not know. Hudi 1.2 ignores such statistics and takes the range of the column for empty: its column stats
+//! index would then skip files that have matching rows. Minimum and maximum are the same in the type-defined order
+//! (both leave NaN out), so the sink declares that order instead.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -22,17 +21,17 @@ const IEEE_754: [u8; 3] = [0x2c, 0, 0];
 /// The end of the footer, its length, and the magic word.
 const TRAILER: usize = 1 + 4 + 4;
 
-/// The sink, so that it can be handed back at the end. It holds the footer back until then.
+/// The sink, which is returned at the end. The footer is buffered until then.
 pub(super) struct Sink<W> {
     inner: Option<W>,
     columns: usize,
     held: Vec<u8>,
-    /// Bytes that came so far.
+    /// Bytes that were written so far.
     received: u64,
     announced: Announced<W>,
-    /// Bytes that are still to come for what was put in their place.
+    /// Remaining bytes of the current stand-in.
     stand_ins: u64,
-    /// Whether the footer has begun, all of which is held back.
+    /// Whether the footer has begun, which is buffered.
     in_footer: bool,
 }
 
@@ -41,25 +40,25 @@ type WriteValue = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()>>;
 /// Writes bytes of another file into a sink.
 type Copy<W> = Box<dyn FnOnce(&mut W) -> io::Result<()> + Send>;
 
-/// A value of the footer that the Parquet library does not see: it keeps values twice, and this one may have many MB.
+/// A footer value that bypasses the Parquet library, which keeps values twice: this one may take many MB.
 pub(super) struct LongValue {
-    /// What stands for it: a text that is nowhere else in the footer, of less than 128 bytes.
+    /// Placeholder: a unique string of less than 128 bytes.
     pub(super) place: String,
     /// Its bytes.
     pub(super) length: usize,
     pub(super) write: WriteValue,
 }
 
-/// Bytes that the sink gets for itself when their place comes. The Parquet library would carry them there in pieces of
-/// 8 KiB, copied from buffer to buffer; so it gets a stand-in of their length instead, and keeps the books.
+/// Bytes that the sink copies itself at their offset. The Parquet library would copy them from buffer to buffer in
+/// blocks of 8 KiB; so it gets a stand-in of the same length instead.
 struct Announcement<W> {
-    /// Their place in the file.
+    /// Their offset in the file.
     at: u64,
     length: u64,
     copy: Copy<W>,
 }
 
-/// What was announced to a sink, in the order of the file.
+/// Pending copies of a sink, in the order of the file.
 pub(super) struct Announced<W>(Arc<Mutex<VecDeque<Announcement<W>>>>);
 
 impl<W> Clone for Announced<W> {
@@ -69,7 +68,7 @@ impl<W> Clone for Announced<W> {
 }
 
 impl<W> Announced<W> {
-    /// Announces `length` bytes at this place of the file, which `copy` writes.
+    /// Adds a copy of `length` bytes at this offset, which `copy` writes.
     pub(super) fn push(&self, at: u64, length: u64, copy: impl FnOnce(&mut W) -> io::Result<()> + Send + 'static) {
         self.lock().push_back(Announcement { at, length, copy: Box::new(copy) });
     }
@@ -79,7 +78,7 @@ impl<W> Announced<W> {
     }
 }
 
-/// What the Parquet library copies in place of announced bytes.
+/// What the Parquet library copies instead of those bytes.
 pub(super) struct StandIn;
 
 impl Length for StandIn {
@@ -106,26 +105,27 @@ impl<W: Write> Sink<W> {
         Self { inner: Some(inner), columns, held: Vec::new(), received: 0, announced, stand_ins: 0, in_footer: false }
     }
 
-    /// Where bytes are announced that do not come through the Parquet library.
+    /// The pending copies.
     pub(super) fn announced(&self) -> Announced<W> {
         self.announced.clone()
     }
 
-    /// Says that all bytes from now on belong to the footer.
+    /// From now on, all bytes belong to the footer.
     pub(super) fn hold_footer(&mut self) {
         self.in_footer = true;
     }
 
-    /// Writes the corrected footer; the sink itself, and by how many bytes the file is longer for the long value.
+    /// Writes the corrected footer. Returns the sink, and by how many bytes the long value made the file longer.
     pub(super) fn finish(&mut self, long: Option<LongValue>) -> Result<(W, i64)> {
         if self.stand_ins > 0 || !self.announced.lock().is_empty() {
-            return Err(Error::schema("a column chunk that was to be copied is not where it belongs"));
+            return Err(Error::schema("a copied column chunk is not at its offset"));
         }
         let mut held = std::mem::take(&mut self.held);
         declare_type_defined(&mut held, self.columns)?;
-        let mut inner = self.inner.take().ok_or_else(|| Error::storage("the sink of a base file is gone"))?;
+        let mut inner =
+            self.inner.take().ok_or_else(|| Error::storage("the sink of a base file was closed already"))?;
         let failed = |e: io::Error| super::row_group::encode_error(e.into());
-        // The page indexes are before it.
+        // The page indexes precede the footer.
         let start = start_of_footer(&held).unwrap_or(held.len());
         let mut sum = crc32fast::Hasher::new();
         let Some(LongValue { place, length, write }) = long else {
@@ -142,7 +142,7 @@ impl<W: Write> Sink<W> {
         let mut counted = Counted { to: &mut inner, bytes: 0, sum: &mut sum };
         write(&mut counted).map_err(failed)?;
         if counted.bytes != length {
-            return Err(Error::schema("a value of a footer has another length than was announced"));
+            return Err(Error::schema("a value of a footer has an unexpected length"));
         }
         sum.update(after.get(..after.len().saturating_sub(TAIL)).unwrap_or_default());
         put(&mut after, sum);
@@ -178,7 +178,7 @@ impl<W: Write> Write for Sink<W> {
 }
 
 impl<W: Write> Sink<W> {
-    /// Bytes before the next place that was announced. One that is reached is filled, and its stand-in awaited.
+    /// Bytes before the next pending copy. At its offset, copies its bytes and expects its stand-in.
     fn until_next(&mut self) -> io::Result<u64> {
         let mut announced = self.announced.lock();
         let Some(next) = announced.front() else { return Ok(u64::MAX) };
@@ -188,7 +188,7 @@ impl<W: Write> Sink<W> {
         let Some(reached) = announced.pop_front() else { return Ok(u64::MAX) };
         drop(announced);
         if reached.at != self.received {
-            return Err(io::Error::other("the place of a column chunk that is copied was passed"));
+            return Err(io::Error::other("the offset of a copied column chunk was passed"));
         }
         (reached.copy)(self.inner.as_mut().ok_or(io::ErrorKind::BrokenPipe)?)?;
         self.stand_ins = reached.length;
@@ -204,7 +204,7 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// Counts what is written, and adds it to a checksum.
+/// Counts bytes and updates a checksum.
 struct Counted<'a, W> {
     to: &'a mut W,
     bytes: usize,
@@ -224,10 +224,10 @@ impl<W: Write> Write for Counted<'_, W> {
     }
 }
 
-/// What is before the length of the value that `place` stands for, and what is behind the value, with the length of the
-/// footer as it will be; and by how many bytes that is longer.
+/// Splits a footer around the value with placeholder `place`. Returns the bytes before its length, those after it with
+/// the new length of the footer, and by how many bytes the footer is longer.
 fn around<'f>(footer: &'f mut [u8], place: &str, length: usize) -> Result<(&'f [u8], &'f [u8], i64)> {
-    let unexpected = || Error::schema("the footer of a base file does not have its long value where it belongs");
+    let unexpected = || Error::schema("the footer of a base file does not have the placeholder of its bloom filter");
     let mut needle = thrift_length(place.len());
     needle.extend_from_slice(place.as_bytes());
     let at = memchr::memmem::find(footer, &needle).ok_or_else(unexpected)?;
@@ -238,8 +238,11 @@ fn around<'f>(footer: &'f mut [u8], place: &str, length: usize) -> Result<(&'f [
     let stated = stated.ok_or_else(unexpected)?;
     let longer = i32::try_from(i64::from(u32::from_le_bytes(*stated)) + more);
     let longer = longer.map_err(|_| {
-        Error::unsupported(format!("a bloom filter of {length} bytes, more than a footer may have")).remedy(
-            "Let files be smaller (hoodie.parquet.max.file.size), or leave filters out \
+        Error::unsupported(format!(
+            "a bloom filter of {length} bytes is larger than the footer of a Parquet file may be"
+        ))
+        .remedy(
+            "Use smaller files (hoodie.parquet.max.file.size), or write no bloom filters \
              (hoodie.parquet.bloom.filter.enabled=false)",
         )
     })?;
@@ -248,7 +251,7 @@ fn around<'f>(footer: &'f mut [u8], place: &str, length: usize) -> Result<(&'f [
     Ok((before, rest.get(needle.len()..).ok_or_else(unexpected)?, more))
 }
 
-/// A length as Thrift's compact protocol writes it.
+/// A length in Thrift's compact protocol.
 fn thrift_length(mut length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(5);
     while length >= 0x80 {
@@ -259,7 +262,7 @@ fn thrift_length(mut length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Declares the order of each column to be that of its type, in the last bytes of a file.
+/// Declares the type-defined order for all columns, in the last bytes of a file.
 fn declare_type_defined(tail: &mut [u8], columns: usize) -> Result<()> {
     let unexpected = || Error::schema("the footer of a base file does not end with the orders of its columns");
     let start = tail.len().checked_sub(columns * TYPE_DEFINED.len() + TRAILER).ok_or_else(unexpected)?;

@@ -1,9 +1,8 @@
-//! Row groups taken over from another file, column by column: whole chunks as they are where nothing in them changes,
-//! new values elsewhere.
+//! Copies row groups of another file, column by column: unchanged column chunks as bytes, changed ones with new values.
 //!
-//! An update that changes a few columns of a wide table so costs what those columns cost. A chunk is taken over only
-//! when it is what this writer would write: the same column, the same codec, from a writer whose statistics can be
-//! trusted. Its pages keep their checksums: one that is damaged is found when its rows are read.
+//! So an update of a few columns of a wide table costs only these columns. A chunk is copied only if this writer would
+//! write the same: the same column, the same codec, from a writer with correct statistics. Pages keep their checksums,
+//! so damage is found when the rows are read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,33 +26,33 @@ use super::writer::{BaseFileWriter, column_factory, column_use, properties, repe
 use crate::error::{Error, Result};
 use crate::storage::CopyFrom;
 
-/// Row groups this much larger than those that are written now are cut anew instead.
+/// Row groups that exceed the current size by this factor are split instead.
 const LARGER: usize = 2;
-/// Row groups this much smaller count as fragments.
+/// Row groups below the current size by this factor count as fragments.
 const SMALLER: usize = 4;
 
-/// What a column of a spliced row group holds.
+/// The content of a column of a spliced row group.
 pub enum SplicedColumn {
-    /// What it held before.
+    /// The same values as before.
     Same,
-    /// One text in all rows.
+    /// One string in all rows.
     Constant(String),
-    /// These values, in pieces.
+    /// New values.
     Values(Vec<ArrayRef>),
 }
 
-/// Which columns of an older file can be taken over as they are.
+/// Which columns of an older file can be copied.
 pub struct Splice {
     metadata: Arc<ParquetMetaData>,
-    /// For each column of the new file its leaves in the old one, if it was there.
+    /// For each column of the new file its leaves in the old one, if it has the column.
     stored: Vec<Option<Range<usize>>>,
     /// Whether their chunks can be copied.
     copyable: Vec<bool>,
 }
 
 impl Splice {
-    /// Looks at an older file with the eyes of a new one; `None` when its row groups are better cut anew: they are
-    /// larger than they should be, or shrank to fragments.
+    /// Compares an older file with the new one. `None` if its row groups are too large or fragmented, and should be
+    /// written again.
     ///
     /// # Errors
     /// `Schema` for a schema that cannot be written.
@@ -91,7 +90,7 @@ impl Splice {
         Ok(Some(Self { metadata, stored, copyable }))
     }
 
-    /// Whether the chunks of a column can be taken over.
+    /// Whether the chunks of a column can be copied.
     pub fn can_copy(&self, column: usize) -> bool {
         self.copyable.get(column).is_some_and(|can| *can)
     }
@@ -122,7 +121,7 @@ impl Splice {
         Some(self.stored_chunks(column, group).first()?.dictionary_page_offset().is_some())
     }
 
-    /// What a row group of the old file has of a column; nothing where the file lacks it.
+    /// The chunks of a column in a row group of the old file; empty if the file does not have the column.
     pub fn stored_chunks(&self, column: usize, group: usize) -> &[ColumnChunkMetaData] {
         let chunks = self.metadata.row_groups().get(group).map(|group| group.columns());
         let leaves = self.stored.get(column).cloned().flatten();
@@ -130,7 +129,7 @@ impl Splice {
     }
 }
 
-/// The leaves of each column. Of several columns with one name, the first counts.
+/// The leaves of each column. If several columns have the same name, the first counts.
 fn leaves_by_column(schema: &SchemaDescriptor) -> HashMap<&str, Range<usize>> {
     let mut columns: HashMap<&str, Range<usize>> = HashMap::with_capacity(schema.num_columns());
     for leaf in 0..schema.num_columns() {
@@ -146,7 +145,7 @@ fn has_codec(chunk: &ColumnChunkMetaData, options: &BaseFileOptions) -> bool {
     std::mem::discriminant(&chunk.compression()) == std::mem::discriminant(&options.codec)
 }
 
-/// Whether the row groups are about as large as those of a new file would be.
+/// Whether the row groups are about as large as those of a new file.
 fn well_cut(metadata: &ParquetMetaData, options: &BaseFileOptions) -> bool {
     let groups = metadata.row_groups();
     let rows = |g: &parquet::file::metadata::RowGroupMetaData| usize::try_from(g.num_rows()).unwrap_or(usize::MAX);
@@ -160,7 +159,7 @@ fn well_cut(metadata: &ParquetMetaData, options: &BaseFileOptions) -> bool {
     !too_large && fragments * 4 <= before_last.len()
 }
 
-/// Writers of which no wrong minimum or maximum is known: this one, and Parquet's Java library since 1.10.
+/// Whether the writer has correct minima and maxima: hoodoo, and Parquet's Java library since 1.10.
 fn keeps_sound_statistics(created_by: &str) -> bool {
     if created_by.starts_with("hoodoo version ") {
         return true;
@@ -170,22 +169,22 @@ fn keeps_sound_statistics(created_by: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (1, 10)
 }
 
-/// A column of the row group in the making.
-enum Piece {
+/// A column of the row group that is being written.
+enum ColumnSource {
     Same,
     Constant(Box<EncodedChunk>),
     Fresh(Vec<EncodedChunk>),
 }
 
 impl<W: CopyFrom + Send> BaseFileWriter<W> {
-    /// Appends a row group of `rows` rows made from row group `group` of an older file; `column` says what each column
-    /// holds, by its position in this file. It is asked once for each, from `threads` threads at most: one is enough where
-    /// all columns stay the same.
+    /// Appends a row group of `rows` rows made from row group `group` of an older file. `column` returns the content of
+    /// each column, by its index in this file. It is called once for each column, on up to `threads` threads; one is
+    /// enough if all columns stay the same.
     ///
-    /// The record keys of spliced rows are not looked at: [`BaseFileWriter::set_keys`] must tell them.
+    /// The record keys of spliced rows are not read: pass them to [`BaseFileWriter::set_keys`].
     ///
     /// # Errors
-    /// Those of `column`; `Schema` when a column is to stay the same that cannot be copied.
+    /// Those of `column`; `Schema` if an unchanged column cannot be copied.
     pub fn splice_row_group<R: ChunkReader + 'static>(
         &mut self,
         source: &BaseFileReader<R>,
@@ -208,18 +207,18 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
             })
             .collect();
         let (options, descriptor) = (&self.options, &self.descriptor);
-        let pieces = in_parallel(work, threads, |(i, leaf)| {
+        let arrays = in_parallel(work, threads, |(i, leaf)| {
             let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
             Ok(match column(i)? {
-                SplicedColumn::Same => Piece::Same,
-                SplicedColumn::Constant(value) => Piece::Constant(Box::new(constant_chunk(
+                SplicedColumn::Same => ColumnSource::Same,
+                SplicedColumn::Constant(value) => ColumnSource::Constant(Box::new(constant_chunk(
                     &descriptor.column(leaf),
                     &value,
                     rows,
                     options.page_checksums,
                 )?)),
                 SplicedColumn::Values(values) if values.iter().map(|v| v.len()).sum::<usize>() == rows => {
-                    Piece::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
+                    ColumnSource::Fresh(encode_column(options, field, splice.has_dictionary(i, group), &values)?)
                 }
                 SplicedColumn::Values(_) => {
                     let what = "the columns of a row group differ in length";
@@ -230,9 +229,9 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
         let mut at = self.file.bytes_written() as u64;
         let announced = self.file.inner_mut().announced();
         let mut out = self.file.next_row_group().map_err(encode_error)?;
-        for (i, piece) in pieces.into_iter().enumerate() {
-            match piece {
-                Piece::Same => {
+        for (i, array) in arrays.into_iter().enumerate() {
+            match array {
+                ColumnSource::Same => {
                     for close in splice.chunks(i, group)? {
                         let length = length_of(&close);
                         copy_to(&announced, at, source, &close)?;
@@ -240,11 +239,11 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
                         at += length;
                     }
                 }
-                Piece::Constant(chunk) => {
+                ColumnSource::Constant(chunk) => {
                     at += length_of(&chunk.close);
                     out.append_column(&chunk.bytes, chunk.close).map_err(encode_error)?;
                 }
-                Piece::Fresh(chunks) => {
+                ColumnSource::Fresh(chunks) => {
                     for chunk in chunks {
                         at += length_of(&chunk.close);
                         chunk.append_to(&mut out)?;
@@ -265,7 +264,7 @@ fn length_of(chunk: &ColumnCloseResult) -> u64 {
     chunk.metadata.compressed_size().max(0).cast_unsigned()
 }
 
-/// Announces that a chunk of another file comes to this place.
+/// Schedules the copy of a chunk of another file.
 fn copy_to<W: CopyFrom, R: ChunkReader + 'static>(
     announced: &Announced<W>,
     at: u64,
@@ -282,7 +281,7 @@ fn copy_to<W: CopyFrom, R: ChunkReader + 'static>(
     Ok(())
 }
 
-/// `dictionary`: whether the column had one before, if it was there.
+/// `dictionary`: whether the column had one before, if the old file has the column.
 fn encode_column(
     options: &BaseFileOptions,
     field: &FieldRef,
@@ -299,7 +298,7 @@ fn encode_column(
     Ok(encoder.close(1)?.into_iter().flat_map(|(_, chunks)| chunks).collect())
 }
 
-/// A column that went without a dictionary before does so again: sampling it anew would cost more than it tells.
+/// A column without a dictionary before gets none again: sampling it again is not worth its cost.
 fn column_properties(
     options: &BaseFileOptions,
     field: &FieldRef,

@@ -13,20 +13,20 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
-use super::coded_column::{CodedSettings, is_coded};
 use super::constant_column::constant_chunk;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
 use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
+use super::ordered_dictionary_column::{OrderedDictionarySettings, is_dictionary};
 use super::page_codec::PageContent;
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
 use super::reader::BaseFileReader;
-use super::row_group::{ColumnUse, RowGroupEncoder, TextSettings, encode_error, leaf_count};
+use super::row_group::{ColumnUse, DictionarySettings, RowGroupEncoder, encode_error, leaf_count};
 use super::sink::{LongValue, Sink};
-use super::text_column::{PlainTextSettings, is_plain_text};
+use super::string_column::{PlainStringSettings, is_plain_string};
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
@@ -35,28 +35,28 @@ use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
 use crate::format::parquet::ColumnWriters;
 
-/// Rows that are encoded in one go when several threads share the columns.
+/// Rows that are encoded at a time on several threads.
 const PARALLEL_ROWS: usize = 65_536;
-/// Most rows of a batch that are encoded before the size of the row group is looked at again.
+/// Maximum rows that are encoded before the size of the row group is checked again.
 const SLICE_ROWS: usize = 32_768;
-/// First rows of a file that are looked at for repetition.
+/// First rows of a file that are sampled for repetition.
 const SAMPLE_ROWS: usize = 4096;
-/// Bytes of a value that statistics keep: key-like strings stay exact, long texts do not fill the footer.
+/// Maximum bytes of a value in statistics: strings like keys stay exact, long strings are truncated.
 const STATISTICS_BYTES: usize = 256;
-/// Columns of texts that are made alike, each once.
-const META_TEXTS: [&str; 2] = [RECORD_KEY_COLUMN, SEQUENCE_COLUMN];
+/// Columns of distinct similar strings.
+const META_STRINGS: [&str; 2] = [RECORD_KEY_COLUMN, SEQUENCE_COLUMN];
 const SEQUENCE_COLUMN: &str = "_hoodie_commit_seqno";
 
-/// What a finished base file holds.
+/// Statistics of a finished base file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseFileStats {
     /// Records.
     pub rows: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Least record key; `None` without populated meta columns, or without rows.
+    /// Minimum record key; `None` without meta fields, or without rows.
     pub min_key: Option<String>,
-    /// Greatest record key.
+    /// Maximum record key.
     pub max_key: Option<String>,
 }
 
@@ -80,13 +80,13 @@ pub struct BaseFileWriter<W: Write + Send> {
     pub(super) schema: SchemaRef,
     pub(super) descriptor: SchemaDescriptor,
     pub(super) options: BaseFileOptions,
-    /// What makes columns, with their properties, once the first rows are known.
+    /// Creates column writers, once the first rows are known.
     factory: Option<(ColumnWriters, WriterProperties)>,
     group: Option<RowGroupEncoder>,
     pub(super) groups: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
-    /// Columns with one text in all rows, by place.
+    /// Columns with one string in all rows, by index.
     constants: BTreeMap<usize, String>,
     keys: KeyCollector,
     given_keys: Option<FileKeys>,
@@ -100,7 +100,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
     /// Starts a file of the given schema, meta columns included, in the order in which the batches have the columns.
     ///
     /// # Errors
-    /// `Schema` for a type that Hudi cannot hold, `Storage` when the sink fails.
+    /// `Schema` for a type that Hudi does not support; `Storage` if the sink fails.
     pub fn try_new(sink: W, schema: SchemaRef, options: BaseFileOptions) -> Result<Self> {
         let descriptor = hudi_parquet_schema(&schema, &options.message_name)?;
         let sorting = sorting_columns(&descriptor, &options.sorted_by);
@@ -127,8 +127,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
         })
     }
 
-    /// Says that a text column holds this value in all rows that are written from now on, whatever the batches say. It
-    /// costs nothing for each row then. To be said before the first row.
+    /// Sets a string column to this value in all rows, whatever the batches have, at no cost for each row. Call it
+    /// before the first row.
     pub fn set_constant(&mut self, column: usize, value: String) {
         self.constants.insert(column, value);
     }
@@ -136,8 +136,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
     /// Adds rows. String columns may come dictionary-encoded.
     ///
     /// # Errors
-    /// `Schema` when the batch does not have the file's columns, when a required column or a record key is null;
-    /// `Storage` when the sink fails.
+    /// `Schema` if the batch does not have the file's columns, or has a null in a required column or record key;
+    /// `Storage` if the sink fails.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check(batch)?;
         if batch.num_rows() == 0 {
@@ -166,13 +166,13 @@ impl<W: Write + Send> BaseFileWriter<W> {
         self.rows
     }
 
-    /// Rows of the row groups that are ended.
+    /// Rows of finished row groups.
     pub fn flushed_rows(&self) -> u64 {
         let open = self.group.as_ref().map_or(0, RowGroupEncoder::rows) + self.pending_rows;
         self.rows.saturating_sub(open as u64)
     }
 
-    /// Bytes of the row groups that are ended, and of the file's beginning.
+    /// Bytes of finished row groups.
     pub fn flushed_bytes(&self) -> u64 {
         self.file.bytes_written() as u64
     }
@@ -183,30 +183,29 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let (group_rows, group_bytes) =
             self.group.as_ref().map_or((0, 0), |g| (g.rows() as u64, g.encoded_bytes() as u64));
         let flushed_rows = self.flushed_rows();
-        // Pages in the making are not compressed yet; the row groups before tell better what they will weigh.
+        // Current pages are not compressed yet; finished row groups give a better estimate.
         let open = match (flushed_rows, group_rows) {
             (0, 0) => self.pending.iter().map(|b| b.get_array_memory_size() as u64).sum::<u64>() / 2,
             (0, rows) => group_bytes * (rows + self.pending_rows as u64) / rows,
             (done, rows) => flushed * (rows + self.pending_rows as u64) / done,
         };
         let bloom =
-            self.options.bloom.as_ref().map_or(0, |b| b.text_len(self.keys.count()) + self.taken_keys.text_len());
+            self.options.bloom.as_ref().map_or(0, |b| b.string_len(self.keys.count()) + self.taken_keys.string_len());
         let schema = self.options.avro_schema.as_ref().map_or(0, String::len);
         let chunks = (self.groups + usize::from(group_rows > 0)) * self.descriptor.num_columns();
         flushed + open + (bloom + schema + chunks * 250) as u64
     }
 
-    /// Ends the file: its sink, and what went into it.
+    /// Finishes the file. Returns the sink and its statistics.
     ///
     /// # Errors
-    /// `Storage` when the sink fails; `InvalidOption` for bloom filter options that cannot be met.
+    /// `Storage` if the sink fails; `InvalidOption` for invalid bloom filter options.
     pub fn finish(self) -> Result<(W, BaseFileStats)> {
         let (sink, stats, _) = self.finish_with_footer()?;
         Ok((sink, stats))
     }
 
-    /// The same, and the footer, for [`BaseFileReader::of_footer`]: what it says of the columns need not be read again. It
-    /// does not have the bloom filter.
+    /// The same with the footer, without its bloom filter, for [`BaseFileReader::of_footer`].
     ///
     /// # Errors
     /// Those of [`BaseFileWriter::finish`].
@@ -225,8 +224,8 @@ impl<W: Write + Send> BaseFileWriter<W> {
                 self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
                 long = Some(LongValue {
                     place,
-                    length: filter.text_len(),
-                    write: Box::new(move |to| filter.write_text(to)),
+                    length: filter.string_len(),
+                    write: Box::new(move |to| filter.write_string(to)),
                 });
             }
             self.footer(MIN_KEY, min.clone());
@@ -248,22 +247,21 @@ impl<W: Write + Send> BaseFileWriter<W> {
         Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }, footer))
     }
 
-    /// Tells the record keys of all rows, for a file with spliced row groups: their range, and the bloom filter as the
-    /// footer is to have it.
+    /// Sets key range and bloom filter of all rows, for a file with spliced row groups.
     pub fn set_keys(&mut self, keys: FileKeys) {
         self.given_keys = Some(keys);
     }
 
-    /// Tells the record keys of spliced rows, a row group or a part of one at a time.
+    /// Adds record keys of spliced rows.
     ///
     /// # Errors
-    /// `Schema` when a record key is null.
+    /// `Schema` if a record key is null.
     pub fn add_spliced_keys(&mut self, keys: &RecordBatch) -> Result<()> {
         self.keys.add(keys)
     }
 
-    /// Tells the record keys of spliced rows that are all those of a file. `false`, and nothing is told, when one filter
-    /// cannot stand for so many files: then the keys have to be read.
+    /// Adds the record keys of a whole spliced file. `false`, and adds nothing, if one bloom filter cannot hold the
+    /// keys of all files: then they have to be read.
     #[must_use]
     pub fn take_keys(&mut self, keys: TakenKeys) -> bool {
         self.taken_keys.add(keys).is_some()
@@ -275,7 +273,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         }
         let taken = std::mem::take(&mut self.taken_keys);
         if self.spliced && self.keys.rows() as u64 + taken.rows() != self.rows {
-            return Err(Error::schema("nobody told the record keys of spliced rows"));
+            return Err(Error::schema("the record keys of spliced rows were not set"));
         }
         let (keys, range) = std::mem::take(&mut self.keys).finish();
         let filter = match (&range, &self.options.bloom) {
@@ -293,7 +291,11 @@ impl<W: Write + Send> BaseFileWriter<W> {
     fn check(&self, batch: &RecordBatch) -> Result<()> {
         let (ours, theirs) = (self.schema.fields(), batch.schema_ref().fields());
         if ours.len() != theirs.len() {
-            return Err(Error::schema(format!("a batch has {} columns, the file {}", theirs.len(), ours.len())));
+            return Err(Error::schema(format!(
+                "a batch has {} columns, but the file has {}",
+                theirs.len(),
+                ours.len()
+            )));
         }
         for (our, their) in ours.iter().zip(theirs) {
             let their_type = match their.data_type() {
@@ -351,7 +353,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         Ok(())
     }
 
-    /// Ends the row group in the making, if there is one: all bytes of its rows are known then.
+    /// Finishes the current row group, if there is one, so that its size is known.
     ///
     /// # Errors
     /// Those of [`BaseFileWriter::write`].
@@ -385,7 +387,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         Ok(())
     }
 
-    /// Decides on dictionaries by the first rows.
+    /// Chooses dictionary encoding by the first rows.
     fn column_properties(&self, first: &[RecordBatch]) -> Result<WriterProperties> {
         let mut builder = properties(&self.options);
         if self.options.dictionary != DictionaryUse::Auto {
@@ -394,7 +396,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let usual = properties(&self.options).build();
         let first_leaves = first_leaves(&self.schema);
         for ((i, field), leaf) in self.schema.fields().iter().enumerate().zip(first_leaves) {
-            // The others find out for themselves.
+            // The other encoders decide themselves.
             let asks = |first: &[ArrayRef]| {
                 let how = column_use(&self.schema, &self.descriptor, &self.options, &usual, first, (i, leaf));
                 matches!(how, ColumnUse::Values)
@@ -423,8 +425,8 @@ fn first_leaves(schema: &Schema) -> Vec<usize> {
     leaves
 }
 
-/// How a column, given by its place and that of its first leaf, is encoded: texts that come with dictionaries keep them, and numbers and texts without dictionaries need no
-/// general encoder.
+/// How a column is encoded, by its index and that of its first leaf. Dictionary arrays keep their dictionaries; numbers
+/// and plain strings do not need the general encoder.
 pub(super) fn column_use(
     schema: &Schema,
     descriptor: &SchemaDescriptor,
@@ -438,27 +440,34 @@ pub(super) fn column_use(
     let page_bytes = options.page_bytes.max(1024);
     let dictionary_bytes = if options.dictionary == DictionaryUse::Never { 0 } else { page_bytes };
     let (descriptor, format) = (leaf, options.page_format());
-    let texts = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+    let strings = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     let comes = |test: &dyn Fn(&DataType) -> bool| first.iter().any(|array| test(array.data_type()));
     let own = if leaf_count(field.data_type()) == 1 && is_number(field.data_type(), &descriptor) {
         let descriptor = descriptor.clone();
         ColumnUse::Numbers(NumberSettings { descriptor, format, page_bytes, dictionary_bytes })
-    } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &texts) {
-        ColumnUse::Texts(TextSettings { descriptor: descriptor.clone(), format, dictionary_bytes })
-    } else if is_plain_text(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
+    } else if dictionary_bytes > 0 && field.data_type() == &DataType::Utf8 && comes(&|comes| comes == &strings) {
+        ColumnUse::Dictionary(DictionarySettings { descriptor: descriptor.clone(), format, dictionary_bytes })
+    } else if is_plain_string(field.data_type(), &descriptor) && !properties.dictionary_enabled(descriptor.path()) {
         let with_statistics = properties.statistics_enabled(descriptor.path()) != EnabledStatistics::None;
-        ColumnUse::PlainTexts(PlainTextSettings {
+        ColumnUse::PlainStrings(PlainStringSettings {
             descriptor: descriptor.clone(),
             format,
-            content: if META_TEXTS.contains(&field.name().as_str()) { PageContent::Keys } else { PageContent::Texts },
+            content: if META_STRINGS.contains(&field.name().as_str()) {
+                PageContent::Keys
+            } else {
+                PageContent::Strings
+            },
             page_bytes,
             statistics_bytes: if with_statistics { STATISTICS_BYTES } else { 0 },
         })
     } else {
         ColumnUse::Values
     };
-    if dictionary_bytes > 0 && comes(&is_coded) {
-        return ColumnUse::Coded(CodedSettings { descriptor, format, dictionary_bytes }, Box::new(own));
+    if dictionary_bytes > 0 && comes(&is_dictionary) {
+        return ColumnUse::OrderedDictionary(
+            OrderedDictionarySettings { descriptor, format, dictionary_bytes },
+            Box::new(own),
+        );
     }
     own
 }
@@ -474,16 +483,16 @@ pub(super) fn properties(options: &BaseFileOptions) -> WriterPropertiesBuilder {
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES))
         .set_max_row_group_row_count(None)
-        // Never twice the same value, so a dictionary would only cost hashing.
+        // Values are distinct, so a dictionary would only cost time.
         .set_column_dictionary_enabled(column(RECORD_KEY_COLUMN), false)
         .set_column_dictionary_enabled(column(SEQUENCE_COLUMN), false)
-        // Nobody looks for rows by these, and comparing long equal texts is not cheap.
+        // No query filters by these, and comparing long equal strings takes time.
         .set_column_statistics_enabled(column(SEQUENCE_COLUMN), EnabledStatistics::None)
         .set_column_statistics_enabled(column("_hoodie_file_name"), EnabledStatistics::None)
 }
 
-/// The columns by which rows are sorted, as Parquet has them: by number of their leaf. Columns behind one that is nested
-/// or missing are left out, for rows are in their order only within its values.
+/// The sorting columns of Parquet metadata, by leaf index. Columns after a nested or missing one are left out: rows are
+/// sorted by them only within its values.
 fn sorting_columns(descriptor: &SchemaDescriptor, names: &[String]) -> Option<Vec<SortingColumn>> {
     let leaf = |name: &String| {
         let at = (0..descriptor.num_columns()).find(|i| descriptor.column(*i).path().parts() == [name.clone()])?;
@@ -493,7 +502,7 @@ fn sorting_columns(descriptor: &SchemaDescriptor, names: &[String]) -> Option<Ve
     (!columns.is_empty()).then_some(columns)
 }
 
-/// Column writers with their own properties, whose chunks may go into any file of the same columns.
+/// Creates column writers with other properties, whose chunks fit any file of the same columns.
 pub(super) fn column_factory(
     descriptor: &SchemaDescriptor,
     schema: &SchemaRef,
@@ -505,7 +514,7 @@ pub(super) fn column_factory(
     Ok(ColumnWriters::new(ArrowRowGroupWriterFactory::new(&unused, schema.clone()), checksums))
 }
 
-/// Whether at least half of the first values of a column have been there before.
+/// Whether at least half of the first values of a column are repetitions.
 pub(super) fn repeats(values: &[ArrayRef]) -> Result<bool> {
     let Some(first) = values.first() else { return Ok(true) };
     if matches!(first.data_type(), DataType::Dictionary(_, _) | DataType::Boolean) {
@@ -523,6 +532,6 @@ pub(super) fn repeats(values: &[ArrayRef]) -> Result<bool> {
             break;
         }
     }
-    // Below that a dictionary saves less room than its hashing costs time.
+    // Below that a dictionary does not pay off.
     Ok(rows < 1024 || seen.len() * 2 <= rows)
 }

@@ -1,4 +1,4 @@
-//! Log files of a slice: what was written to it since its base file.
+//! Log files of a slice: changes that were written after its base file.
 
 mod order;
 mod records;

@@ -1,4 +1,4 @@
-//! Which blocks of a slice's log files count, and in which order. Pure: headers in, places out.
+//! Which blocks of a slice's log files are applied, and in which order. Pure: takes headers, returns indexes.
 //!
 //! Source: `BaseHoodieLogRecordReader.scanInternalV2` of Hudi 1.2.
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::format::log::{Block, BlockKind, HeaderKey};
 
-/// What a header says of a block that may hold records.
+/// The header of a block that may have records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry<'a> {
     place: usize,
@@ -14,12 +14,11 @@ struct Entry<'a> {
     compacted: Option<&'a str>,
 }
 
-/// The places of the blocks to be applied, one after the other. `counts` tells of an instant whether it is complete, and
-/// not later than what is read.
+/// Returns the indexes of the blocks to apply, in order. `counts` says whether an instant is complete and not later
+/// than the time of the read.
 ///
-/// Blocks come by instant in the order in which the instants first appear. A rollback takes away what its target wrote
-/// before it. The blocks of a log compaction stand in for those of the instants that it lists, where the latest of these
-/// stood.
+/// Blocks are ordered by the first appearance of their instant. A rollback block removes earlier blocks of its target.
+/// The blocks of a log compaction replace those of the instants that it lists, at the position of the latest of these.
 pub fn order_blocks(blocks: &[&Block], counts: impl Fn(&str) -> bool) -> Vec<usize> {
     let mut groups: Vec<(&str, Vec<Entry<'_>>)> = Vec::new();
     for (place, block) in blocks.iter().enumerate() {
@@ -51,7 +50,7 @@ pub fn order_blocks(blocks: &[&Block], counts: impl Fn(&str) -> bool) -> Vec<usi
 fn put_compacted_in(groups: &[(&str, Vec<Entry<'_>>)]) -> Vec<usize> {
     let lists = |group: &[Entry<'_>]| group.first().and_then(|e| e.compacted.map(str::to_owned));
     let blocks_of = |wanted: &str| groups.iter().find(|(instant, _)| *instant == wanted).map(|(_, group)| group);
-    // From the last to the first, so that a compaction of a compaction is known before what it lists.
+    // From the last to the first, so that a compaction of a compaction comes before the compactions that it lists.
     let mut stands_in: HashMap<String, &str> = HashMap::new();
     let mut taken: Vec<&str> = Vec::new();
     for (instant, group) in groups.iter().rev() {
@@ -60,7 +59,7 @@ fn put_compacted_in(groups: &[(&str, Vec<Entry<'_>>)]) -> Vec<usize> {
             for original in listed.split(',').map(str::trim).filter(|t| !t.is_empty()) {
                 stands_in.insert(original.to_owned(), newest);
             }
-            // Hudi would lose its records if none of those that it lists were there any more.
+            // Hudi would lose its records if none of the listed instants existed any more.
             let orphan = !listed.split(',').any(|t| blocks_of(t.trim()).is_some());
             if orphan && newest == *instant {
                 taken.push(instant);

@@ -10,44 +10,44 @@ use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::{
-    self, AvroRecords, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, Portions, each_avro_batch,
+    self, AvroRecords, BatchSize, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, each_avro_batch,
     each_hfile_batch, record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
-/// Most rows of a batch.
+/// Maximum rows of a batch.
 const BATCH_ROWS: usize = 16_384;
-/// The fewest, however large they are.
+/// Minimum rows of a batch, however large they are.
 const LEAST_ROWS: usize = 256;
-/// Bytes of a block from which batches are made at once, at most and at least.
+/// Maximum and minimum bytes of a block that one batch is decoded from.
 const MOST_BYTES: usize = 8 << 20;
 const LEAST_BYTES: usize = 256 << 10;
 
-/// What a block holds.
+/// The content of a block.
 pub enum LogBatch {
-    /// Records, in the columns that were asked for.
+    /// Records, in the requested columns.
     Records(RecordBatch),
-    /// Keys of records that go.
+    /// Keys of deleted records.
     Deletes(Deletes),
 }
 
-/// The log files of one slice with their blocks in order; contents are not read yet.
+/// The log files of one slice with their blocks in order; content is not read yet.
 pub struct LogScan {
     table: String,
     files: Vec<(String, log::LogFile<FileReader>)>,
     /// File and block, in the order in which they are applied.
     blocks: Vec<(usize, Block)>,
-    /// Files with bytes that are no block, or with none at all.
+    /// Files that are empty or have bytes outside of blocks.
     torn: Vec<usize>,
 }
 
 impl LogScan {
-    /// Opens log files, given in merge order, and reads the headers of all blocks. `counts` tells of an instant whether
-    /// its blocks are to be seen.
+    /// Opens log files, given in merge order, and reads the headers of all blocks. `counts` says whether the blocks of
+    /// an instant are read.
     ///
     /// # Errors
-    /// `Corrupt` for a file that is none, or a block without sense; `Storage`.
+    /// `Corrupt` for a file that is not a log file, or an invalid block; `Storage`.
     pub fn open(storage: &Storage, logs: &[LogFile], counts: impl Fn(&str) -> bool) -> Result<Self> {
         let table = storage.uri().to_owned();
         let mut files = Vec::with_capacity(logs.len());
@@ -69,17 +69,17 @@ impl LogScan {
         let headers: Vec<&Block> = all.iter().map(|(_, block)| block).collect();
         let order = order_blocks(&headers, counts);
         let blocks: Option<Vec<_>> = order.into_iter().map(|place| all.get(place).cloned()).collect();
-        let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks names one more than there are"))?;
+        let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks has an invalid index"))?;
         Ok(Self { table, files, blocks, torn })
     }
 
-    /// Paths of the files with bytes that are no block, or with none at all: a writer died within them, or they were
-    /// damaged since.
-    pub fn torn_files(&self) -> impl Iterator<Item = &str> {
+    /// Paths of files that are empty or have bytes outside of blocks: their writer was killed, or they were damaged
+    /// later.
+    pub fn truncated_files(&self) -> impl Iterator<Item = &str> {
         self.torn.iter().filter_map(|number| self.files.get(*number)).map(|(path, _)| path.as_str())
     }
 
-    /// How many blocks there are to apply.
+    /// Number of blocks to apply.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -96,7 +96,8 @@ impl LogScan {
         instants
     }
 
-    /// A file with a block of another instant than `instant_of` tells of the file's path, and the instant of the block.
+    /// Finds a file with a block of another instant than `instant_of` its path. Returns the path and the instant of the
+    /// block.
     pub fn foreign_block(&self, instant_of: impl Fn(&str) -> Option<String>) -> Option<(&str, &str)> {
         self.blocks.iter().find_map(|(number, block)| {
             let (path, _) = self.files.get(*number)?;
@@ -105,14 +106,14 @@ impl LogScan {
         })
     }
 
-    /// The instant of the base file that some block was written for.
+    /// The base instant in the header of the first block that has one.
     pub fn base_instant(&self) -> Option<&str> {
         self.blocks.iter().find_map(|(_, block)| {
             block.header(HeaderKey::BaseFileInstantTimeOfRecordPositions).filter(|instant| !instant.is_empty())
         })
     }
 
-    /// Whether each block says where in the base file of an instant its records are.
+    /// Whether all blocks have the row positions of their records in the base file of this instant.
     pub fn has_positions_in(&self, base_instant: &str) -> bool {
         self.blocks.iter().all(|(_, block)| {
             block.header(HeaderKey::RecordPositions).is_some_and(|positions| !positions.is_empty())
@@ -120,20 +121,20 @@ impl LogScan {
         })
     }
 
-    /// Whether some block holds only some of the columns.
+    /// Whether a block has only some of the columns.
     pub fn is_partial(&self) -> bool {
         self.blocks.iter().any(|(_, block)| is_partial(block))
     }
 
     fn block(&self, number: usize) -> Result<&(usize, Block)> {
         let block = self.blocks.get(number);
-        block.ok_or_else(|| Error::internal(format!("block {number} is wanted of {} log blocks", self.blocks.len())))
+        block.ok_or_else(|| Error::internal(format!("log block {number} of {} does not exist", self.blocks.len())))
     }
 
-    /// The columns of a block that leaves out others on purpose; `None` for a block of whole records.
+    /// The columns of a block of partial updates; `None` for a block of whole records.
     ///
     /// # Errors
-    /// `Corrupt` for a block without a schema that can be read.
+    /// `Corrupt` for a block without a readable schema.
     pub fn columns_of(&self, block: usize) -> Result<Option<Vec<String>>> {
         let (number, block) = self.block(block)?;
         if !is_partial(block) {
@@ -145,7 +146,7 @@ impl LogScan {
         Ok(Some(schema.fields().iter().map(|f| f.name().clone()).collect()))
     }
 
-    /// Gives the records of one block to `each`, in the given columns, some at a time: about as many as take `bytes` bytes.
+    /// Passes the records of one block to `each`, in the given columns, in batches of about `bytes` bytes.
     ///
     /// # Errors
     /// `Corrupt`; `Schema` for records that do not fit the columns; `Unsupported`; `Storage`; and those of `each`.
@@ -167,10 +168,10 @@ impl LogScan {
             match block.kind {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
-                    let portions = Portions { rows: BATCH_ROWS, bytes: bytes as u64 };
+                    let size = BatchSize { rows: BATCH_ROWS, bytes: bytes as u64 };
                     let (content, checksum) = (file.pieces(block), ContentChecksum::of(block));
                     let schema = AvroRecords::schema(block)?;
-                    each_avro_batch(&content, checksum, schema, &names, portions, &mut records)
+                    each_avro_batch(&content, checksum, schema, &names, size, &mut records)
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,
@@ -202,11 +203,12 @@ fn parquet_records(
     each: &mut dyn FnMut(LogBatch) -> Result<()>,
 ) -> Result<()> {
     let reader = BaseFileReader::open(content)?;
-    // What the file lacks is null in all of its rows; what was written to it cannot be lacking.
+    // A missing column is null in all rows, unless the schema of the block has it.
     let (wanted, has) = (FieldLookup::new(schema.fields()), FieldLookup::new(reader.schema().fields()));
     let lacks = |name: &String| wanted.has(name) && !has.has(name);
     if let Some(name) = record_columns(writer)?.into_iter().find(lacks) {
-        return Err(Error::corrupt("the Parquet file of a log block lacks a column of its schema").with("column", name));
+        return Err(Error::corrupt("the Parquet file of a log block has no column for a field of its schema")
+            .with("column", name));
     }
     let size: i64 = reader.metadata().row_groups().iter().map(|group| group.total_byte_size()).sum();
     let row_bytes = (size.max(0).cast_unsigned() / reader.rows().max(1)).max(1);
@@ -218,7 +220,7 @@ fn parquet_records(
     Ok(())
 }
 
-/// Columns as the table has them now; one that the records did not have yet is null.
+/// Converts records to the current schema; new columns are null.
 fn in_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
     let lookup = FieldLookup::new(batch.schema_ref().fields());
@@ -228,7 +230,7 @@ fn in_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
             None if field.is_nullable() => new_null_array(field.data_type(), batch.num_rows()),
             None => {
                 return Err(Error::schema(format!(
-                    "records of a log file lack the required column '{}'",
+                    "records of a log file do not have the required column '{}'",
                     field.name()
                 ))
                 .with("column", field.name()));

@@ -1,4 +1,4 @@
-//! The blocks of one log file in the making: records first, then deletes.
+//! Writes the blocks of one log file: records first, then deletes.
 
 use std::io::Write;
 
@@ -14,17 +14,17 @@ use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::format::log::{AvroContent, BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
 
-/// In which form records are kept (`hoodie.logfile.data.block.format`).
+/// Format of data blocks (`hoodie.logfile.data.block.format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockFormat {
-    /// Record after record. Hudi's own choice for tables of Parquet base files.
+    /// Avro. Hudi's default for tables with Parquet base files.
     Avro,
-    /// Column by column: larger when few records are written, faster to read when many are.
+    /// Parquet: larger for few records, faster to read for many.
     Parquet,
 }
 
 impl BlockFormat {
-    /// Understands the value of the option.
+    /// Parses the value of the option.
     ///
     /// # Errors
     /// `Unsupported` for `hfile`, `InvalidOption` for other names.
@@ -32,27 +32,26 @@ impl BlockFormat {
         match name.to_ascii_lowercase().as_str() {
             "avro" => Ok(Self::Avro),
             "parquet" => Ok(Self::Parquet),
-            "hfile" => Err(Error::unsupported("writing log blocks as HFiles")
+            "hfile" => Err(Error::unsupported("writing log blocks as HFiles is not supported")
                 .remedy("Set hoodie.logfile.data.block.format to avro or parquet")),
-            other => Err(Error::invalid_option(format!("'{other}' is no format of log blocks"))
-                .remedy("Set hoodie.logfile.data.block.format to avro or parquet")),
+            other => Err(Error::invalid_value("hoodie.logfile.data.block.format", other, "avro or parquet")),
         }
     }
 }
 
-/// What all blocks of a file have in common.
+/// Settings of the blocks of a file.
 #[derive(Debug, Clone)]
 pub struct BlockSettings {
-    /// Form of the records.
+    /// Format of the records.
     pub format: BlockFormat,
     /// Bytes at which a block ends.
     pub block_bytes: usize,
     /// How Parquet blocks are written.
     pub parquet: BaseFileOptions,
-    /// What the blocks say besides schema and instant.
+    /// Header entries besides schema and instant.
     pub header: Vec<(HeaderKey, String)>,
-    /// Instant of the base file in which all records have a known place; `None`: blocks say nothing of places.
-    pub places_in: Option<String>,
+    /// Instant of the base file in which all records have known row positions; `None`: blocks have no positions.
+    pub positions_in: Option<String>,
 }
 
 /// Writes a log file.
@@ -70,30 +69,30 @@ impl<'a, W: Write> LogWriter<'a, W> {
         Self { out, settings, instant, written: 0, bytes: 0 }
     }
 
-    /// Begins blocks of records of an Avro schema, which leave out columns of the table or do not.
+    /// Begins data blocks of an Avro schema; `partial`: it has only some of the columns of the table.
     pub fn records<'w>(&'w mut self, schema: &'w str, partial: bool) -> RecordBlocks<'w, 'a, W> {
         let avro = AvroContent::new(schema);
-        RecordBlocks { writer: self, schema, partial, avro, batches: Vec::new(), bytes: 0, places: Vec::new() }
+        RecordBlocks { writer: self, schema, partial, avro, batches: Vec::new(), bytes: 0, positions: Vec::new() }
     }
 
-    /// Writes a block of deletes, unless there are none: record key, partition and ordering value of each. `places` are
-    /// their rows in the base file, growing, where these are told.
+    /// Writes a delete block, unless there are no deletes: record key, partition and ordering value of each.
+    /// `positions`: their rows in the base file, ascending, if known.
     ///
     /// # Errors
-    /// `InvalidOption` when they are too many for a block; `Storage`.
+    /// `InvalidOption` if they are too many for a block; `Storage`.
     pub fn deletes(
         &mut self,
         schema: &str,
         partition: &str,
         deletes: &[(String, OrderingValue)],
-        places: &[u32],
+        positions: &[u32],
     ) -> Result<()> {
         if deletes.is_empty() {
             return Ok(());
         }
         let records = deletes.iter().map(|(key, ordering)| (key.as_str(), partition, ordering.clone()));
         let content = Deletes::write(records)?;
-        self.block(BlockKind::Delete, (schema, false), &content, (places, deletes.len()))
+        self.block(BlockKind::Delete, (schema, false), &content, (positions, deletes.len()))
     }
 
     fn block(
@@ -101,14 +100,14 @@ impl<'a, W: Write> LogWriter<'a, W> {
         kind: BlockKind,
         (schema, partial): (&str, bool),
         content: &[u8],
-        (places, records): (&[u32], usize),
+        (positions, records): (&[u32], usize),
     ) -> Result<()> {
         let mut header = vec![(HeaderKey::InstantTime, self.instant), (HeaderKey::Schema, schema)];
         if partial {
             header.push((HeaderKey::IsPartial, "true"));
         }
-        let positions = self.settings.places_in.as_ref().and_then(|_| positions(places, records));
-        if let (Some(base), Some(positions)) = (&self.settings.places_in, &positions) {
+        let positions = self.settings.positions_in.as_ref().and_then(|_| positions_header(positions, records));
+        if let (Some(base), Some(positions)) = (&self.settings.positions_in, &positions) {
             header.push((HeaderKey::RecordPositions, positions));
             header.push((HeaderKey::BaseFileInstantTimeOfRecordPositions, base));
         }
@@ -128,7 +127,7 @@ impl<'a, W: Write> LogWriter<'a, W> {
     }
 }
 
-/// Records of one schema on their way into blocks.
+/// Writes data blocks of one schema.
 pub struct RecordBlocks<'w, 'a, W: Write> {
     writer: &'w mut LogWriter<'a, W>,
     schema: &'w str,
@@ -136,16 +135,16 @@ pub struct RecordBlocks<'w, 'a, W: Write> {
     avro: AvroContent,
     batches: Vec<RecordBatch>,
     bytes: usize,
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl<W: Write> RecordBlocks<'_, '_, W> {
-    /// Adds records; `places` are their rows in the base file, growing, where these are told.
+    /// Adds records; `positions`: their rows in the base file, ascending, if known.
     ///
     /// # Errors
-    /// `Schema` for columns that are not those of the schema; `Storage`.
-    pub fn add(&mut self, batch: &RecordBatch, places: &[u32]) -> Result<()> {
-        self.places.extend_from_slice(places);
+    /// `Schema` if the columns do not match the schema; `Storage`.
+    pub fn add(&mut self, batch: &RecordBatch, positions: &[u32]) -> Result<()> {
+        self.positions.extend_from_slice(positions);
         match self.writer.settings.format {
             BlockFormat::Avro => {
                 self.avro.append(batch)?;
@@ -164,12 +163,12 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
         Ok(())
     }
 
-    /// Bytes of the blocks that are in the file by now.
+    /// Bytes of the blocks written so far.
     pub fn file_bytes(&self) -> u64 {
         self.writer.bytes
     }
 
-    /// Writes what is left.
+    /// Writes the last block.
     ///
     /// # Errors
     /// `Schema`; `Storage`.
@@ -179,11 +178,11 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
 
     fn end_block(&mut self) -> Result<()> {
         self.bytes = 0;
-        let places = std::mem::take(&mut self.places);
+        let positions = std::mem::take(&mut self.positions);
         match self.writer.settings.format {
             BlockFormat::Avro if self.avro.records() > 0 => {
                 self.writer.written += self.avro.records() as u64;
-                let (kind, told) = (BlockKind::AvroData, (places.as_slice(), self.avro.records()));
+                let (kind, told) = (BlockKind::AvroData, (positions.as_slice(), self.avro.records()));
                 self.writer.block(kind, (self.schema, self.partial), self.avro.bytes(), told)?;
                 self.avro.clear();
             }
@@ -197,7 +196,7 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
                 }
                 let (content, stats) = file.finish()?;
                 self.writer.written += stats.rows;
-                let told = (places.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
+                let told = (positions.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
                 self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, told)?;
             }
             BlockFormat::Avro => {}
@@ -206,10 +205,10 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
     }
 }
 
-/// Rows of the base file as a block names them: the n-th is the place of its n-th record. Nothing is said unless each
-/// record has a place of its own.
-fn positions(places: &[u32], records: usize) -> Option<String> {
-    let bitmap = RoaringTreemap::from_sorted_iter(places.iter().map(|p| u64::from(*p))).ok()?;
+/// The positions header of a block: the n-th is the row of its n-th record in the base file. `None` unless each record
+/// has a different row.
+fn positions_header(positions: &[u32], records: usize) -> Option<String> {
+    let bitmap = RoaringTreemap::from_sorted_iter(positions.iter().map(|p| u64::from(*p))).ok()?;
     if bitmap.len() != records as u64 {
         return None;
     }
@@ -218,10 +217,10 @@ fn positions(places: &[u32], records: usize) -> Option<String> {
     Some(STANDARD.encode_to_string(bytes))
 }
 
-/// The value of a row in a column, in the class that Hudi compares it in.
+/// The ordering value of a row, as the Java class in which Hudi compares it.
 ///
 /// # Errors
-/// `InvalidOption` for a decimal beyond what Hudi keeps; `Unsupported` for types that order nothing.
+/// `InvalidOption` for a decimal that Hudi cannot store; `Unsupported` for types without an order.
 pub fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingValue> {
     use OrderingValue as V;
     if column.is_null(row) {
@@ -252,7 +251,9 @@ pub fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingValue> {
                 )
             })?)
         }
-        other => return Err(Error::unsupported(format!("deletes ordered by a column of type {other}"))),
+        other => {
+            return Err(Error::unsupported(format!("deletes ordered by a column of type {other} are not supported")));
+        }
     })
 }
 

@@ -32,7 +32,7 @@ const MAX_KEYS_PER_ROW: usize = 16 << 20;
 /// Most rows of a filter that is joined from others: each costs every lookup.
 const MAX_JOINED_ROWS: usize = 64;
 /// Bytes that become text at once.
-const TEXT_PIECE: usize = 3 << 14;
+const STRING_CHUNK: usize = 3 << 14;
 
 /// Which of Hudi's layouts a filter has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,7 +105,7 @@ impl Default for BloomOptions {
 
 impl BloomOptions {
     /// Bytes that the text form takes for `keys` keys.
-    pub fn text_len(&self, keys: usize) -> usize {
+    pub fn string_len(&self, keys: usize) -> usize {
         let (rows, per_row, per_key) = match self.sizing {
             BloomSizing::ByRows => {
                 let rows = keys.div_ceil(MAX_KEYS_PER_ROW).max(1);
@@ -235,7 +235,7 @@ impl BloomFilter {
     pub fn is_sized_for(&self, options: &BloomOptions, keys: usize) -> bool {
         let bytes = self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + DYNAMIC_HEADER;
         // Hudi's filters need fewer bits for the same rate, and ours leave room for more keys.
-        let (wanted, text) = (options.text_len(keys), bytes.div_ceil(3) * 4);
+        let (wanted, text) = (options.string_len(keys), bytes.div_ceil(3) * 4);
         self.filter_type == options.filter_type && text * 10 >= wanted * 7 && text * 2 <= wanted * 3
     }
 
@@ -256,7 +256,7 @@ impl BloomFilter {
             out.extend_from_slice(piece);
             Ok::<_, Infallible>(())
         };
-        match self.pieces(put) {
+        match self.chunks_of_bits(put) {
             Ok(()) => out,
             Err(never) => match never {},
         }
@@ -288,7 +288,7 @@ impl BloomFilter {
         &self,
         mut put: impl FnMut(&str) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let mut text = String::with_capacity(TEXT_PIECE / 3 * 4);
+        let mut text = String::with_capacity(STRING_CHUNK / 3 * 4);
         let mut encode = |bytes: &[u8]| {
             text.clear();
             STANDARD.encode_append(bytes, &mut text);
@@ -296,7 +296,7 @@ impl BloomFilter {
         };
         // Three bytes are four characters, and pieces end anywhere.
         let mut begun: Vec<u8> = Vec::with_capacity(3);
-        self.pieces(|piece| {
+        self.chunks_of_bits(|piece| {
             let missing = if begun.is_empty() { 0 } else { (3 - begun.len()).min(piece.len()) };
             let (first, rest) = piece.split_at(missing);
             begun.extend_from_slice(first);
@@ -305,7 +305,7 @@ impl BloomFilter {
                 begun.clear();
             }
             let (whole, last) = rest.split_at(rest.len() - rest.len() % 3);
-            whole.chunks(TEXT_PIECE).try_for_each(&mut encode)?;
+            whole.chunks(STRING_CHUNK).try_for_each(&mut encode)?;
             begun.extend_from_slice(last);
             Ok(())
         })?;
@@ -319,7 +319,10 @@ impl BloomFilter {
     }
 
     /// The binary form, piece by piece.
-    fn pieces<E>(&self, mut put: impl FnMut(&[u8]) -> std::result::Result<(), E>) -> std::result::Result<(), E> {
+    fn chunks_of_bits<E>(
+        &self,
+        mut put: impl FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut header = Vec::with_capacity(DYNAMIC_HEADER);
         if let (BloomFilterType::DynamicV0, Some(first)) = (self.filter_type, self.rows.first()) {
             write_header(&mut header, first.hashes, first.bits);

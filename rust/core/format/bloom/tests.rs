@@ -45,7 +45,7 @@ fn every_layout_finds_its_keys_after_a_round_trip() {
             if sizing == BloomSizing::ByRows {
                 let false_positives = (0..2000).filter(|i| back.might_contain(&format!("other-{i}"))).count();
                 assert_eq!(false_positives, 0);
-                let estimate = options.text_len(1000);
+                let estimate = options.string_len(1000);
                 assert!(text.len().abs_diff(estimate) < 64, "{} {estimate}", text.len());
             }
         }

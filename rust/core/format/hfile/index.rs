@@ -30,36 +30,36 @@ const ENTRY_LEAD: usize = 12;
 
 /// A block that an index names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockAddress {
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
 /// The data blocks in the order of the index.
-pub(super) fn data_blocks(file: &Bytes, trailer: &Trailer) -> Result<Vec<Place>> {
+pub(super) fn data_blocks(file: &Bytes, trailer: &Trailer) -> Result<Vec<BlockAddress>> {
     if !(1..=MOST_LEVELS).contains(&trailer.levels) {
         return Err(Error::corrupt("the index of an HFile has no such depth").with("levels", trailer.levels));
     }
     let (root, _) = read_block(file, trailer.root, BlockKind::RootIndex, trailer.codec)?;
-    let mut places = root_entries(&root, trailer.root_entries)?;
-    check(&places, file, trailer)?;
+    let mut blocks = root_entries(&root, trailer.root_entries)?;
+    check(&blocks, file, trailer)?;
     for level in (1..trailer.levels).rev() {
         let kind = if level == 1 { BlockKind::LeafIndex } else { BlockKind::InnerIndex };
         let mut below = Vec::new();
-        for place in &places {
+        for place in &blocks {
             let (node, _) = read_block(file, place.offset, kind, trailer.codec)?;
             node_entries(&node, &mut below).map_err(|e| e.with("block_at", place.offset))?;
         }
-        places = below;
-        check(&places, file, trailer)?;
+        blocks = below;
+        check(&blocks, file, trailer)?;
     }
-    Ok(places)
+    Ok(blocks)
 }
 
 /// Blocks that lie behind each other and before the index: none is read twice.
-fn check(places: &[Place], file: &Bytes, trailer: &Trailer) -> Result<()> {
+fn check(blocks: &[BlockAddress], file: &Bytes, trailer: &Trailer) -> Result<()> {
     let mut free = 0;
-    for place in places {
+    for place in blocks {
         let end = place.offset.checked_add(place.length).filter(|end| *end <= trailer.root);
         if place.offset < free || place.length == 0 {
             return Err(
@@ -79,14 +79,14 @@ fn check(places: &[Place], file: &Bytes, trailer: &Trailer) -> Result<()> {
     Ok(())
 }
 
-fn root_entries(node: &[u8], count: u64) -> Result<Vec<Place>> {
+fn root_entries(node: &[u8], count: u64) -> Result<Vec<BlockAddress>> {
     let mut fields = Fields::new(node);
     if count > (node.len() / (ENTRY_LEAD + 1)) as u64 {
         return Err(Error::corrupt("the index of an HFile has more entries than bytes").with("entries", count));
     }
     (0..count)
         .map(|_| {
-            let place = Place { offset: fields.long()?, length: fields.int()?.into() };
+            let place = BlockAddress { offset: fields.long()?, length: fields.int()?.into() };
             let key = fields.hadoop_length()?;
             fields.bytes(key)?;
             Ok(place)
@@ -94,7 +94,7 @@ fn root_entries(node: &[u8], count: u64) -> Result<Vec<Place>> {
         .collect()
 }
 
-fn node_entries(node: &[u8], places: &mut Vec<Place>) -> Result<()> {
+fn node_entries(node: &[u8], blocks: &mut Vec<BlockAddress>) -> Result<()> {
     let mut fields = Fields::new(node);
     let count = fields.length()?;
     if count > fields.left() / (ENTRY_LEAD + 4) {
@@ -110,7 +110,7 @@ fn node_entries(node: &[u8], places: &mut Vec<Place>) -> Result<()> {
         let entry = end.checked_sub(start).filter(|length| *length >= ENTRY_LEAD);
         let entry = entry.ok_or_else(|| Error::corrupt("an entry of an index node of an HFile is too short"))?;
         let mut entry = Fields::new(fields.bytes(entry)?);
-        places.push(Place { offset: entry.long()?, length: entry.int()?.into() });
+        blocks.push(BlockAddress { offset: entry.long()?, length: entry.int()?.into() });
         start = end;
     }
     Ok(())

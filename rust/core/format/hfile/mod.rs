@@ -28,7 +28,7 @@ pub use entries::{DataBlock, Entries, Entry};
 
 use crate::error::{Error, Result};
 use block::{BlockKind, read_block};
-use index::{Place, data_blocks};
+use index::{BlockAddress, data_blocks};
 use trailer::Trailer;
 
 /// An HFile whose index is read.
@@ -36,7 +36,7 @@ use trailer::Trailer;
 pub struct HFile {
     bytes: Bytes,
     trailer: Trailer,
-    places: Vec<Place>,
+    blocks: Vec<BlockAddress>,
 }
 
 impl HFile {
@@ -46,8 +46,8 @@ impl HFile {
     /// `Corrupt`; `Unsupported` for other versions, codecs than gzip, and encryption.
     pub fn open(bytes: Bytes) -> Result<Self> {
         let trailer = Trailer::read(&bytes)?;
-        let places = data_blocks(&bytes, &trailer)?;
-        Ok(Self { bytes, trailer, places })
+        let blocks = data_blocks(&bytes, &trailer)?;
+        Ok(Self { bytes, trailer, blocks })
     }
 
     /// How many entries it has, by its trailer.
@@ -59,13 +59,13 @@ impl HFile {
     /// have as many entries as the trailer says is checked with the last.
     pub fn data_blocks(&self) -> impl Iterator<Item = Result<DataBlock>> + '_ {
         let mut left = self.trailer.entries;
-        let mut places = self.places.iter();
+        let mut blocks = self.blocks.iter();
         let mut failed = false;
         std::iter::from_fn(move || {
             if failed {
                 return None;
             }
-            let next = match places.next() {
+            let next = match blocks.next() {
                 Some(place) => self.data_block(*place).and_then(|block| {
                     left = left.checked_sub(block.count()).ok_or_else(miscounted)?;
                     Ok(Some(block))
@@ -78,7 +78,7 @@ impl HFile {
         })
     }
 
-    fn data_block(&self, place: Place) -> Result<DataBlock> {
+    fn data_block(&self, place: BlockAddress) -> Result<DataBlock> {
         let (bytes, _) = read_block(&self.bytes, place.offset, BlockKind::Data, self.trailer.codec)?;
         DataBlock::new(bytes).map_err(|e| e.with("block_at", place.offset))
     }

@@ -80,7 +80,7 @@ impl Trailer {
             }
         }
         // All writers write all of them, zeros too.
-        let missing = || Error::corrupt("the trailer of an HFile lacks a number");
+        let missing = || Error::corrupt("the trailer of an HFile is incomplete");
         let codec = match codec.ok_or_else(missing)? {
             1 => Codec::Gzip,
             2 => Codec::None,

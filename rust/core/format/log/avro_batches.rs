@@ -42,23 +42,23 @@ const BUDGET_PER_BYTE: u64 = 1000;
 pub fn avro_batches(content: &[u8], schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     let (content, checksum) = (Bytes::copy_from_slice(content), ContentChecksum::default());
-    each_avro_batch(&content, checksum, schema, columns, Portions::of(batch_rows), &mut |batch| {
+    each_avro_batch(&content, checksum, schema, columns, BatchSize::of(batch_rows), &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
     Ok(batches)
 }
 
-/// How much of a block is read at a time.
+/// How many records and bytes are decoded at a time.
 #[derive(Debug, Clone, Copy)]
-pub struct Portions {
+pub struct BatchSize {
     /// Most rows of a batch.
     pub rows: usize,
     /// Bytes of the block from which some batches are decoded at once.
     pub bytes: u64,
 }
 
-impl Portions {
+impl BatchSize {
     /// Batches of so many rows, from a few MB at once.
     pub fn of(rows: usize) -> Self {
         Self { rows, bytes: 8 << 20 }
@@ -74,10 +74,10 @@ pub fn each_avro_batch(
     mut checksum: ContentChecksum,
     schema: &str,
     columns: &[&str],
-    portions: Portions,
+    batch_size: BatchSize,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let decoder = RecordDecoder::new(schema, columns, portions.rows)?;
+    let decoder = RecordDecoder::new(schema, columns, batch_size.rows)?;
     let size = content.len();
     let piece = |start: u64, length: u64| -> Result<Bytes> {
         let length = length.min(size.saturating_sub(start));
@@ -88,10 +88,10 @@ pub fn each_avro_batch(
     let mut left = AvroRecords::count(&head, size)?;
     let mut at = AvroRecords::HEAD as u64;
     let bytes_each = size / left.max(1) as u64;
-    let at_once = usize::try_from(portions.bytes / bytes_each.max(1)).unwrap_or(usize::MAX);
-    let at_once = at_once.max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * portions.rows.max(1));
+    let at_once = usize::try_from(batch_size.bytes / bytes_each.max(1)).unwrap_or(usize::MAX);
+    let at_once = at_once.max(LEAST_AT_ONCE).min(BATCHES_AT_ONCE * batch_size.rows.max(1));
     // A little more than those are likely to take.
-    let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, (2 * portions.bytes).max(64 << 10));
+    let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, (2 * batch_size.bytes).max(64 << 10));
     while left > 0 {
         let mut some = piece(at, ahead)?;
         let (mut count, mut bytes) = AvroRecords::whole(&some, left.min(at_once));

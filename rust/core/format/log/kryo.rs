@@ -325,7 +325,7 @@ impl Kryo<'_> {
             }
             number => {
                 let object = self.objects.get(number as usize - 2);
-                let object = object.ok_or_else(|| nonsense("a reference to an object that is not there"))?;
+                let object = object.ok_or_else(|| nonsense("a reference to a missing object"))?;
                 let budget = self.budget.checked_sub(object.size());
                 self.budget = budget.ok_or_else(|| nonsense("more references than such a block can have"))?;
                 Ok(Some(object.clone()))

@@ -35,7 +35,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::{Portions, avro_batches, each_avro_batch, record_columns};
+pub use avro_batches::{BatchSize, avro_batches, each_avro_batch, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;

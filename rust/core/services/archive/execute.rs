@@ -1,8 +1,8 @@
-//! Gathering what a plan is made from, and moving instants.
+//! Loads the input of a plan, and moves instants.
 //!
-//! In this order, so that a process may die anywhere: the history gets the instants and names them in a new version;
-//! then their pending files go, then the completed ones, oldest first. An instant is at every moment in one place at
-//! least, and readers take the active one when it is in both.
+//! The order makes a crash safe at any point: the history gets the instants and publishes a new version; then their
+//! pending files are deleted, then the completed ones, oldest first. An instant is always in at least one of both, and
+//! readers take the active one if it is in both.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,47 +23,47 @@ use crate::table::{HudiTable, TableType};
 use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
 use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
-/// Bytes of bodies that go into one file of level 0.
+/// Bytes of bodies in one file of level 0.
 const FILE_BYTES: usize = 64 << 20;
-/// Actions whose files a thread reads before it looks at the size of all.
+/// Actions whose files a thread reads before the total size is checked.
 const ACTIONS_AT_A_TIME: usize = 32;
 
-/// What an archiving did.
+/// The result of archiving.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArchiveOutcome {
-    /// The plan that was carried out.
+    /// The plan that was executed.
     pub plan: ArchivePlan,
     /// Files of the history that were written.
     pub files: usize,
-    /// What the compaction of the history did.
+    /// The result of the compaction of the history.
     pub compacted: Compacted,
 }
 
-/// What an archiving would do now.
+/// Returns the plan that [`archive`] would execute.
 ///
 /// # Errors
-/// `Unsupported` for a table of version 6 and for a metadata table by itself; `InvalidOption`; `Corrupt`; `Storage`.
+/// `Unsupported` for a table of version 6 and for a metadata table; `InvalidOption`; `Corrupt`; `Storage`.
 pub fn planned(table: &HudiTable) -> Result<ArchivePlan> {
     let writer = table.timeline_writer()?;
     make_plan(table, &writer.load()?, &ArchiveOptions::from_options(table.options())?)
 }
 
-/// Archives what is due, under the table lock, and compacts the history if something was.
+/// Archives the due instants under the table lock, and compacts the history if there were any.
 ///
 /// # Errors
-/// As [`planned`]. Nothing is taken off the timeline before the history has it.
+/// As [`planned`]. No instant is deleted before it is in the history.
 pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
     archive_locked(table, &options)
 }
 
-/// The same where a timeline that was loaded just now says that something is due; the lock is not taken else.
+/// The same from a newly loaded timeline; takes the lock only if something is due.
 ///
 /// # Errors
 /// As [`planned`].
 pub fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
-    if halves(timeline).is_empty() {
+    if half_archived(timeline).is_empty() {
         let plan = make_plan(table, timeline, &options)?;
         if plan.instants.is_empty() {
             return Ok(ArchiveOutcome { plan, ..ArchiveOutcome::default() });
@@ -96,7 +96,7 @@ fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<Archive
         for action in now.iter().filter(|a| marked.contains(&a.completed.requested)) {
             delete_markers(table.storage(), &action.completed.requested)?;
         }
-        // Two who archive at once would each take the other's files for strays.
+        // Two processes that archive at once would delete each other's files.
         held.verify()?;
         outcome.files += usize::from(history.append(&entries)?.is_some());
         held.verify()?;
@@ -108,11 +108,11 @@ fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<Archive
     Ok(outcome)
 }
 
-/// Takes instants off the timeline that an archiving had in the history already when it died among their files. Until
-/// the next one is due they would stand there half. Returns whether there were any.
+/// Deletes the remaining files of instants that an interrupted archiving has moved to the history. Returns whether
+/// there were any.
 fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
-    let halves = halves(timeline);
-    let (Some(first), Some(last)) = (halves.first(), halves.last()) else { return Ok(false) };
+    let half_archived = half_archived(timeline);
+    let (Some(first), Some(last)) = (half_archived.first(), half_archived.last()) else { return Ok(false) };
     let history = HistoryReader::new(storage, timeline.config());
     let there = history.read(Some(&first.requested), Some(&last.requested), LoadMode::Action)?;
     let archived = |i: &Instant| {
@@ -120,13 +120,13 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
             .iter()
             .any(|e| e.requested == i.requested && e.action == i.action && Some(&e.completed) == i.completed.as_ref())
     };
-    let done: Vec<Instant> = halves.into_iter().filter(archived).collect();
+    let done: Vec<Instant> = half_archived.into_iter().filter(archived).collect();
     delete_instants(storage, timeline, &gather(timeline, &done))?;
     Ok(!done.is_empty())
 }
 
 /// Completed instants that lack one of their pending files.
-fn halves(timeline: &Timeline) -> Vec<Instant> {
+fn half_archived(timeline: &Timeline) -> Vec<Instant> {
     let files: HashSet<(&str, Action, State)> =
         timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
     let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
@@ -150,9 +150,9 @@ pub fn compact_history(table: &HudiTable) -> Result<Compacted> {
 fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -> Result<ArchivePlan> {
     let storage = table.storage();
     if storage.uri().trim_end_matches('/').ends_with(&format!("{META_FOLDER}/metadata")) {
-        return Err(Error::unsupported("a metadata table is archived by its data table's writer")
+        return Err(Error::unsupported("archiving a metadata table is not supported")
             .with("table", storage.uri())
-            .remedy("Archive the data table"));
+            .remedy("Archive the data table instead"));
     }
     let mut input = ArchiveInput {
         timeline,
@@ -162,13 +162,13 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
         files_left: Vec::new(),
     };
     if timeline.completed_writes().count() <= options.keep_max {
-        // After most commits nothing is due, and nothing needs to be read to see it.
+        // After most commits nothing is due, which needs no reads.
         return Ok(plan_archive(&input, options));
     }
     input.last_clean = last_clean(storage, timeline)?;
     input.metadata_table = metadata_table(table)?;
     let plan = plan_archive(&input, options);
-    // Only of what would go: looking costs a listing of each partition concerned.
+    // Only for instants that would be archived: the check lists each of their partitions.
     for instant in &plan.instants {
         let left = match instant.action {
             Action::ReplaceCommit => replaced_file(storage, timeline, instant)?,
@@ -183,7 +183,7 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
 fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
     let Some(clean) = timeline.completed(Action::Clean).next_back() else { return Ok(None) };
     let requested = Instant { state: State::Requested, completed: None, ..clean.clone() };
-    // Without its plan it says nothing, and what was replaced stays.
+    // Without its plan, replaced files count as not cleaned.
     let Some(body) = optional(timeline.read(storage, &requested))? else { return Ok(None) };
     let plan: CleanerPlan = decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", &requested))?;
     let savepointed = plan.extra_metadata.unwrap_or_default().remove(SAVEPOINTS).unwrap_or_default();
@@ -209,7 +209,7 @@ fn metadata_table(table: &HudiTable) -> Result<MetadataTable> {
     Ok(last.map_or(MetadataTable::NeverCompacted, |i| MetadataTable::CompactedAt(i.requested.clone())))
 }
 
-/// A file of a file group that the instant replaced, if one is still there.
+/// A file of a file group that the instant replaced, if one still exists.
 fn replaced_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<String>> {
     let metadata = read_write_metadata(storage, timeline, instant)?;
     for (partition, ids) in &metadata.partition_to_replace_file_ids {
@@ -226,7 +226,7 @@ fn file_group_of(file: &FileMeta) -> Option<String> {
     BaseFile::parse(file).map(|b| b.file_id).or_else(|| LogFile::parse(file).map(|l| l.file_id))
 }
 
-/// A file that the rollback could not delete, if it is still there.
+/// A file that the rollback failed to delete, if one still exists.
 fn rolled_back_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -> Result<Option<String>> {
     let body = timeline.read(storage, instant)?;
     let done: RollbackMetadata = decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", instant))?;
@@ -246,7 +246,7 @@ fn rolled_back_file(storage: &Storage, timeline: &Timeline, instant: &Instant) -
     Ok(None)
 }
 
-/// An action with all the files that it has on the timeline.
+/// An action with all its files on the timeline.
 struct ActiveAction<'a> {
     completed: &'a Instant,
     files: Vec<&'a (Instant, ListedFile)>,
@@ -262,7 +262,7 @@ fn gather<'a>(timeline: &'a Timeline, instants: &'a [Instant]) -> Vec<ActiveActi
     instants.iter().map(|i| ActiveAction { completed: i, files: files_of(i) }).collect()
 }
 
-/// Entries of the first actions, as many as make a file.
+/// Reads the entries of the first actions, as many as fill a file.
 fn read_some(
     storage: &Storage,
     folder: &str,
@@ -271,8 +271,8 @@ fn read_some(
 ) -> Result<(Vec<HistoryEntry>, usize)> {
     let blocks: Vec<&[ActiveAction<'_>]> = actions.chunks(ACTIONS_AT_A_TIME).collect();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // One thread takes block after block, for to start a thread costs as much as many small files. Blocks are taken in
-    // their order, so that those that were read are the first ones.
+    // Each thread takes several actions at a time, because starting a thread costs as much as reading many small files.
+    // They are taken in order, so that those that were read are the first ones.
     let read = |()| {
         let mut entries = Vec::new();
         while bytes.load(Ordering::Relaxed) < FILE_BYTES {
@@ -317,8 +317,8 @@ impl ActiveAction<'_> {
         self.files.iter().find(|(i, _)| is_body(i)).map(|(_, file)| file.path.as_str())
     }
 
-    /// The files that may have what belongs into the plan column, the last one that is not empty has it: what Hudi puts
-    /// there (`MetadataConversionUtils.createLSMTimelineInstant`).
+    /// The files that may have the content of the plan column; the last one that is not empty counts, as in Hudi
+    /// (`MetadataConversionUtils.createLSMTimelineInstant`).
     fn plan_files(&self) -> Vec<&str> {
         let has_plan = |a: Action| {
             matches!(
@@ -330,7 +330,7 @@ impl ActiveAction<'_> {
         for state in [State::Requested, State::Inflight] {
             for (instant, file) in self.files.iter().filter(|(i, _)| i.state == state && has_plan(i.action)) {
                 let replaces = matches!(instant.action, Action::ReplaceCommit | Action::Clustering);
-                // Of the others the inflight file says nothing.
+                // The inflight files of other actions have no plan.
                 if state == State::Requested || replaces {
                     files.push(file.path.as_str());
                 }
@@ -345,7 +345,7 @@ impl ActiveAction<'_> {
     }
 }
 
-/// A body as the history keeps it. Legacy instants have JSON.
+/// A body in Avro, as the history stores it. Legacy instants have JSON.
 fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
     if body.is_empty() || body.starts_with(b"Obj\x01") {
         return Ok(body);
@@ -364,11 +364,11 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
     .into())
 }
 
-/// Pending files first: without its completed file, an action with pending ones would look unfinished. The completed
-/// ones one by one, oldest first, so that no reader sees a hole.
+/// Deletes pending files first: an action with pending files and no completed one would look pending. Deletes completed
+/// files one by one, oldest first, so that readers see no gap.
 fn delete_instants(storage: &Storage, timeline: &Timeline, actions: &[ActiveAction<'_>]) -> Result<()> {
     let mut actions: Vec<&ActiveAction<'_>> = actions.iter().collect();
     actions.sort_by(|a, b| a.completed.requested.cmp(&b.completed.requested));
     let pairs: Vec<_> = actions.iter().map(|a| (a.paths(false), a.paths(true))).collect();
-    storage.delete_in_order(&timeline.config().folder, &pairs, timeline.beside())
+    storage.delete_in_order(&timeline.config().folder, &pairs, timeline.side_files())
 }

@@ -1,7 +1,7 @@
-//! Archiving: completed instants move from the active timeline to the history, and the history is compacted.
+//! Archiving moves completed instants from the active timeline to the history, and compacts the history.
 //!
-//! What may go is Hudi's decision (`TimelineArchiverV2`), with one thing more: that the files which an instant replaced
-//! or rolled back are gone is looked up and not assumed. A plan also says what holds the rest back.
+//! The rules are Hudi's (`TimelineArchiverV2`). In addition, archiving checks that the files that an instant replaced
+//! or rolled back are deleted. A plan also has the archive blockers: why the other instants stay.
 
 mod execute;
 mod plan;
@@ -10,4 +10,4 @@ mod plan;
 mod tests;
 
 pub use execute::{ArchiveOutcome, archive, archive_if_due, compact_history, planned};
-pub use plan::{ArchiveOptions, ArchivePlan, HeldBack, Reason, Retention};
+pub use plan::{ArchiveBlocker, ArchiveOptions, ArchivePlan, Reason, Retention};

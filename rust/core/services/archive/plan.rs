@@ -1,4 +1,4 @@
-//! Which instants are archived, and what holds others back. Pure.
+//! Which instants are archived, and the archive blockers of the others. Pure.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,14 +15,14 @@ const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// Settings of archiving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveOptions {
-    /// Completed writes that stay (`hoodie.keep.min.commits`).
+    /// Completed writes to keep (`hoodie.keep.min.commits`).
     pub keep_min: usize,
-    /// Completed writes that may be there before some are archived (`hoodie.keep.max.commits`).
+    /// Completed writes above which archiving starts (`hoodie.keep.max.commits`).
     pub keep_max: usize,
-    /// Whether archiving goes on behind a savepoint (`hoodie.archive.beyond.savepoint`).
+    /// Whether instants after a savepoint are archived (`hoodie.archive.beyond.savepoint`).
     pub beyond_savepoint: bool,
-    /// Delta commits that start a compaction, when compaction counts them
-    /// (`hoodie.compact.inline.trigger.strategy`, `hoodie.compact.inline.max.delta.commits`).
+    /// Delta commits that trigger a compaction, if the trigger counts them (`hoodie.compact.inline.trigger.strategy`,
+    /// `hoodie.compact.inline.max.delta.commits`).
     pub compacted_after: Option<usize>,
     /// What the cleaner keeps.
     pub retention: Retention,
@@ -34,7 +34,7 @@ impl ArchiveOptions {
     /// Reads the settings.
     ///
     /// # Errors
-    /// `InvalidOption` for values that are no numbers, or a maximum that is not above the minimum.
+    /// `InvalidOption` for invalid numbers, or a maximum that is not above the minimum.
     pub fn from_options(options: &Options) -> Result<Self> {
         let keep_min = options.number("hoodie.keep.min.commits", 20)?;
         let keep_max = options.number("hoodie.keep.max.commits", 30)?;
@@ -71,15 +71,15 @@ impl ArchiveOptions {
     }
 }
 
-/// What the cleaner keeps, by its policy. Others than `KEEP_LATEST_COMMITS` clean by another writer: archiving respects
-/// them all the same.
+/// What the cleaner retains, by its policy. Another engine may clean by policies that hoodoo does not support;
+/// archiving respects them too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
-    /// `KEEP_LATEST_COMMITS`: the files of so many commits.
+    /// `KEEP_LATEST_COMMITS`: the files of this number of commits.
     Commits(usize),
-    /// `KEEP_LATEST_BY_HOURS`: those of the commits of so many hours before the newest.
+    /// `KEEP_LATEST_BY_HOURS`: the files of the commits of this number of hours before the newest.
     Hours(i64),
-    /// `KEEP_LATEST_FILE_VERSIONS`, which does not look at commits.
+    /// `KEEP_LATEST_FILE_VERSIONS`, which does not depend on commits.
     FileVersions,
 }
 
@@ -92,7 +92,7 @@ impl Retention {
         }
     }
 
-    /// The earliest commit that the cleaner keeps. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi.
+    /// The earliest commit that the cleaner retains. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi.
     fn earliest(self, timeline: &Timeline) -> Option<&Instant> {
         match self {
             Self::Commits(retained) => earliest_to_retain(timeline, retained),
@@ -107,21 +107,20 @@ impl Retention {
     }
 }
 
-/// Why an instant has to stay.
+/// Why an instant cannot be archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// A write or a table service is not finished.
+    /// A write or a table service is pending.
     Pending(Instant),
-    /// The cleaner still looks at it: `hoodie.clean.commits.retained`, counted from the first pending write if there is
-    /// one.
+    /// The cleaner retains it: `hoodie.clean.commits.retained`, counted from the first pending write if there is one.
     CleanerRetains,
     /// The next compaction counts the delta commits since the last one.
     CompactionCounts,
     /// A savepoint protects the commit.
     Savepoint,
-    /// It replaced file groups, and no clean has passed it yet.
+    /// It replaced file groups that are not cleaned yet.
     ReplacedNotCleaned,
-    /// Files that it replaced or rolled back are still there; the first of them.
+    /// A file that it replaced or rolled back still exists.
     FilesLeft(String),
     /// The metadata table was never compacted.
     MetadataTableNeverCompacted,
@@ -130,19 +129,19 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What to do about it.
+    /// What the user can do.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Reason::Pending(_) => "Finish it, or roll it back if its writer is gone",
+            Reason::Pending(_) => "Finish it, or roll it back if its writer has failed",
             Reason::CleanerRetains => {
-                "Finish or roll back pending writes, or lower hoodie.clean.commits.retained; else this is as it should be"
+                "Nothing to do, unless pending writes are to be finished or rolled back; a lower hoodie.clean.commits.retained archives more"
             }
             Reason::CompactionCounts => "Compact the table, or lower hoodie.compact.inline.max.delta.commits",
             Reason::Savepoint => "Delete the savepoint, or set hoodie.archive.beyond.savepoint=true",
             Reason::ReplacedNotCleaned => "Clean the table; hoodie.clean.automatic=true does it after each commit",
-            Reason::FilesLeft(_) => "Clean the table; if the files stay, delete those that verify() names",
+            Reason::FilesLeft(_) => "Clean the table; if the files stay, delete those that verify() reports",
             Reason::MetadataTableNeverCompacted | Reason::MetadataTableNotCompacted => {
-                "Let Hudi compact the metadata table (hoodie.metadata.compact.max.delta.commits), or turn it off"
+                "Let Hudi compact the metadata table (hoodie.metadata.compact.max.delta.commits), or set hoodie.metadata.enable=false"
             }
         }
     }
@@ -151,8 +150,8 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Pending(instant) => write!(f, "{instant} is not finished"),
-            Reason::CleanerRetains => f.write_str("the cleaner retains commits from a little later on"),
+            Reason::Pending(instant) => write!(f, "{instant} is pending"),
+            Reason::CleanerRetains => f.write_str("the cleaner still needs it"),
             Reason::CompactionCounts => f.write_str("the next compaction counts its delta commits"),
             Reason::Savepoint => f.write_str("a savepoint protects it"),
             Reason::ReplacedNotCleaned => f.write_str("the files that it replaced are not cleaned yet"),
@@ -163,14 +162,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What keeps instants on the active timeline that would go by their number.
+/// An archive blocker: why instants stay that could be archived by their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBack {
-    /// Requested time of the first instant that has to stay.
+pub struct ArchiveBlocker {
+    /// Requested time of the first instant that stays.
     pub from: String,
     /// Why.
     pub reason: Reason,
-    /// Completed writes that it holds back.
+    /// Number of completed writes that it blocks.
     pub writes: usize,
 }
 
@@ -179,17 +178,17 @@ pub struct HeldBack {
 pub struct ArchivePlan {
     /// Completed writes on the active timeline.
     pub writes: usize,
-    /// Completed writes that stay, after the cleaner's needs were looked at.
+    /// Completed writes to keep, at least what the cleaner needs.
     pub keep_min: usize,
-    /// Completed writes beyond which archiving begins, after the same.
+    /// Completed writes above which archiving starts, adjusted in the same way.
     pub keep_max: usize,
-    /// The instants that go, completed, by requested time.
+    /// The completed instants to archive, by requested time.
     pub instants: Vec<Instant>,
-    /// What holds others back; the first one is the nearest.
-    pub held_back: Vec<HeldBack>,
+    /// Why the others stay, oldest first.
+    pub blockers: Vec<ArchiveBlocker>,
 }
 
-/// The metadata table, as far as archiving has to respect it.
+/// The state of the metadata table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataTable {
     /// There is none.
@@ -200,18 +199,18 @@ pub enum MetadataTable {
     CompactedAt(String),
 }
 
-/// What is known about the last clean.
+/// The last completed clean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LastClean {
     /// Its requested time.
     pub requested: String,
-    /// The earliest instant that its plan retained, when its policy has one.
+    /// The earliest instant that its plan retained, if its policy has one.
     pub earliest_to_retain: Option<String>,
     /// Commits that were savepointed when it was planned.
     pub savepointed: Vec<String>,
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 pub struct ArchiveInput<'a> {
     /// The active timeline.
     pub timeline: &'a Timeline,
@@ -221,7 +220,7 @@ pub struct ArchiveInput<'a> {
     pub last_clean: Option<LastClean>,
     /// The metadata table.
     pub metadata_table: MetadataTable,
-    /// Requested times of instants that left files behind, with one of the files.
+    /// Requested times of instants whose replaced or rolled back files still exist, with one of the files.
     pub files_left: Vec<(String, String)>,
 }
 
@@ -237,7 +236,7 @@ pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> Archi
     }
     let savepoints: HashSet<&str> = timeline.completed(Action::Savepoint).map(|i| i.requested.as_str()).collect();
     let stays = |i: &&&Instant| options.beyond_savepoint && savepoints.contains(i.requested.as_str());
-    // By their number as it is configured, and after what the cleaner needs.
+    // By the configured number, and by the number that the cleaner needs.
     let wanted: Vec<&&Instant> = writes.iter().filter(|i| !stays(i)).take(writes.len() - options.keep_min).collect();
     let count = if writes.len() <= keep_max { 0 } else { writes.len() - keep_min };
     let due: Vec<&&Instant> = wanted.iter().take(count).copied().collect();
@@ -255,18 +254,18 @@ pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> Archi
         plan.instants.extend(services.cloned());
         plan.instants.sort_by(|a, b| (&a.requested, a.action).cmp(&(&b.requested, b.action)));
     }
-    plan.held_back = bounds
+    plan.blockers = bounds
         .into_iter()
         .map(|(from, reason)| {
             let writes = wanted.iter().filter(|i| i.requested >= from).count();
-            HeldBack { from, reason, writes }
+            ArchiveBlocker { from, reason, writes }
         })
         .filter(|held| held.writes > 0)
         .collect();
     plan
 }
 
-/// What the cleaner will still look at stays.
+/// Keeps what the cleaner still needs.
 fn keep(timeline: &Timeline, options: &ArchiveOptions, writes: &[&Instant]) -> (usize, usize) {
     let Some(earliest) = options.retention.earliest(timeline) else { return (options.keep_min, options.keep_max) };
     let needed = writes.iter().filter(|i| i.requested > earliest.requested).count() + 2;
@@ -276,7 +275,7 @@ fn keep(timeline: &Timeline, options: &ArchiveOptions, writes: &[&Instant]) -> (
     (needed, needed + options.keep_max - options.keep_min)
 }
 
-/// Requested times from which on nothing goes, each with its reason.
+/// Requested times from which on nothing can be archived, each with its reason.
 fn bounds(input: &ArchiveInput<'_>, options: &ArchiveOptions, writes: &[&Instant]) -> Vec<(String, Reason)> {
     let timeline = input.timeline;
     let mut bounds: Vec<(String, Reason)> = Vec::new();
@@ -325,7 +324,7 @@ fn first_counted(timeline: &Timeline, max: usize) -> Option<String> {
     since.get(since.len() - max).map(|i| i.requested.clone())
 }
 
-/// The first instant that replaced files which the last clean has not passed.
+/// The first instant whose replaced files are not cleaned yet.
 fn first_replaced(timeline: &Timeline, last_clean: Option<&LastClean>) -> Option<String> {
     let replacing: Vec<&Instant> =
         timeline.instants().iter().filter(|i| matches!(i.action, Action::ReplaceCommit | Action::Clustering)).collect();

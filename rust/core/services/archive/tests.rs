@@ -4,10 +4,10 @@
 use super::*;
 use crate::format::instant::{Action, Instant};
 use crate::services::clean::clean;
-use crate::services::made_by_hand::Handmade;
+use crate::services::test_table::TestTable;
 use crate::timeline::history::{HistoryReader, LoadMode};
 
-fn made(more: &[(&str, &str)]) -> Handmade {
+fn made(more: &[(&str, &str)]) -> TestTable {
     let mut options = vec![
         ("hoodie.keep.min.commits", "2"),
         ("hoodie.keep.max.commits", "4"),
@@ -15,14 +15,14 @@ fn made(more: &[(&str, &str)]) -> Handmade {
         ("hoodie.clean.commits.retained", "1"),
     ];
     options.extend(more);
-    Handmade::new(&options)
+    TestTable::new(&options)
 }
 
-fn commits(made: &Handmade, count: usize) -> Vec<Instant> {
+fn commits(made: &TestTable, count: usize) -> Vec<Instant> {
     (0..count).map(|i| made.commit("p", &format!("f{i}"), &["a"])).collect()
 }
 
-fn archived(made: &Handmade) -> Vec<String> {
+fn archived(made: &TestTable) -> Vec<String> {
     let reader = HistoryReader::new(made.storage(), made.table.config().timeline());
     reader.read(None, None, LoadMode::Full).unwrap().into_iter().map(|e| e.requested).collect()
 }
@@ -31,7 +31,7 @@ fn times(instants: &[Instant]) -> Vec<String> {
     instants.iter().map(|i| i.requested.clone()).collect()
 }
 
-fn active(made: &Handmade) -> Vec<String> {
+fn active(made: &TestTable) -> Vec<String> {
     times(made.table.timeline().unwrap().instants())
 }
 
@@ -42,7 +42,7 @@ fn the_oldest_go_when_there_are_too_many() {
     assert_eq!(archive(&made.table).unwrap().plan.instants, []);
     let more = commits(&made, 1);
     let plan = planned(&made.table).unwrap();
-    assert_eq!((plan.writes, plan.keep_min, plan.keep_max, plan.held_back.len()), (5, 2, 4, 0));
+    assert_eq!((plan.writes, plan.keep_min, plan.keep_max, plan.blockers.len()), (5, 2, 4, 0));
     assert_eq!(times(&plan.instants), times(&all[..3]));
     assert_eq!(archived(&made), Vec::<String>::new());
     let outcome = archive(&made.table).unwrap();
@@ -66,7 +66,7 @@ fn what_the_cleaner_needs_stays() {
     // Three after the earliest to retain, and two more.
     assert_eq!((plan.keep_min, plan.keep_max), (5, 7));
     assert_eq!(plan.instants, []);
-    let held = &plan.held_back[0];
+    let held = &plan.blockers[0];
     assert_eq!((&held.reason, held.writes), (&Reason::CleanerRetains, 4));
 }
 
@@ -79,7 +79,7 @@ fn a_pending_write_holds_back_what_is_behind_it() {
     let plan = planned(&made.table).unwrap();
     // The one before it stays too: it is what the write began from.
     assert_eq!(times(&plan.instants), times(&before[..1]));
-    let held = &plan.held_back[0];
+    let held = &plan.blockers[0];
     assert_eq!((held.from.as_str(), held.writes), (before[1].requested.as_str(), 4));
     assert!(matches!(&held.reason, Reason::Pending(i) if i.requested == pending.requested));
     assert!(held.reason.to_string().contains(&pending.requested));
@@ -93,10 +93,10 @@ fn a_pending_write_that_the_cleaner_waits_for_is_named() {
     commits(&made, 5);
     let plan = planned(&made.table).unwrap();
     assert_eq!((plan.instants.len(), plan.keep_max), (0, 9));
-    let held: Vec<_> = plan.held_back.iter().map(|h| (h.from.as_str(), h.writes)).collect();
+    let held: Vec<_> = plan.blockers.iter().map(|h| (h.from.as_str(), h.writes)).collect();
     assert_eq!(held, [(before[0].requested.as_str(), 5), (before[1].requested.as_str(), 4)]);
-    assert_eq!(plan.held_back[0].reason, Reason::CleanerRetains);
-    assert!(matches!(plan.held_back[1].reason, Reason::Pending(_)));
+    assert_eq!(plan.blockers[0].reason, Reason::CleanerRetains);
+    assert!(matches!(plan.blockers[1].reason, Reason::Pending(_)));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_savepoint_holds_back_unless_told_otherwise() {
         // Counted are all that go by number, the savepointed one not among them.
         assert_eq!(times(&plan.instants).len(), if beyond == "true" { 6 } else { 1 });
         assert!(!times(&plan.instants).contains(&saved.requested));
-        assert_eq!(plan.held_back.iter().any(|h| h.reason == Reason::Savepoint), beyond == "false");
+        assert_eq!(plan.blockers.iter().any(|h| h.reason == Reason::Savepoint), beyond == "false");
         assert!(active(&made).contains(&saved.requested));
         assert_eq!(archived(&made)[..expected.len()], expected[..]);
     }
@@ -130,11 +130,11 @@ fn a_replacement_stays_until_its_files_are_cleaned() {
     commits(&made, 5);
     let plan = planned(&made.table).unwrap();
     assert_eq!(times(&plan.instants), times(&first));
-    assert_eq!(plan.held_back[0].reason, Reason::ReplacedNotCleaned);
-    assert_eq!(plan.held_back[0].from, replacing.requested);
+    assert_eq!(plan.blockers[0].reason, Reason::ReplacedNotCleaned);
+    assert_eq!(plan.blockers[0].from, replacing.requested);
     clean(&made.table).unwrap().unwrap();
     let plan = archive(&made.table).unwrap().plan;
-    assert_eq!(plan.held_back, []);
+    assert_eq!(plan.blockers, []);
     assert!(archived(&made).contains(&replacing.requested));
     assert!(made.data_files().iter().all(|f| !f.contains("f0_")));
 }
@@ -154,8 +154,8 @@ fn a_file_that_should_be_gone_is_looked_for() {
     // As if the clean had failed to delete it.
     made.storage().replace(&old, bytes).unwrap();
     let plan = archive(&made.table).unwrap().plan;
-    assert_eq!(plan.held_back[0].reason, Reason::FilesLeft(old.clone()));
-    assert_eq!(plan.held_back[0].from, replacing.requested);
+    assert_eq!(plan.blockers[0].reason, Reason::FilesLeft(old.clone()));
+    assert_eq!(plan.blockers[0].from, replacing.requested);
     assert_eq!(archived(&made), times(&first));
     made.storage().delete(&old).unwrap();
     archive(&made.table).unwrap();
@@ -188,11 +188,12 @@ fn cleans_go_with_the_commits_around_them() {
 fn other_cleaning_policies_are_respected() {
     // All of these commits are within an hour of the newest; versions of files do not count commits.
     for (setting, gone) in [("hoodie.clean.hours.retained", 0), ("hoodie.clean.fileversions.retained", 4)] {
-        let made = Handmade::new(&[("hoodie.keep.min.commits", "2"), ("hoodie.keep.max.commits", "4"), (setting, "1")]);
+        let made =
+            TestTable::new(&[("hoodie.keep.min.commits", "2"), ("hoodie.keep.max.commits", "4"), (setting, "1")]);
         let all = commits(&made, 6);
         let plan = planned(&made.table).unwrap();
         assert_eq!(times(&plan.instants), times(&all[..gone]), "{setting}");
-        assert_eq!(plan.held_back.iter().any(|h| h.reason == Reason::CleanerRetains), gone == 0);
+        assert_eq!(plan.blockers.iter().any(|h| h.reason == Reason::CleanerRetains), gone == 0);
     }
 }
 
@@ -221,7 +222,7 @@ fn settings_that_contradict_each_other_are_refused() {
         let made = made(&wrong);
         assert_eq!(archive(&made.table).unwrap_err().kind(), crate::ErrorKind::InvalidOption);
     }
-    let flink = Handmade::new(&[("archive.min_commits", "3"), ("archive.max_commits", "9")]);
+    let flink = TestTable::new(&[("archive.min_commits", "3"), ("archive.max_commits", "9")]);
     let plan = planned(&flink.table).unwrap();
     assert_eq!((plan.keep_min, plan.keep_max), (3, 9));
 }

@@ -1,4 +1,4 @@
-//! Gathering what a plan is made from, and carrying out plans.
+//! Loads the input of a plan, and executes plans.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -18,17 +18,17 @@ use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
 use crate::transaction::Transaction;
 
-/// Finishes cleans that others began and did not finish, then plans and runs one if it is due. Answers what the last of
-/// them did. `None` also while another process cleans the table.
+/// Finishes pending cleans, then plans and executes one if it is due. Returns the metadata of the last one. `None` also
+/// while another process cleans the table.
 ///
 /// # Errors
-/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` when a savepoint or a plan of another service
-/// came in between; `Corrupt`; `Storage`.
+/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` if a savepoint or the plan of another
+/// service was created meanwhile; `Corrupt`; `Storage`.
 pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
     clean_from(table, table.timeline()?)
 }
 
-/// The same, planned from a timeline that was loaded just now.
+/// The same, planned from a newly loaded timeline.
 ///
 /// # Errors
 /// Those of [`clean`].
@@ -41,13 +41,13 @@ pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanM
         }
     }
     let (mut last, timeline) = finish_pending(table, &writer, timeline)?;
-    let planned_from = Holding::of(&timeline);
+    let planned_from = CleanBlockers::of(&timeline);
     if let Some(plan) = make_plan(table, timeline, &options)? {
-        // A plan that cannot be carried out would stand in the way of every clean after it.
+        // A plan that cannot be executed would block all later cleans.
         refuse_links(table.storage(), &plan)?;
         let holds = |now: &Timeline| {
-            if Holding::of(now) != planned_from {
-                return Err(Error::conflict("what a clean has to keep changed while it was planned")
+            if CleanBlockers::of(now) != planned_from {
+                return Err(Error::conflict("a savepoint or a plan was created while the clean was planned")
                     .with("table", table.storage().uri())
                     .remedy("Nothing was deleted; clean again"));
             }
@@ -59,16 +59,16 @@ pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanM
     Ok(last)
 }
 
-/// What keeps files from being cleaned, besides the commits that are retained: a plan that was made without it must not
-/// be carried out.
+/// Savepoints and pending plans, whose files must stay. If they change while a clean is planned, its plan is not
+/// executed.
 #[derive(PartialEq, Eq)]
-struct Holding {
+struct CleanBlockers {
     savepoints: BTreeSet<String>,
-    /// Plans of services, whose files they still need, and other cleans.
+    /// Pending plans of table services and of other cleans.
     pending: BTreeSet<String>,
 }
 
-impl Holding {
+impl CleanBlockers {
     fn of(timeline: &Timeline) -> Self {
         let services = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::Clean, Action::Restore];
         let requested = |i: &Instant| i.requested.clone();
@@ -93,7 +93,7 @@ fn finish_pending(
         if let Some(plan) = read_plan::<CleanerPlan>(table.storage(), writer, &timeline, instant)? {
             let heartbeat = Heartbeat::take_over(table.storage(), table.clock(), &instant.requested)?;
             if !writer.load()?.pending().any(|i| i.requested == instant.requested && i.action == instant.action) {
-                // Its writer, or another one, ended it just now.
+                // Another process has just finished it.
                 continue;
             }
             refuse_links(table.storage(), &plan).map_err(|e| e.with("instant", instant))?;
@@ -105,7 +105,7 @@ fn finish_pending(
     Ok((last, timeline))
 }
 
-/// A clean whose result is an empty file did not complete. Returns whether there was one.
+/// Deletes completed cleans with empty files, which did not complete. Returns whether there was one.
 fn delete_empty_results(storage: &Storage, timeline: &Timeline) -> Result<bool> {
     let mut found = false;
     for (instant, file) in timeline.raw() {
@@ -172,7 +172,7 @@ fn compactions(storage: &Storage, timeline: &Timeline) -> Result<Vec<CompactionP
     pending.map(|i| read(storage, timeline, &Instant { state: State::Requested, ..i.clone() })).collect()
 }
 
-/// Where the last clean stopped, if whatever changed since can be told from the active timeline.
+/// Where the last clean ended, if the active timeline has all changes since.
 fn incremental_from<'a>(
     timeline: &Timeline,
     last: &'a CleanMetadata,
@@ -181,7 +181,7 @@ fn incremental_from<'a>(
     let from = last.earliest_commit_to_retain.as_str();
     let on_timeline = timeline.completed_writes().any(|i| i.requested == from);
     let seen = last.extra_metadata.as_ref().and_then(|extra| extra.get(SAVEPOINTS)).map_or("", String::as_str);
-    // Files that a savepoint held back may go now that it is gone.
+    // Files of a deleted savepoint may be deleted now.
     let all_there = seen.split(',').filter(|s| !s.is_empty()).all(|s| savepoints.contains_key(s));
     (on_timeline && timeline.first_active().is_some_and(|first| first <= from) && all_there).then_some(from)
 }
@@ -209,14 +209,14 @@ fn list_partitions(storage: &Storage, partitions: BTreeSet<String>) -> Result<BT
     Ok(listed)
 }
 
-/// What a plan deletes in one partition: names with paths relative to the table's base.
+/// What a plan deletes in one partition: paths relative to the table's base.
 struct PartitionWork {
     partition: String,
     files: Vec<(String, String)>,
     whole: bool,
 }
 
-/// Fails where something of a plan is behind a link.
+/// Fails if a file of a plan is behind a symbolic link.
 fn refuse_links(storage: &Storage, plan: &CleanerPlan) -> Result<()> {
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()))?;
     work.iter().try_for_each(|part| storage.refuse_links(&part.partition))
@@ -255,19 +255,21 @@ fn work_of(plan: &CleanerPlan) -> Result<Vec<PartitionWork>> {
     for (partition, files) in plan.file_paths_to_be_deleted_per_partition.iter().flatten() {
         for file in files {
             if file.is_bootstrap_base_file == Some(true) {
-                return Err(Error::unsupported("a clean plan deletes files of a bootstrapped source table"));
+                return Err(Error::unsupported(
+                    "clean plans that delete files of a bootstrapped source table are not supported",
+                ));
             }
             let path = file.file_path.as_deref();
             let path = path.ok_or_else(|| Error::corrupt("a clean plan has a file without a path"))?;
             paths.entry(partition).or_default().push(path);
         }
     }
-    // Plans of old versions have bare names.
+    // Plans of old versions have only file names.
     for (partition, files) in plan.files_to_be_deleted_per_partition.iter().flatten() {
         paths.entry(partition).or_default().extend(files.iter().map(String::as_str));
     }
     for partition in &whole {
-        // The root of a table without partitions is never deleted, though Hudi may plan that.
+        // The root folder of an unpartitioned table is never deleted, though Hudi may plan it.
         if !partition.is_empty() {
             paths.entry(partition_folder(partition)?).or_default();
         }
@@ -290,7 +292,7 @@ fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTr
     let storage = table.storage();
     let all: Vec<String> = work.iter().flat_map(|w| w.files.iter().map(|(_, path)| path.clone())).collect();
     let was_there = match storage.is_remote() {
-        // One request for many. It answers "deleted" for an object that never was, too.
+        // One request for many files. It reports missing objects as deleted.
         true => storage.delete_all(&all).map(|()| vec![true; all.len()])?,
         false => run_parallel(all, table.threads()?, |path: String| storage.delete(&path))?,
     };
@@ -305,7 +307,7 @@ fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTr
             ..Default::default()
         };
         for ((name, _), deleted) in part.files.iter().zip(was_there.by_ref()) {
-            // As Hudi reports it: a file that was gone before counts as failed.
+            // As in Hudi, a file that was missing counts as failed.
             let list = if deleted { &mut metadata.success_delete_files } else { &mut metadata.failed_delete_files };
             list.push(name.clone());
         }
@@ -314,8 +316,8 @@ fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTr
     Ok(done)
 }
 
-/// Deletes the folder of a partition that held nothing but what was cleaned. A plan that is finished late may meet
-/// files that were written since; then the folder stays.
+/// Deletes the folder of a partition that is empty after the clean. If files were written since the plan was made, the
+/// folder stays.
 fn delete_partition(storage: &Storage, partition: &str) -> Result<bool> {
     let left = storage.list_recursive(partition_folder(partition)?)?;
     if left.iter().any(|f| data_file_instant(f).is_some()) {

@@ -1,8 +1,8 @@
-//! Cleaning: deleting file slices that no query of the retained commits can need.
+//! Cleaning deletes file slices that no query of the retained commits needs.
 //!
-//! On the timeline: `T.clean.requested` (the plan: which files go), `T.clean.inflight`, then the files are deleted;
-//! `T_C.clean` says what was done, and where the next clean goes on. A clean that died is run again from its plan. When
-//! there is nothing to delete, there is no instant.
+//! On the timeline: `T.clean.requested` (the plan: which files are deleted), `T.clean.inflight`, then the files are
+//! deleted; `T_C.clean` records the result, and where the next incremental clean starts. A failed clean is repeated
+//! from its plan. If there is nothing to delete, there is no instant.
 
 mod execute;
 mod plan;

@@ -1,9 +1,9 @@
-//! Which file slices go, by Hudi's policy `KEEP_LATEST_COMMITS`.
+//! Which file slices are deleted, by Hudi's policy `KEEP_LATEST_COMMITS`.
 //!
 //! `E` is the earliest commit to retain: with N commits to retain, the N-th last completed one. A query that began at
-//! any retained commit must find its files. So of each file group stay: every slice since `E`, the newest one before
-//! `E`, the newest one at all; and whatever a savepoint or a planned compaction names. A file group that was replaced
-//! before `E` goes as a whole.
+//! any retained commit must find its files. So these slices of each file group stay: all since `E`, the newest before
+//! `E`, the newest of all, and those that a savepoint or a pending compaction needs. A file group that was replaced
+//! before `E` is deleted as a whole.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,19 +17,19 @@ use crate::storage::FileMeta;
 use crate::table::{Options, TableView};
 use crate::timeline::Timeline;
 
-/// The one policy that is built.
+/// The supported policy.
 const POLICY: &str = "KEEP_LATEST_COMMITS";
-/// Key under which a plan keeps the savepoints that it saw.
+/// Key in a plan of the savepoints that existed.
 pub(in crate::services) const SAVEPOINTS: &str = "savepointed_timestamps";
 
 /// Settings of cleaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanOptions {
-    /// Commits whose files stay (`hoodie.clean.commits.retained`).
+    /// Number of commits to retain (`hoodie.clean.commits.retained`).
     pub commits_retained: usize,
-    /// Commits since the last clean before there is another one (`hoodie.clean.trigger.max.commits`).
+    /// Number of commits after which a clean is due (`hoodie.clean.trigger.max.commits`).
     pub trigger_max_commits: usize,
-    /// Whether only partitions are looked at that changed since the last clean (`hoodie.clean.incremental.enabled`).
+    /// Whether only partitions that changed since the last clean are considered (`hoodie.clean.incremental.enabled`).
     pub incremental: bool,
 }
 
@@ -37,18 +37,18 @@ impl CleanOptions {
     /// Reads the settings.
     ///
     /// # Errors
-    /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`, `InvalidOption` for values that are no numbers.
+    /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `InvalidOption` for invalid numbers.
     pub fn from_options(options: &Options) -> Result<Self> {
         let (policy, implied_by) = policy(options);
         if !policy.eq_ignore_ascii_case(POLICY) {
-            let by = implied_by.map_or(String::new(), |setting| format!(" ({setting} asks for it)"));
+            let by = implied_by.map_or(String::new(), |setting| format!(" ({setting} implies it)"));
             return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported{by}")).remedy(
                 "Use KEEP_LATEST_COMMITS with hoodie.clean.commits.retained, or set hoodie.clean.automatic=false",
             ));
         }
         let commits_retained = options.number("hoodie.clean.commits.retained", 10)?;
         if commits_retained == 0 {
-            return Err(Error::invalid_option("hoodie.clean.commits.retained is 0").remedy("Set it to at least 1"));
+            return Err(Error::invalid_value("hoodie.clean.commits.retained", 0, "a number from 1"));
         }
         Ok(Self {
             commits_retained,
@@ -58,8 +58,7 @@ impl CleanOptions {
     }
 }
 
-/// The cleaning policy that the options ask for, and the setting that implies it when none names it: Hudi takes the
-/// policy from the retention that is set.
+/// The cleaning policy of the options, and the retention option that implies it if no option names it, as in Hudi.
 pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
     if let Some(named) = options.get("hoodie.clean.policy") {
         return (named, None);
@@ -74,9 +73,9 @@ pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
     set.unwrap_or((POLICY, None))
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 pub struct CleanInput<'a> {
-    /// The table as it is.
+    /// The table.
     pub view: &'a TableView,
     /// Listed files by partition path: of all partitions, or of those that changed since the last clean.
     pub partitions: &'a BTreeMap<String, Vec<FileMeta>>,
@@ -86,24 +85,24 @@ pub struct CleanInput<'a> {
     pub compactions: &'a [CompactionPlan],
     /// Whether the table has partition columns.
     pub is_partitioned: bool,
-    /// Spells a path as the plan is to have it.
+    /// Formats a path for the plan.
     pub full_path: &'a dyn Fn(&str) -> String,
 }
 
-/// Completed writes after the one that the last clean saw last.
+/// Number of completed writes since the last clean.
 pub fn commits_since(timeline: &Timeline, last_clean: Option<&CleanMetadata>) -> usize {
     let seen = last_clean.map_or("", |c| c.last_completed_commit_timestamp.as_str());
     timeline.completed_writes().filter(|i| i.requested.as_str() > seen).count()
 }
 
-/// The earliest commit whose files stay, or `None` while there are too few commits.
+/// The earliest commit to retain, or `None` if there are too few commits.
 pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
     let completed: Vec<&Instant> = timeline.completed_writes().collect();
     if completed.len() <= retained {
         return None;
     }
     let nth = *completed.get(completed.len() - retained)?;
-    // A pending write was begun from the state before it; that must stay.
+    // A pending write began from the commit before it, which must stay.
     let pending = timeline.pending().find(|i| i.action.is_write() && i.action != Action::LogCompaction);
     match pending {
         Some(pending) if nth.requested > pending.requested => {
@@ -113,10 +112,10 @@ pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Insta
     }
 }
 
-/// The plan, or `None` when there is nothing to delete.
+/// Makes the plan; `None` if there is nothing to delete.
 ///
 /// # Errors
-/// `Corrupt` and `Storage` when the history is needed and cannot be read.
+/// `Corrupt` and `Storage` if the history cannot be read.
 pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
     let timeline = input.view.timeline();
     let Some(earliest) = earliest_to_retain(timeline, options.commits_retained) else { return Ok(None) };
@@ -165,18 +164,18 @@ fn last_completed(timeline: &Timeline) -> String {
     timeline.completed_writes().next_back().map(|i| i.requested.clone()).unwrap_or_default()
 }
 
-/// Whether no data file of the partition is left. Counts every file that looks like one, whoever wrote it.
+/// Whether no data file of the partition is left, whoever wrote it.
 fn is_emptied(listed: &[FileMeta], deleted: &[String]) -> bool {
     let deleted: HashSet<&str> = deleted.iter().map(String::as_str).collect();
     let is_data = |f: &FileMeta| data_file_instant(f).is_some() || f.path.ends_with(".cdc");
     listed.iter().filter(|f| is_data(f)).all(|f| deleted.contains(f.path.as_str()))
 }
 
-/// What must stay.
+/// Decides which slices stay.
 struct Keep<'a> {
     earliest: &'a str,
     savepointed: HashSet<&'a str>,
-    /// Base instant of the slice that a planned compaction reads, by partition and file id.
+    /// Base instant of the slice that a pending compaction reads, by partition and file id.
     compacted: HashMap<(&'a str, &'a str), &'a str>,
 }
 
@@ -197,7 +196,7 @@ impl<'a> Keep<'a> {
         Self { earliest, savepointed, compacted }
     }
 
-    /// Paths of the files that go, those of replaced file groups first.
+    /// Paths of the files to delete, those of replaced file groups first.
     fn files_to_delete(&self, view: &TableView, partition: &str, listed: &[FileMeta]) -> Result<Vec<String>> {
         let groups = view.group(partition, listed)?;
         let (replaced, live): (Vec<&FileGroup>, Vec<&FileGroup>) =

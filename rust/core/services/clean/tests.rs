@@ -6,21 +6,21 @@ use super::*;
 use crate::error::{ErrorKind, Result};
 use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode, encode};
 use crate::format::instant::Action;
-use crate::services::made_by_hand::Handmade;
+use crate::services::test_table::TestTable;
 use crate::table::HudiTable;
 use crate::table::scan::ScanRequest;
 
-fn retaining(made: &Handmade, commits: usize) -> HudiTable {
+fn retaining(made: &TestTable, commits: usize) -> HudiTable {
     let more = BTreeMap::from([("hoodie.clean.commits.retained".to_owned(), commits.to_string())]);
     made.table.with_options(&more).unwrap()
 }
 
 /// Commits over one file group of `p1`; their requested times.
-fn history(made: &Handmade, commits: usize) -> Vec<String> {
+fn history(made: &TestTable, commits: usize) -> Vec<String> {
     (0..commits).map(|_| made.commit("p1", "a", &["1"]).requested).collect()
 }
 
-fn plan_of(made: &Handmade) -> CleanerPlan {
+fn plan_of(made: &TestTable) -> CleanerPlan {
     let name = made.instants().into_iter().rfind(|n| n.ends_with(".clean.requested")).unwrap();
     decode(&made.storage().read(&format!(".hoodie/timeline/{name}")).unwrap()).unwrap()
 }
@@ -31,7 +31,7 @@ fn names(metadata: &CleanMetadata, partition: &str) -> Vec<String> {
 
 #[test]
 fn the_first_clean_comes_after_two_more_commits_than_retained() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let times = history(&made, 3);
     assert_eq!(clean(&retaining(&made, 2)).unwrap(), None);
     assert!(made.instants().iter().all(|n| !n.contains("clean")));
@@ -58,7 +58,7 @@ fn the_first_clean_comes_after_two_more_commits_than_retained() {
 
 #[test]
 fn the_newest_slice_stays_however_old_it_is() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);
     let times = history(&made, 5);
     let done = clean(&retaining(&made, 1)).unwrap().unwrap();
@@ -71,7 +71,7 @@ fn the_newest_slice_stays_however_old_it_is() {
 
 #[test]
 fn a_pending_write_holds_the_boundary() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let times = history(&made, 3);
     let pending = made.begin(Action::Commit);
     let later = history(&made, 4);
@@ -87,7 +87,7 @@ fn a_pending_write_holds_the_boundary() {
 
 #[test]
 fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);
     made.commit("p2", "b", &["x"]);
     let mut replace = made.begin(Action::ReplaceCommit);
@@ -107,7 +107,7 @@ fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
 
 #[test]
 fn a_partition_with_something_else_in_it_is_not_deleted() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);
     let mut replace = made.begin(Action::ReplaceCommit);
     replace.replace("p2", "b");
@@ -121,7 +121,7 @@ fn a_partition_with_something_else_in_it_is_not_deleted() {
 
 #[test]
 fn savepoints_hold_files_and_are_remembered() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let first = made.commit("p1", "a", &["1"]);
     made.savepoint(&first, "p1", &made.data_files());
     history(&made, 5);
@@ -140,7 +140,7 @@ fn savepoints_hold_files_and_are_remembered() {
 
 #[test]
 fn an_incremental_clean_lists_only_what_changed() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     for _ in 0..2 {
         made.commit("p2", "b", &["x"]);
     }
@@ -160,7 +160,7 @@ fn an_incremental_clean_lists_only_what_changed() {
 
 #[test]
 fn the_trigger_counts_from_the_last_clean() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let table = retaining(&made, 1);
     let table = table.with_options(&[("hoodie.clean.trigger.max.commits".to_owned(), "3".to_owned())].into()).unwrap();
     history(&made, 3);
@@ -174,7 +174,7 @@ fn the_trigger_counts_from_the_last_clean() {
 #[test]
 fn a_clean_that_died_is_finished() {
     for died_after in 0..3 {
-        let made = Handmade::new(&[]);
+        let made = TestTable::new(&[]);
         let times = history(&made, 4);
         let timeline = made.table.timeline().unwrap();
         let view = made.table.view(None).unwrap();
@@ -211,7 +211,7 @@ fn a_clean_that_died_is_finished() {
 
 #[test]
 fn a_late_clean_spares_a_partition_that_was_filled_again() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);
     let writer = made.table.timeline_writer().unwrap();
     let plan = CleanerPlan {
@@ -228,7 +228,7 @@ fn a_late_clean_spares_a_partition_that_was_filled_again() {
 #[test]
 fn hostile_plans_delete_nothing() {
     for (partition, path) in [("..", "/x/../y"), (".hoodie", "/t/.hoodie/hoodie.properties"), ("p1", "/t/p2/f")] {
-        let made = Handmade::new(&[]);
+        let made = TestTable::new(&[]);
         history(&made, 1);
         let info = crate::format::avro::metadata::CleanFileInfo { file_path: Some(path.into()), ..Default::default() };
         let plan = CleanerPlan {
@@ -244,7 +244,7 @@ fn hostile_plans_delete_nothing() {
 
 #[test]
 fn leftovers_without_content_are_cleared() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     history(&made, 4);
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Clean, |_| Ok(Vec::new())).unwrap();
@@ -259,7 +259,7 @@ fn leftovers_without_content_are_cleared() {
 
 #[test]
 fn a_metadata_table_that_is_not_kept_is_dropped() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     history(&made, 4);
     let on = [("hoodie.table.metadata.partitions", "files,column_stats")];
     crate::table::TableConfig::update(made.storage(), &on, "x").unwrap();
@@ -269,7 +269,7 @@ fn a_metadata_table_that_is_not_kept_is_dropped() {
 
 #[test]
 fn other_policies_are_refused_by_name() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     for (key, value, named) in [
         ("hoodie.clean.policy", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_FILE_VERSIONS"),
         ("hoodie.cleaner.policy", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_BY_HOURS"),
@@ -292,7 +292,7 @@ fn scan_at(table: &HudiTable, instant: &str) -> Result<usize> {
 
 #[test]
 fn a_savepoint_can_be_read_whatever_was_cleaned() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let first = made.commit("p1", "a", &["1", "2"]);
     let file = made.data_files();
     made.savepoint(&first, "p1", &file);
@@ -308,7 +308,7 @@ fn a_savepoint_can_be_read_whatever_was_cleaned() {
 
 #[test]
 fn a_clean_without_an_earliest_commit_is_judged_by_its_files() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let times = history(&made, 4);
     let mut done = clean(&retaining(&made, 2)).unwrap().unwrap();
     // As KEEP_LATEST_FILE_VERSIONS leaves it.
@@ -323,7 +323,7 @@ fn a_clean_without_an_earliest_commit_is_judged_by_its_files() {
 
 #[test]
 fn a_clean_that_died_half_way_counts() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let times = history(&made, 4);
     clean(&retaining(&made, 2)).unwrap().unwrap();
     let timeline = made.table.timeline().unwrap();

@@ -1,9 +1,9 @@
-//! What the files of a table hold of one column now, and how deep they lie over each other in it.
+//! The ranges of one column in the current files of a table, and how many of them overlap.
 
 use std::collections::BTreeMap;
 
 use super::super::schema_of;
-use super::figures::{Total, first_column, points};
+use super::group_stats::{DepthTotal, first_column, points};
 use super::overlap::{Depth, FileRanges, depth};
 use super::ranges::read_ranges;
 use super::schedule::check_column;
@@ -14,16 +14,16 @@ use crate::table::HudiTable;
 /// The ranges of one column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColumnRanges {
-    /// The file slices, by partition, with what the footers of their base files tell.
+    /// The file slices, by partition, with the column range of their base file.
     pub files: Vec<(FileSlice, Option<FileRanges>)>,
-    /// Files of one partition that a point query on the column opens: the worst partition, and the mean.
+    /// Files of one partition that a point query on the column opens: maximum and mean.
     pub depth: Depth,
 }
 
-/// Reads the footers of all latest file slices; changes in log files are not looked at.
+/// Reads the footers of all latest file slices; log files are ignored.
 ///
 /// # Errors
-/// `InvalidOption` for a column that the table lacks; `Corrupt` for a file that is none; `Storage`.
+/// `InvalidOption` for a column that the table does not have; `Corrupt` for a damaged file; `Storage`.
 pub fn column_ranges(table: &HudiTable, column: &str) -> Result<ColumnRanges> {
     let view = table.view(None)?;
     let slices = view.all_latest_slices()?;
@@ -43,7 +43,7 @@ pub fn column_ranges(table: &HudiTable, column: &str) -> Result<ColumnRanges> {
     for (slice, found) in &files {
         partitions.entry(&slice.partition).or_default().push(found.as_ref());
     }
-    let mut total = Total::default();
+    let mut total = DepthTotal::default();
     for of_partition in partitions.values() {
         let ends = first_column(of_partition);
         let points = points(&ends);

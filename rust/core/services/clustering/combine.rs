@@ -1,11 +1,10 @@
-//! Rows of a base file that go into another as they are: whole column chunks are copied, and only the column with the
-//! name of the file is made anew.
+//! Copies rows of base files to another file: column chunks are copied as bytes, and only the column of the file name
+//! is encoded.
 //!
-//! The keys of a file that goes whole into another are not looked at either: their range and their bloom filter are in its
-//! footer, and filters can be joined.
+//! The keys of a file that is copied as a whole are not read: its footer has their range and bloom filter, and bloom
+//! filters can be merged.
 //!
-//! Row groups that are too small to stand for themselves are decoded, and become a part of larger ones; so is one that
-//! goes beyond the end of a file.
+//! Small row groups are decoded and merged into larger ones; so is a row group that does not fit into the current file.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::super::task_files::FILE_NAME;
-use super::outputs::Outputs;
+use super::rolling_file_writer::RollingFileWriter;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, FileKeys, GroupColumns, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice,
@@ -21,24 +20,24 @@ use crate::file_group::base::{
 };
 use crate::storage::FileReader;
 
-/// Rows that are decoded at once.
+/// Rows of a batch.
 const BATCH_ROWS: usize = 32_768;
-/// Row groups with less than this part of the rows and the bytes of a full one are joined with others.
+/// Row groups below this fraction of the rows and bytes of a full one are merged with others.
 const SMALLER: usize = 4;
 
-/// What has to be known of a base file before it is copied.
+/// A base file that is ready to be copied.
 pub(super) struct Prepared {
     reader: BaseFileReader<FileReader>,
-    /// How its columns stand to those that are wanted; `None` when no row group can be copied.
+    /// How its columns map to those of the new file; `None` if no row group can be copied.
     splice: Option<Splice>,
-    /// What its footer says of the keys, for a file that can go whole into another.
+    /// Range and bloom filter of its keys, if the file can be copied as a whole.
     keys: Option<TakenKeys>,
 }
 
-/// Puts base files into the outputs.
+/// Copies base files to the writer.
 pub(super) struct Combine<'a> {
     pub(super) schema: &'a SchemaRef,
-    /// Those columns of it that are read.
+    /// The columns that are read.
     pub(super) read: &'a SchemaRef,
     pub(super) options: &'a BaseFileOptions,
     /// Whether meta columns have values.
@@ -55,48 +54,53 @@ impl Combine<'_> {
         Ok(Prepared { reader, splice, keys })
     }
 
-    /// Puts a file into the outputs.
-    pub(super) fn run(&self, file: Prepared, outputs: &mut Outputs<'_>) -> Result<()> {
+    /// Copies a file.
+    pub(super) fn run(&self, file: Prepared, writer: &mut RollingFileWriter<'_>) -> Result<()> {
         let Prepared { reader, splice, keys } = file;
         let Some(splice) = splice else {
-            return (0..reader.row_groups().len()).try_for_each(|index| self.decode_group(&reader, index, outputs));
+            return (0..reader.row_groups().len()).try_for_each(|index| self.decode_group(&reader, index, writer));
         };
         if let Some(keys) = keys
-            && self.copy_whole(&reader, &splice, keys, outputs)?
+            && self.copy_whole(&reader, &splice, keys, writer)?
         {
             return Ok(());
         }
         for (index, group) in reader.row_groups().into_iter().enumerate() {
-            if self.stands_alone(&group) && outputs.has_room(group.compressed_bytes)? {
-                self.copy(&reader, &splice, index, &group, outputs)?;
-                self.tell_keys(&reader, index, outputs)?;
+            if self.stands_alone(&group) && writer.has_room(group.compressed_bytes)? {
+                self.copy(&reader, &splice, index, &group, writer)?;
+                self.tell_keys(&reader, index, writer)?;
             } else {
-                self.decode_group(&reader, index, outputs)?;
+                self.decode_group(&reader, index, writer)?;
             }
         }
         Ok(())
     }
 
-    fn decode_group(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
-        decode(reader, self.read.clone(), index)?.try_for_each(|batch| outputs.write(&batch?))
+    fn decode_group(
+        &self,
+        reader: &BaseFileReader<FileReader>,
+        index: usize,
+        writer: &mut RollingFileWriter<'_>,
+    ) -> Result<()> {
+        decode(reader, self.read.clone(), index)?.try_for_each(|batch| writer.write(&batch?))
     }
 
-    /// Copies all row groups into one file, with what the footer says of the keys: none of them is looked at. Returns
-    /// whether that could be done.
+    /// Copies all row groups to one file, with the key range and bloom filter of the footer. Returns whether that was
+    /// possible.
     fn copy_whole(
         &self,
         reader: &BaseFileReader<FileReader>,
         splice: &Splice,
         keys: TakenKeys,
-        outputs: &mut Outputs<'_>,
+        writer: &mut RollingFileWriter<'_>,
     ) -> Result<bool> {
         let groups = reader.row_groups();
         let bytes = groups.iter().map(|g| g.compressed_bytes).sum();
-        if !outputs.has_room(bytes)? || !outputs.file()?.writer.take_keys(keys) {
+        if !writer.has_room(bytes)? || !writer.file()?.writer.take_keys(keys) {
             return Ok(false);
         }
         for (index, group) in groups.iter().enumerate() {
-            self.copy(reader, splice, index, group, outputs)?;
+            self.copy(reader, splice, index, group, writer)?;
         }
         Ok(true)
     }
@@ -113,10 +117,10 @@ impl Combine<'_> {
         splice: &Splice,
         index: usize,
         group: &RowGroupInfo,
-        outputs: &mut Outputs<'_>,
+        writer: &mut RollingFileWriter<'_>,
     ) -> Result<()> {
         let rows = usize::try_from(group.rows).map_err(|_| Error::corrupt("a row group has too many rows"))?;
-        let file = outputs.file()?;
+        let file = writer.file()?;
         let name = file.name.clone();
         let fields = self.schema.fields().iter().cloned().enumerate();
         let made: Vec<_> =
@@ -137,8 +141,13 @@ impl Combine<'_> {
         file.writer.splice_row_group(reader, splice, index, rows, threads, &column)
     }
 
-    fn tell_keys(&self, reader: &BaseFileReader<FileReader>, index: usize, outputs: &mut Outputs<'_>) -> Result<()> {
-        let file = outputs.file()?;
+    fn tell_keys(
+        &self,
+        reader: &BaseFileReader<FileReader>,
+        index: usize,
+        writer: &mut RollingFileWriter<'_>,
+    ) -> Result<()> {
+        let file = writer.file()?;
         if !self.populated {
             file.writer.set_keys(FileKeys::default());
             return Ok(());

@@ -1,8 +1,8 @@
-//! Places of rows along a curve through several columns. Pure.
+//! Positions of rows along a space-filling curve through several columns. Pure.
 //!
 //! Each value becomes 64 bits that compare as the values do, as in Hudi's `DIRECT` method: numbers with their sign bit
-//! turned, the first eight bytes of texts, times in milliseconds, nulls last (of texts, first). Rows that are near each
-//! other in all columns then are near each other along the curve.
+//! flipped, the first eight bytes of strings, times in milliseconds; nulls last (of strings, first). Rows that are
+//! close to each other in all columns are then close to each other along the curve.
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::buffer::Buffer;
@@ -18,19 +18,19 @@ const DAY_MS: i64 = 86_400_000;
 /// Bytes of a value.
 const WIDTH: usize = 8;
 
-/// A way through a space that visits every point once.
+/// A space-filling curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Curve {
-    /// The bits of all coordinates in turn.
+    /// Z order: interleaves the bits of all coordinates.
     Z,
-    /// Hilbert's: each step goes to a neighbour.
+    /// The Hilbert curve: neighbours on the curve are neighbours in space.
     Hilbert,
 }
 
-/// The place of each row, in bytes that compare as the places do.
+/// Returns the position of each row, as bytes that compare as the positions do.
 ///
 /// # Errors
-/// `InvalidOption` for a column of a type that has no such values.
+/// `InvalidOption` for a column of an unsupported type.
 pub(super) fn curve_values(curve: Curve, columns: &[ArrayRef]) -> Result<ArrayRef> {
     let coordinates = columns.iter().map(coordinates).collect::<Result<Vec<_>>>()?;
     let (rows, dimensions) = (columns.first().map_or(0, |c| c.len()), columns.len());
@@ -52,10 +52,10 @@ pub(super) fn curve_values(curve: Curve, columns: &[ArrayRef]) -> Result<ArrayRe
     Ok(std::sync::Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(bytes), None)?))
 }
 
-/// The bits of all coordinates in turn, the first bit of the first one first.
+/// Interleaves the bits of all coordinates, beginning with the highest bit of the first one.
 fn interleave(point: &[u64], out: &mut Vec<u8>) {
     if let [a, b] = point {
-        // The usual case, a bit faster.
+        // The usual case, faster.
         out.extend((spread(*a) << 1 | spread(*b)).to_be_bytes());
         return;
     }
@@ -72,7 +72,7 @@ fn interleave(point: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// A zero before each bit.
+/// Inserts a zero before each bit.
 fn spread(value: u64) -> u128 {
     let masks: [(u32, u128); 6] = [
         (32, 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff),
@@ -85,7 +85,7 @@ fn spread(value: u64) -> u128 {
     masks.iter().fold(u128::from(value), |bits, (shift, mask)| (bits | bits << shift) & mask)
 }
 
-/// Turns coordinates into the distance along Hilbert's curve, its bits spread over the coordinates in turn.
+/// Converts coordinates into the distance along the Hilbert curve; its bits are spread over the coordinates.
 ///
 /// J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 381 (2004).
 fn to_hilbert(point: &mut [u64]) {
@@ -112,7 +112,7 @@ fn to_hilbert(point: &mut [u64]) {
         *other ^= before;
         before = *other;
     }
-    // All bits above each set bit of the last coordinate, turned for the ones below.
+    // For each set bit of the last coordinate, flips the bits below it.
     let mut turn = 0u64;
     let mut bit = 1u64 << 63;
     while bit > 1 {
@@ -177,8 +177,10 @@ fn coordinates(column: &ArrayRef) -> Result<Vec<u64>> {
         }
         DataType::Binary => column.as_binary::<i32>().iter().map(|v| of_bytes(v.unwrap_or_default())).collect(),
         other => {
-            return Err(Error::invalid_option(format!("no curve can be laid through a column of type {other}"))
-                .remedy("Use LINEAR, or columns of numbers, texts, dates and times"));
+            return Err(Error::invalid_option(format!(
+                "Z order and Hilbert layouts do not support columns of type {other}"
+            ))
+            .remedy("Use LINEAR, or columns of numbers, strings, dates and times"));
         }
     })
 }

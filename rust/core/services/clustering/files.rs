@@ -1,4 +1,4 @@
-//! The base files of slices that have nothing else.
+//! The base files of slices without log files.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use crate::file_group::base::BaseFileReader;
 use crate::file_group::{BaseFile, FileSlice};
 use crate::storage::{FileReader, Storage};
 
-/// Files that are kept open; of more than these, the bloom filters in their footers would fill the memory.
+/// Maximum number of files that stay open: the bloom filters in their footers take memory.
 const KEPT_OPEN: usize = 64;
 
-/// A file that is open.
+/// An open base file.
 pub(super) type OpenFile = Arc<BaseFileReader<FileReader>>;
 
 /// Base files by the number of their slice; `None` for a slice with log files.
@@ -37,7 +37,7 @@ impl<'a> BaseFiles<'a> {
         self.files.get(number).copied().flatten()
     }
 
-    /// An error that the file of a slice led to.
+    /// Adds the file of a slice to an error.
     pub(super) fn named(&self, number: usize, error: Error) -> Error {
         let path = self.get(number).map_or("", |base| &base.path);
         error.with("table", self.storage.uri()).with("file", path)
@@ -48,7 +48,7 @@ impl<'a> BaseFiles<'a> {
     /// # Errors
     /// `Corrupt`, `Storage`.
     pub(super) fn open(&self, number: usize) -> Result<OpenFile> {
-        let base = self.get(number).ok_or_else(|| Error::schema("a slice that is more than a base file"))?;
+        let base = self.get(number).ok_or_else(|| Error::schema("a file slice has log files"))?;
         let open = || open(self.storage, base).map(Arc::new).map_err(|e| self.named(number, e));
         let Some(kept) = self.open.get(number) else { return open() };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Putting the slices of a partition into groups as Hudi does: by bytes, each for itself, or since a commit. Pure.
+//! Groups the file slices of a partition as Hudi does: by size, one group a slice, or since a commit. Pure.
 //!
 //! Source: `PartitionAwareClusteringPlanStrategy`, `ClusteringFileSliceComparator`, `FileSliceMetricUtils` of Hudi 1.2.
 
@@ -21,8 +21,8 @@ pub struct PartitionSlices {
 }
 
 impl PartitionSlices {
-    /// The slices in the order in which Hudi comes upon them: that of a Java hash set of file ids. Ids that fall into
-    /// one bucket are in no order in Hudi; here they go by name.
+    /// The slices in Hudi's order: that of a Java hash set of file ids. Ids in one bucket have no defined order in
+    /// Hudi; here they are sorted.
     pub fn in_order_of_hudi(&self) -> Vec<FileSlice> {
         let buckets = hash_set_buckets(self.with_base, self.file_groups);
         let mut slices = self.slices.clone();
@@ -36,7 +36,7 @@ impl PartitionSlices {
 pub struct Group {
     /// The slices, all of one partition.
     pub slices: Vec<FileSlice>,
-    /// Bytes of base files, with what slices without one count as.
+    /// Bytes of base files; slices without one count with an assumed size.
     pub bytes: u64,
     /// File groups to write.
     pub outputs: u32,
@@ -54,7 +54,7 @@ impl Group {
         self.slices.first().map_or("", |s| s.partition.as_str())
     }
 
-    /// The five figures that Hudi's plans have for each group.
+    /// The five metrics that Hudi's plans have for each group.
     pub fn metrics(&self, options: &ClusteringOptions) -> BTreeMap<String, f64> {
         let sum = |of: &dyn Fn(&FileSlice) -> u64| self.slices.iter().fold(0u64, |a, s| a.saturating_add(of(s)));
         let log_bytes = sum(&|s| s.logs.iter().map(|l| l.size).sum());
@@ -76,17 +76,17 @@ impl Group {
     }
 }
 
-/// What a slice counts as: the bytes of its base file, or what a new file is assumed to take. Logs do not count.
+/// The size of a slice: the bytes of its base file, or the assumed size of a new file. Log files do not count.
 pub fn counted_bytes(slice: &FileSlice, options: &ClusteringOptions) -> u64 {
     slice.base.as_ref().map_or(options.log_slice_bytes, |b| b.size)
 }
 
-/// Files that so many bytes become.
+/// Number of files for `bytes` bytes.
 fn outputs(bytes: u64, target: u64) -> u32 {
     u32::try_from(bytes.div_ceil(target.max(1))).unwrap_or(u32::MAX)
 }
 
-/// Puts slices in order, those that are equal as they are.
+/// Sorts slices; the sort is stable.
 pub fn sort_slices(slices: &mut [FileSlice], order: &[SliceOrder], options: &ClusteringOptions) {
     let instant = |s: &FileSlice| s.base.as_ref().map_or(String::new(), |b| b.instant.clone());
     slices.sort_by(|a, b| {
@@ -99,7 +99,7 @@ pub fn sort_slices(slices: &mut [FileSlice], order: &[SliceOrder], options: &Clu
     });
 }
 
-/// Fills groups one after the other up to the greatest size.
+/// Fills groups one after the other up to the maximum size.
 pub fn fill(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut current: Vec<FileSlice> = Vec::new();
@@ -119,15 +119,16 @@ pub fn fill(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
     groups
 }
 
-/// Each slice for itself; the output is one file, whatever its size.
+/// Makes one group of each slice; it becomes one file of any size.
 pub fn one_by_one(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
     slices.into_iter().map(|s| Group { outputs: 1, ..Group::new(vec![s], options) }).collect()
 }
 
-/// Groups of what commits wrote, oldest first, and the last commit that was looked at: where the next plan goes on.
+/// Groups the slices that commits wrote, oldest first. Also returns the last commit that was considered, where the next
+/// plan continues.
 ///
-/// A partition's slices are grouped as soon as they are as large as a group may be; what is left in the end is grouped
-/// too. Once there are as many groups as a plan may have, later commits wait.
+/// A group ends when it reaches the maximum size of a group; the remaining slices form a group too. When the plan has
+/// its maximum number of groups, later commits wait for the next plan.
 pub fn since_commit(slices: Vec<FileSlice>, options: &ClusteringOptions) -> (Vec<Group>, Option<String>) {
     let mut by_commit: BTreeMap<String, Vec<FileSlice>> = BTreeMap::new();
     for slice in slices {

@@ -1,15 +1,15 @@
-//! Carrying a plan out: from inflight to completed, or back off the timeline.
+//! Executes a plan: from inflight to completed, or rolled back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::planned_files::data_file;
 use super::super::schema_of;
 use super::super::task_files::remove_files_of;
+use super::execution_strategy::ExecutionStrategy;
+use super::group_rewriter::{ClusteredFile, GroupRewriter};
 use super::options::ClusteringOptions;
-use super::portion::Portion;
-use super::recipe::Recipe;
 use super::schedule::plan_of;
-use super::unit::{ClusteredFile, Unit};
+use super::task::ClusteringTask;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
@@ -20,14 +20,14 @@ use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
 use crate::transaction::{DataFiles, Transaction};
 
-/// Entry of the commit: for each file the milliseconds it took and the ranges of its columns, as JSON.
+/// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub const FILES: &str = "hoodoo.clustering.files";
-/// Bytes of base files that a task of several takes, unless `hoodoo.clustering.task.bytes` says otherwise.
+/// Default of `hoodoo.clustering.task.bytes`: bytes of base files that one task rewrites.
 const TASK_BYTES: u64 = 1 << 30;
 /// The operation in commit metadata.
 const OPERATION: &str = "CLUSTER";
 
-/// What a clustering did.
+/// The result of a clustering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clustered {
     /// Requested time of its instant.
@@ -38,38 +38,46 @@ pub struct Clustered {
     pub stats: Vec<WriteStat>,
     /// File groups that they replace, by partition.
     pub replaced: BTreeMap<String, Vec<String>>,
-    /// What went wrong after it was published.
+    /// What failed after it was published.
     pub warnings: Vec<String>,
 }
 
-/// Carries out the plan with this requested time. A try that died is taken back first. `None` when the plan is an empty
-/// file, which is then removed.
+/// Executes the plan with this requested time. Removes the files of a failed attempt first. `None` if the plan is an
+/// empty file, which is then removed.
 ///
 /// # Errors
-/// `InvalidOption` when there is no such plan; `Corrupt` when files of it are gone; `Unsupported` for execution strategies
-/// of other kinds; `Conflict` when somebody else carries it out, or wrote to its file groups (the plan is then rolled
-/// back); `Storage`.
+/// `InvalidOption` if there is no such plan; `Corrupt` if files of the plan are missing; `Unsupported` for other
+/// execution strategies; `Conflict` if another process executes it, or wrote to its file groups (the plan is then
+/// rolled back); `Storage`.
 pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Clustered>> {
     let Some(job) = ClusteringJob::begin(table, requested, false)? else { return Ok(None) };
     let at_once = job.groups.len().min(table.threads()?);
-    let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.recipe.clone(), at_once)?;
-    let numbered: Vec<(usize, Portion)> = job.groups.iter().cloned().map(Portion::whole).enumerate().collect();
-    let files = run_parallel(numbered, at_once, |(task, group)| unit.run(&group, &format!("{task}-0-0")))?;
+    let rewriter = GroupRewriter::new(
+        table,
+        job.transaction.files().clone(),
+        &job.view,
+        requested,
+        job.strategy.clone(),
+        at_once,
+    )?;
+    let numbered: Vec<(usize, ClusteringTask)> =
+        job.groups.iter().cloned().map(ClusteringTask::whole).enumerate().collect();
+    let files = run_parallel(numbered, at_once, |(task, group)| rewriter.run(&group, &format!("{task}-0-0")))?;
     job.complete(files.into_iter().flatten().collect()).map(Some)
 }
 
-/// A clustering under way, whose groups may be rewritten by several processes.
+/// An inflight clustering, whose groups may be rewritten by several processes.
 pub struct ClusteringJob {
     transaction: Transaction,
     /// The table as it was when the work began.
     view: TableView,
-    recipe: Recipe,
+    strategy: ExecutionStrategy,
     groups: Vec<ClusteringGroup>,
 }
 
 impl ClusteringJob {
-    /// Begins the plan with this requested time; a try that died is taken back first. `has_tasks`: whether other processes
-    /// rewrite its groups. `None` when the plan is an empty file, which is then removed.
+    /// Starts the plan with this requested time; removes the files of a failed attempt first. `has_tasks`: whether
+    /// other processes rewrite its groups. `None` if the plan is an empty file, which is then removed.
     ///
     /// # Errors
     /// Those of [`run`].
@@ -85,7 +93,7 @@ impl ClusteringJob {
             }
             return Err(no_such_plan(table, requested));
         };
-        let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)
+        let strategy = ExecutionStrategy::of(&plan, &ClusteringOptions::from_options(table.options())?)
             .map_err(|e| e.with("table", table.storage().uri()).with("instant", requested))?;
         let groups = plan.input_groups.unwrap_or_default();
         if instant.state == State::Inflight {
@@ -93,14 +101,14 @@ impl ClusteringJob {
             instant = writer.revert(&instant)?;
         }
         if let Err(changed) = check_unchanged(table, &timeline, requested, &groups) {
-            // All the work would be for nothing.
+            // Checked first, because the rewrite could not be committed.
             writer.remove_pending(&instant)?;
             return Err(changed);
         }
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
         let view = table.view_of(timeline)?;
-        Ok(Some(Self { transaction, view, recipe, groups }))
+        Ok(Some(Self { transaction, view, strategy, groups }))
     }
 
     /// Requested time.
@@ -108,26 +116,26 @@ impl ClusteringJob {
         self.transaction.requested()
     }
 
-    /// What tasks rewrite, each by itself: the groups, in parts where they have more than `hoodoo.clustering.task.bytes`.
+    /// The tasks: one a group, or several where a group has more than `hoodoo.clustering.task.bytes`.
     ///
     /// # Errors
-    /// `InvalidOption`; `Corrupt` when a file of the plan is gone; `Storage`.
-    pub fn portions(&self) -> Result<Vec<Portion>> {
+    /// `InvalidOption`; `Corrupt` if a file of the plan is missing; `Storage`.
+    pub fn tasks(&self) -> Result<Vec<ClusteringTask>> {
         let most_bytes = self.transaction.table().options().number("hoodoo.clustering.task.bytes", TASK_BYTES)?;
         let (table, files) = (self.transaction.table(), self.transaction.files().clone());
-        let unit = Unit::new(table, files, &self.view, self.instant(), self.recipe.clone(), 1)?;
-        let mut portions = Vec::new();
+        let rewriter = GroupRewriter::new(table, files, &self.view, self.instant(), self.strategy.clone(), 1)?;
+        let mut tasks = Vec::new();
         for group in &self.groups {
-            portions.extend(unit.divide(group.clone(), most_bytes)?);
+            tasks.extend(rewriter.divide(group.clone(), most_bytes)?);
         }
-        Ok(portions)
+        Ok(tasks)
     }
 
-    /// Publishes the files. Those of attempts that are not among them are removed first.
+    /// Publishes the files. Removes the files of other attempts first.
     ///
     /// # Errors
-    /// `Conflict` when another process completed it, or wrote to a file group of the plan: then what was written is
-    /// removed, and the plan with it; `Storage`.
+    /// `Conflict` if another process completed it, or wrote to a file group of the plan: then the plan and its files
+    /// are removed; `Storage`.
     pub fn complete(mut self, files: Vec<ClusteredFile>) -> Result<Clustered> {
         let table = self.transaction.table().clone();
         let replaced = self.replaced();
@@ -143,7 +151,7 @@ impl ClusteringJob {
         });
         let done = match done {
             Err(e) if outdated => {
-                // It can never be completed, and as long as it is planned it keeps writers away.
+                // The plan can never be completed, and it would block writers.
                 take_back(&table, self.transaction.instant(), &self.groups)?;
                 self.transaction.timeline().remove_pending(self.transaction.instant())?;
                 return Err(e);
@@ -179,7 +187,7 @@ impl ClusteringJob {
         }
         let table = self.transaction.table();
         let avro = table_schema_to_avro(&schema_of(table, &self.view)?.data, table.config().name(), false)?;
-        let extra = [("schema".to_owned(), avro), (FILES.to_owned(), told(files))];
+        let extra = [("schema".to_owned(), avro), (FILES.to_owned(), file_stats(files))];
         Ok(ReplaceCommitMetadata {
             partition_to_write_stats: by_partition,
             compacted: Some(false),
@@ -191,37 +199,36 @@ impl ClusteringJob {
     }
 }
 
-/// Rewrites a portion of a clustering that another process began; `token` tells this attempt from others.
+/// Runs a task of a clustering that another process began; `token` is unique to this attempt.
 ///
 /// # Errors
-/// `Conflict` when the clustering is over; those of [`run`].
-pub fn run_portion(table: &HudiTable, requested: &str, portion: &Portion, token: &str) -> Result<Vec<ClusteredFile>> {
+/// `Conflict` if the clustering has ended; those of [`run`].
+pub fn run_task(table: &HudiTable, requested: &str, task: &ClusteringTask, token: &str) -> Result<Vec<ClusteredFile>> {
     let view = table.view(None)?;
     let instant = find(table, view.timeline(), requested)?;
     let plan = plan_of(table, view.timeline(), &instant)?.ok_or_else(|| no_such_plan(table, requested))?;
-    let recipe = Recipe::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
-    // Other cores have tasks of their own.
+    let strategy = ExecutionStrategy::of(&plan, &ClusteringOptions::from_options(table.options())?)?;
+    // Other cores run other tasks.
     let files = DataFiles::of_task(table, requested)?.arc();
-    let files = Unit::new(table, files, &view, requested, recipe, table.threads()?)?.run(portion, token)?;
-    // That process does not know what is still to be synced here.
+    let files = GroupRewriter::new(table, files, &view, requested, strategy, table.threads()?)?.run(task, token)?;
+    // The process that commits cannot sync the files of this one.
     table.storage().sync()?;
     Ok(files)
 }
 
-/// Takes a planned clustering off the timeline, with all that a try of it wrote. No rows are lost: the files of the plan
-/// are there as they were.
+/// Rolls back a planned clustering, with the files of its attempts. The input files are unchanged, so no rows are lost.
 ///
 /// # Errors
-/// `InvalidOption` when there is no such plan; `Conflict` when somebody carries it out; `Storage`.
+/// `InvalidOption` if there is no such plan; `Conflict` if another process executes it; `Storage`.
 pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     let writer = table.timeline_writer()?;
     let instant = find(table, &writer.load()?, requested)?;
-    heartbeat::refuse_alive(table.storage(), table.clock(), requested)?;
+    heartbeat::check_no_other_writer(table.storage(), table.clock(), requested)?;
     let held = writer.lock().acquire()?;
-    // What completed in the meantime stands.
+    // It may have completed meanwhile.
     let timeline = writer.load()?;
     let instant = find(table, &timeline, &instant.requested)?;
-    // A plan that cannot be read any more can be rolled back all the same.
+    // A plan that cannot be read can still be rolled back.
     let groups = plan_of(table, &timeline, &instant).ok().flatten().and_then(|p| p.input_groups).unwrap_or_default();
     take_back(table, &instant, &groups)?;
     held.verify()?;
@@ -229,8 +236,8 @@ pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     heartbeat::remove(table.storage(), requested)
 }
 
-/// Rolls back the planned clusterings that a write has made impossible, because it wrote to file groups of theirs, but
-/// for those that somebody carries out: they fail when they are to be completed. Their requested times.
+/// Rolls back the planned clusterings to whose file groups a write has written, except those that are being executed:
+/// they fail at their commit. Returns their requested times.
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
@@ -254,7 +261,7 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
     Ok(done)
 }
 
-/// Whether a process carries out the plan with this requested time.
+/// Whether a process executes the plan with this requested time.
 ///
 /// # Errors
 /// `Storage`.
@@ -268,24 +275,24 @@ fn find(table: &HudiTable, timeline: &Timeline, requested: &str) -> Result<Insta
 }
 
 fn no_such_plan(table: &HudiTable, requested: &str) -> Error {
-    Error::invalid_option("there is no planned clustering with this time")
+    Error::invalid_option("there is no pending clustering with this time")
         .with("table", table.storage().uri())
         .with("instant", requested)
-        .remedy("Look at `hoodoo cluster status` for the clusterings that are planned")
+        .remedy("List pending clusterings with `hoodoo cluster status`")
 }
 
 fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
     groups.iter().flat_map(|g| g.slices.iter().flatten())
 }
 
-/// Removes what a try that died had written.
+/// Removes the files of a failed attempt.
 fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
     let partitions = slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default());
     remove_files_of(table.storage(), &instant.requested, partitions)
 }
 
-/// Fails when a file group of the plan of this time has other files now than when it was planned: what was written to it
-/// would be lost.
+/// Fails if a file group of the plan has other files than when it was planned: rows that were written since would be
+/// lost.
 fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, groups: &[ClusteringGroup]) -> Result<()> {
     if !timeline.changed_since(requested) {
         return Ok(());
@@ -312,26 +319,22 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, grou
             .map(|s| s.base.iter().map(|b| b.path.clone()).chain(s.logs.iter().map(|l| l.path.clone())).collect())
             .unwrap_or_default();
         if then != now {
-            return Err(Error::conflict(
-                "a file group has other files now than when its clustering was planned: somebody wrote to it",
-            )
-            .with("table", table.storage().uri())
-            .with("partition", partition)
-            .with("file group", id)
-            .remedy("The plan was taken back, and nothing is lost; plan the clustering again"));
+            return Err(Error::conflict("another writer changed a file group after its clustering was planned")
+                .with("table", table.storage().uri())
+                .with("partition", partition)
+                .with("file group", id)
+                .remedy("The plan was rolled back and no rows are lost; plan the clustering again"));
         }
     }
     Ok(())
 }
 
-/// What is told about each file, as JSON.
-fn told(files: &[ClusteredFile]) -> String {
+/// Milliseconds and column ranges of each file, as JSON.
+fn file_stats(files: &[ClusteredFile]) -> String {
     let mut all = serde_json::Map::new();
     for file in files {
-        let columns = file
-            .ranges
-            .iter()
-            .map(|(name, (least, greatest))| (name.clone(), serde_json::json!({ "min": least, "max": greatest })));
+        let columns =
+            file.ranges.iter().map(|(name, (min, max))| (name.clone(), serde_json::json!({ "min": min, "max": max })));
         let columns: serde_json::Map<String, serde_json::Value> = columns.collect();
         let entry = serde_json::json!({ "milliseconds": file.milliseconds, "columns": columns });
         all.insert(file.stat.path.clone().unwrap_or_default(), entry);

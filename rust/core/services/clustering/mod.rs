@@ -1,38 +1,42 @@
-//! Clustering: slices of a partition become fewer, larger or better sorted file groups.
+//! Clustering rewrites file slices of a partition as fewer, larger or better sorted file groups.
 //!
-//! What one takes is decided without storage: which partitions (`partitions`), which slices together (`group` as Hudi
-//! does it, `overlap` by the ranges of columns), and the record of it (`plan`). `ranges` reads the footers for the
-//! strategies that go by them, `schedule` puts a plan on the timeline, and `column_ranges` tells how files lie now.
+//! Planning reads no storage: `partitions` chooses the partitions, `group` (as Hudi does) and `overlap` (by column
+//! ranges) choose which slices are rewritten together, and `plan` makes the Hudi plan. `ranges` reads the footers for
+//! strategies that need column ranges, `schedule` puts a plan on the timeline, and `column_ranges` returns the column
+//! ranges of the current files.
 //!
-//! A plan of hoodoo or of Hudi is carried out (`job`) group by group (`unit`): what is done with the rows says the
-//! `recipe`; they are sorted by columns or along a `curve`, or taken over as they are (`combine`), and cut into files
-//! (`outputs`).
+//! `job` executes a plan of hoodoo or of Hudi, group by group (`group_rewriter`). The `execution_strategy` says what
+//! happens to the rows: they are sorted by columns or along a `curve`, or copied as they are (`combine`), and written
+//! to files of the target size (`rolling_file_writer`). A `task` is a group, or a range of its rows, that one process
+//! rewrites.
 
-mod codes;
 mod column_ranges;
 mod combine;
 mod curve;
-mod figures;
+mod dictionary_keys;
+mod execution_strategy;
 mod files;
 mod group;
+mod group_rewriter;
+mod group_stats;
 mod job;
 mod options;
-mod outputs;
 mod overlap;
 mod partitions;
 mod plan;
-mod portion;
 mod ranges;
-mod recipe;
+mod rolling_file_writer;
 mod schedule;
-mod unit;
+mod task;
 
 #[cfg(test)]
 mod tests;
 
 pub use column_ranges::{ColumnRanges, column_ranges};
+pub use execution_strategy::ExecutionStrategy;
 pub use group::{Group, PartitionSlices};
-pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_portion};
+pub use group_rewriter::ClusteredFile;
+pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_task};
 pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
 pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
 pub use partitions::{Chosen, choose};
@@ -40,8 +44,6 @@ pub use plan::{
     CHECKPOINT, Clustering, LAYOUT, PlanInput, Planned, PlannedGroup, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
     plan_clustering, range_columns,
 };
-pub use portion::Portion;
 pub use ranges::read_ranges;
-pub use recipe::Recipe;
 pub use schedule::{PendingClustering, due, explain, pending, plan, planned, schedule, schedule_now};
-pub use unit::ClusteredFile;
+pub use task::ClusteringTask;

@@ -1,27 +1,27 @@
-//! Hudi's options for clustering, and ours for the plans that Hudi never built.
+//! Hudi's clustering options, and hoodoo's for plan strategies that Hudi does not have.
 
 use crate::error::{Error, Result};
 use crate::table::Options;
 
-/// Class that carries out plans in Hudi unless the options name another.
+/// Hudi's default execution strategy class.
 const EXECUTION_CLASS: &str = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy";
 
-/// How slices are put into groups.
+/// How file slices are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// In order of size, up to so many bytes a group: Hudi's own.
+    /// By size, up to the maximum bytes of a group: Hudi's default.
     Size,
-    /// Each slice for itself; Hudi sorts it in place.
+    /// One group for each slice.
     SingleFile,
-    /// Slices written since a commit, up to so many bytes a group.
+    /// Slices written since a commit, up to the maximum bytes of a group.
     SinceCommit,
     /// Slices whose ranges of the sort columns overlap.
     Overlap,
     /// Slices whose ranges of record keys overlap.
     KeyRange,
-    /// In order of the commit that wrote them, up to so many bytes a group.
+    /// By the commit that wrote them, up to the maximum bytes of a group.
     CommitTime,
-    /// In an order drawn from the seed, up to so many bytes a group.
+    /// In a random order, up to the maximum bytes of a group.
     Random,
 }
 
@@ -31,7 +31,7 @@ impl Grouping {
         matches!(self, Self::Overlap | Self::KeyRange)
     }
 
-    /// Whether Hudi has it too, and its plans are Hudi's to the letter.
+    /// Whether Hudi has this strategy and makes the same plans.
     pub fn is_of_hudi(self) -> bool {
         matches!(self, Self::Size | Self::SingleFile | Self::SinceCommit)
     }
@@ -46,23 +46,26 @@ impl Grouping {
             "COMMIT_TIME" => Self::CommitTime,
             "RANDOM" => Self::Random,
             _ => {
-                return Err(Error::invalid_option(format!("'{name}' plans no clustering"))
-                    .remedy("Use SIZE, SINGLE_FILE, SINCE_COMMIT, OVERLAP, KEY_RANGE, COMMIT_TIME or RANDOM"));
+                return Err(Error::invalid_value(
+                    "hoodoo.clustering.plan.strategy",
+                    name,
+                    "one of SIZE, SINGLE_FILE, SINCE_COMMIT, OVERLAP, KEY_RANGE, COMMIT_TIME, RANDOM",
+                ));
             }
         })
     }
 }
 
-/// Which partitions are looked at (`hoodie.clustering.plan.partition.filter.mode`).
+/// Which partitions are clustered (`hoodie.clustering.plan.partition.filter.mode`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionFilter {
     /// All.
     All,
     /// The last ones by name.
     Recent {
-        /// So many of the last are left out.
+        /// Number of the newest partitions to skip.
         skip: usize,
-        /// So many are taken; all when 0.
+        /// Number of partitions to take; 0: all.
         take: usize,
     },
     /// Those between two names, both included.
@@ -76,7 +79,7 @@ pub enum PartitionFilter {
     DayRolling,
 }
 
-/// What slices are put in order by before they are grouped (`hoodie.clustering.plan.strategy.file.slices.sort.by`).
+/// How slices are sorted before they are grouped (`hoodie.clustering.plan.strategy.file.slices.sort.by`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SliceOrder {
     /// Largest first.
@@ -85,7 +88,7 @@ pub enum SliceOrder {
     InstantTime,
 }
 
-/// In which order groups stand in the plan, which is cut to the greatest number of groups.
+/// Order of the groups in the plan, which is cut to the maximum number of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupOrder {
     /// By partition, as Hudi has them.
@@ -108,7 +111,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Understands a value of `hoodie.layout.optimize.strategy`.
+    /// Parses a value of `hoodie.layout.optimize.strategy`.
     ///
     /// # Errors
     /// `InvalidOption`.
@@ -119,8 +122,11 @@ impl Layout {
             "ZORDER" => Self::ZOrder,
             "HILBERT" => Self::Hilbert,
             _ => {
-                return Err(Error::invalid_option(format!("'{name}' is no layout of rows"))
-                    .remedy("Use LINEAR, ZORDER or HILBERT"));
+                return Err(Error::invalid_value(
+                    "hoodie.layout.optimize.strategy",
+                    name,
+                    "one of LINEAR, ZORDER, HILBERT",
+                ));
             }
         })
     }
@@ -129,33 +135,33 @@ impl Layout {
 /// The options of clustering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusteringOptions {
-    /// After a commit, one is planned when it is due, and carried out (`hoodie.clustering.inline`).
+    /// Whether a clustering that is due is planned and executed after a commit (`hoodie.clustering.inline`).
     pub inline: bool,
-    /// After a commit, one is planned when it is due (`hoodie.clustering.schedule.inline`).
+    /// Whether a clustering that is due is planned after a commit (`hoodie.clustering.schedule.inline`).
     pub schedule_inline: bool,
     /// Commits for the trigger of inline clustering.
     pub inline_commits: usize,
-    /// Somebody else carries out what is planned (`hoodie.clustering.async.enabled`).
+    /// Whether another process executes the plans (`hoodie.clustering.async.enabled`).
     pub asynchronous: bool,
     /// Commits for the trigger of asynchronous clustering, and of planning inline.
     pub async_commits: usize,
-    /// How slices are put into groups.
+    /// How file slices are grouped.
     pub grouping: Grouping,
     /// Which partitions.
     pub partitions: PartitionFilter,
     /// Only partitions whose whole name this matches.
     pub partition_regex: Option<String>,
-    /// Only these partitions, whatever changed.
+    /// Only these partitions, changed or not.
     pub selected: Option<Vec<String>>,
-    /// Slices whose base file is at least so large are left alone.
+    /// Slices with a base file of at least this size are not clustered.
     pub small_file_limit: u64,
-    /// Bytes that an output is to have.
+    /// Target size of a file in bytes.
     pub target_file_bytes: u64,
-    /// Most bytes of base files in a group.
+    /// Maximum bytes of base files in a group.
     pub max_group_bytes: u64,
-    /// Most groups of a plan.
+    /// Maximum number of groups of a plan.
     pub max_groups: usize,
-    /// Whether one file that becomes one file is a group.
+    /// Whether a group may be one file that becomes one file.
     pub single_files: bool,
     /// Columns that rows are sorted by.
     pub sort_columns: Vec<String>,
@@ -163,23 +169,23 @@ pub struct ClusteringOptions {
     pub slice_order: Vec<SliceOrder>,
     /// The commit after which slices are taken by `SINCE_COMMIT`.
     pub since_commit: Option<String>,
-    /// What a slice without a base file counts as.
+    /// Assumed bytes of a slice without a base file.
     pub log_slice_bytes: u64,
     /// Only partitions that changed since the last clustering (`hoodie.table.services.incremental.enabled`).
     pub incremental: bool,
-    /// Class that carries out the plan in Hudi.
+    /// Execution strategy class in the plan.
     pub execution_class: String,
-    /// How rows are laid out.
+    /// How rows are ordered by several columns.
     pub layout: Layout,
-    /// Slices with log files are taken too (`hoodoo.clustering.include.log.files`).
+    /// Whether slices with log files are clustered (`hoodoo.clustering.include.log.files`).
     pub include_logs: bool,
-    /// What a clustering by the same columns wrote is written again (`hoodoo.clustering.rewrite.clustered`).
+    /// Whether files that a clustering by the same columns wrote are rewritten (`hoodoo.clustering.rewrite.clustered`).
     pub rewrite_clustered: bool,
     /// Order of groups (`hoodoo.clustering.plan.group.order`).
     pub group_order: GroupOrder,
-    /// Files that a group has to have (`hoodoo.clustering.plan.group.min.files`).
+    /// Minimum number of files of a group (`hoodoo.clustering.plan.group.min.files`).
     pub min_files: usize,
-    /// What `RANDOM` draws from (`hoodoo.clustering.plan.seed`).
+    /// Seed of `RANDOM` (`hoodoo.clustering.plan.seed`).
     pub seed: u64,
 }
 
@@ -187,14 +193,14 @@ impl ClusteringOptions {
     /// Reads and checks the options.
     ///
     /// # Errors
-    /// `InvalidOption`; `Unsupported` for strategies that are not there.
+    /// `InvalidOption`; `Unsupported` for unsupported strategies.
     pub fn from_options(options: &Options) -> Result<Self> {
         let (by_class, mode_of_class) = strategy_class(options)?;
         let grouping = options.get("hoodoo.clustering.plan.strategy").map(Grouping::parse).transpose()?;
         let grouping = grouping.unwrap_or(by_class);
         let mode = mode_of_class.or_else(|| options.get("hoodie.clustering.plan.partition.filter.mode"));
         let target = positive(options, "target.file.max.bytes", 1 << 30)?;
-        // RFC-19 takes what is not larger than the target; Hudi has a limit of its own.
+        // RFC-19 takes files up to the target size; Hudi has a separate limit.
         let small = if grouping.is_of_hudi() { 300 << 20 } else { target.saturating_add(1) };
         Ok(Self {
             inline: options.flag("hoodie.clustering.inline", false)?,
@@ -229,8 +235,8 @@ impl ClusteringOptions {
         })
     }
 
-    /// Whether one is due with so many completed commits since the last clustering that was planned. Only the triggers
-    /// that are switched on are asked: a clustering that somebody asks for by name is always due.
+    /// Whether a clustering is due after this many completed commits since the last planned one. Only the enabled
+    /// triggers count: without one, a clustering is always due.
     pub fn is_due(&self, commits: usize) -> bool {
         (!self.inline || commits >= self.inline_commits)
             && (!(self.asynchronous || self.schedule_inline) || commits >= self.async_commits)
@@ -253,12 +259,12 @@ fn text(options: &Options, name: &str) -> Option<String> {
 
 fn positive(options: &Options, name: &str, default: u64) -> Result<u64> {
     match options.number(&key(name), default)? {
-        0 => Err(Error::invalid_option(format!("{} is 0", key(name))).remedy("Set it to at least 1")),
+        0 => Err(Error::invalid_value(&key(name), 0, "a number from 1")),
         number => Ok(number),
     }
 }
 
-/// The strategy that a class of Hudi stands for, and the partition filter that comes with it.
+/// The grouping of a Hudi plan strategy class, and its partition filter.
 fn strategy_class(options: &Options) -> Result<(Grouping, Option<&'static str>)> {
     let Some(class) = options.get(&key("class")) else { return Ok((Grouping::Size, None)) };
     Ok(match class.rsplit('.').next().unwrap_or(class) {
@@ -272,7 +278,7 @@ fn strategy_class(options: &Options) -> Result<(Grouping, Option<&'static str>)>
         "SparkSingleFileSortPlanStrategy" => (Grouping::SingleFile, None),
         "CommitBasedClusteringPlanStrategy" => (Grouping::SinceCommit, None),
         _ => {
-            return Err(Error::unsupported(format!("the clustering plan strategy {class}")).remedy(
+            return Err(Error::unsupported(format!("the clustering plan strategy {class} is not supported")).remedy(
                 "Use SparkSizeBased-, SparkRecentDays- or SparkSelectedPartitionsClusteringPlanStrategy, \
                  SparkSingleFileSortPlanStrategy or CommitBasedClusteringPlanStrategy, or leave it out",
             ));
@@ -298,8 +304,11 @@ fn partition_filter(options: &Options, mode: &str) -> Result<PartitionFilter> {
         },
         "DAY_ROLLING" => PartitionFilter::DayRolling,
         _ => {
-            return Err(Error::invalid_option(format!("'{mode}' is no filter of partitions"))
-                .remedy("Use NONE, RECENT_DAYS, SELECTED_PARTITIONS or DAY_ROLLING"));
+            return Err(Error::invalid_value(
+                "hoodie.clustering.plan.partition.filter.mode",
+                mode,
+                "one of NONE, RECENT_DAYS, SELECTED_PARTITIONS, DAY_ROLLING",
+            ));
         }
     })
 }
@@ -310,8 +319,11 @@ fn slice_order(options: &Options) -> Result<Vec<SliceOrder>> {
         .map(|name| match name.trim().to_ascii_uppercase().as_str() {
             "SIZE" => Ok(SliceOrder::Size),
             "INSTANT_TIME" => Ok(SliceOrder::InstantTime),
-            _ => Err(Error::invalid_option(format!("'{name}' puts no file slices in order"))
-                .remedy("Use SIZE, INSTANT_TIME, or both with a comma")),
+            _ => Err(Error::invalid_value(
+                "hoodie.clustering.plan.strategy.file.slices.sort.by",
+                name,
+                "SIZE, INSTANT_TIME, or both with a comma",
+            )),
         })
         .collect()
 }
@@ -323,8 +335,11 @@ fn group_order(options: &Options) -> Result<GroupOrder> {
         "BYTES" => GroupOrder::Bytes,
         "FILES" => GroupOrder::Files,
         _ => {
-            return Err(Error::invalid_option(format!("'{name}' is no order of clustering groups"))
-                .remedy("Use PARTITION, BYTES or FILES"));
+            return Err(Error::invalid_value(
+                "hoodoo.clustering.plan.group.order",
+                name,
+                "one of PARTITION, BYTES, FILES",
+            ));
         }
     })
 }

@@ -1,53 +1,53 @@
 //! Groups of slices whose ranges overlap, and how many files a point query has to open. Pure.
 //!
-//! Two files overlap when more than a single value of the first column may be in both: `[1, 5]` and `[3, 9]` do, `[1, 5]`
-//! and `[5, 9]` do not, for files cut out of sorted rows touch like that, and nothing is won by sorting them again. Only
-//! where both hold one and the same value of a column, and no other, the next column decides in the same way. So files
-//! that a clustering has just cut out of one sorted sequence never overlap, whatever the values; a file with one value
-//! may touch the edge of another whose rows of that value it could be sorted into, and is left alone.
+//! Two files overlap if they may share more than a single value of the first column: `[1, 5]` and `[3, 9]` do, `[1, 5]`
+//! and `[5, 9]` do not, because files that were cut from sorted rows touch like that, and sorting them again gains
+//! nothing. If both have the same single value of a column, the next column decides in the same way. So files that one
+//! clustering cut from sorted rows never overlap, whatever the values. A file with one value that touches the edge of
+//! another is not rewritten.
 //!
-//! Overlapping is passed on: a file that overlaps one of a group belongs to the group. Null sorts before everything.
-//! Files whose range is not known, slices of log files alone for instance, may overlap each other: they are a group.
+//! Overlap is transitive: a file that overlaps one of a group belongs to the group. Null sorts before everything. Files
+//! without a known range (such as slices of log files only) may overlap each other: they form a group.
 
 use std::collections::HashMap;
 
-/// The range of a column in one file: keys that compare as the values do, and the values as text.
+/// The range of a column in one file: keys that compare as the values do, and the values as strings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ColumnRange {
-    /// Least, as a key.
-    pub least: Vec<u8>,
-    /// Greatest, as a key.
-    pub greatest: Vec<u8>,
-    /// Least, as text; `None` for null.
-    pub least_text: Option<String>,
-    /// Greatest, as text; `None` for null.
-    pub greatest_text: Option<String>,
+    /// Minimum, as a key.
+    pub min: Vec<u8>,
+    /// Maximum, as a key.
+    pub max: Vec<u8>,
+    /// Minimum, as a string; `None` for null.
+    pub min_string: Option<String>,
+    /// Maximum, as a string; `None` for null.
+    pub max_string: Option<String>,
 }
 
-/// What the footer of a base file tells of the columns asked for.
+/// The ranges of columns from the footer of a base file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileRanges {
     /// Rows.
     pub rows: u64,
-    /// The range of each column; `None` where the footer does not tell.
+    /// The range of each column; `None` if the footer does not have it.
     pub columns: Vec<Option<ColumnRange>>,
-    /// Nulls of each column; `None` where the footer does not tell.
+    /// Nulls of each column; `None` if the footer does not have it.
     pub nulls: Vec<Option<u64>>,
 }
 
 /// Ranges by the path of the base file.
 pub type Ranges = HashMap<String, FileRanges>;
 
-/// How many files hold a value that is asked for.
+/// Number of files that may have a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Depth {
-    /// At the worst value.
-    pub greatest: usize,
-    /// Mean over the least and greatest values of all files.
+    /// Maximum over all values.
+    pub max: usize,
+    /// Mean over the minimum and maximum values of all files.
     pub mean: f64,
 }
 
-/// Sets of items that overlap, each in order of its ranges, and the items whose range is not known.
+/// Returns the sets of overlapping items, each sorted by range, and the items without a known range.
 pub fn overlapping(files: &[Option<&FileRanges>]) -> (Vec<Vec<usize>>, Vec<usize>) {
     let known = |i: &usize| column(files, *i, 0).is_some();
     let (known, unknown): (Vec<usize>, Vec<usize>) = (0..files.len()).partition(known);
@@ -65,21 +65,21 @@ fn components(files: &[Option<&FileRanges>], mut items: Vec<usize>, at: usize) -
     for item in items {
         let Some(range) = column(files, item, at) else { continue };
         match found.last_mut() {
-            Some(last) if reach.is_some_and(|reach| range.least.as_slice() < reach) => last.push(item),
+            Some(last) if reach.is_some_and(|reach| range.min.as_slice() < reach) => last.push(item),
             _ => {
                 found.push(vec![item]);
                 reach = None;
             }
         }
-        reach = reach.max(Some(&range.greatest));
+        reach = reach.max(Some(&range.max));
     }
     if files.iter().flatten().any(|f| f.columns.len() > at + 1) { by_next_column(files, found, at) } else { found }
 }
 
-/// Files that hold one and the same value each are told apart by the next column.
+/// Files with the same single value are compared by the next column.
 fn by_next_column(files: &[Option<&FileRanges>], found: Vec<Vec<usize>>, at: usize) -> Vec<Vec<usize>> {
     let only_value = |set: &[usize]| match set {
-        [one] => column(files, *one, at).filter(|r| r.least == r.greatest).map(|r| r.least.as_slice()),
+        [one] => column(files, *one, at).filter(|r| r.min == r.max).map(|r| r.min.as_slice()),
         _ => None,
     };
     let mut all = Vec::new();
@@ -103,13 +103,13 @@ fn by_next_column(files: &[Option<&FileRanges>], found: Vec<Vec<usize>>, at: usi
     all
 }
 
-/// Least and greatest value of a file, as keys; `None` where they are not known.
+/// Minimum and maximum of a file, as keys; `None` if unknown.
 pub type Ends<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// How many of these ranges hold a value, at the ends of `points`. Ranges that are not known hold every value.
+/// Counts the ranges that contain each of `points`. Unknown ranges contain every value.
 pub fn depth(ranges: &[Ends<'_>], points: &[&[u8]]) -> Depth {
-    let unknown = ranges.iter().filter(|(least, greatest)| least.is_none() || greatest.is_none()).count();
-    let known = ranges.iter().filter_map(|(least, greatest)| Some(((*least)?, (*greatest)?)));
+    let unknown = ranges.iter().filter(|(min, max)| min.is_none() || max.is_none()).count();
+    let known = ranges.iter().filter_map(|(min, max)| Some(((*min)?, (*max)?)));
     let (mut starts, mut ends): (Vec<&[u8]>, Vec<&[u8]>) = known.unzip();
     starts.sort_unstable();
     ends.sort_unstable();
@@ -119,10 +119,10 @@ pub fn depth(ranges: &[Ends<'_>], points: &[&[u8]]) -> Depth {
         begun.saturating_sub(over) + unknown
     };
     let depths: Vec<usize> = points.iter().map(|point| at(point)).collect();
-    let greatest = depths.iter().copied().max().unwrap_or(unknown);
+    let max = depths.iter().copied().max().unwrap_or(unknown);
     let mean =
         if depths.is_empty() { unknown as f64 } else { depths.iter().sum::<usize>() as f64 / depths.len() as f64 };
-    Depth { greatest, mean }
+    Depth { max, mean }
 }
 
 #[cfg(test)]
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
 
     pub(super) fn ranges(columns: &[(u8, u8)]) -> FileRanges {
-        let range = |&(least, greatest): &(u8, u8)| {
+        let range = |&(min, max): &(u8, u8)| {
             Some(ColumnRange {
-                least: vec![least],
-                greatest: vec![greatest],
-                least_text: Some(least.to_string()),
-                greatest_text: Some(greatest.to_string()),
+                min: vec![min],
+                max: vec![max],
+                min_string: Some(min.to_string()),
+                max_string: Some(max.to_string()),
             })
         };
         FileRanges { rows: 1, columns: columns.iter().map(range).collect(), nulls: vec![Some(0); columns.len()] }
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn one_column() {
         assert_eq!(sets(&[&[(0, 2)], &[(3, 5)], &[(4, 8)], &[(9, 9)]]), [vec![0], vec![1, 2], vec![3]]);
-        // Passed on, in order of the ranges.
+        // Transitive, sorted by range.
         assert_eq!(sets(&[&[(6, 9)], &[(0, 3)], &[(2, 7)]]), [[1, 2, 0]]);
         assert_eq!(sets(&[&[(0, 9)], &[(1, 2)], &[(4, 5)]]), [[0, 1, 2]]);
-        // Touching at one value is what sorted files do.
+        // Sorted files touch at one value.
         assert_eq!(sets(&[&[(0, 5)], &[(5, 5)], &[(5, 5)], &[(5, 9)]]), [vec![0], vec![1], vec![2], vec![3]]);
         assert_eq!(sets(&[&[(5, 5)], &[(3, 9)]]), [[1, 0]]);
     }
@@ -167,7 +167,7 @@ mod tests {
             sets(&[&[(5, 5), (0, 3)], &[(5, 5), (2, 8)], &[(5, 5), (8, 9)], &[(6, 6), (0, 9)]]),
             [vec![0, 1], vec![2], vec![3]]
         );
-        // Not where there are several: their rows of the common value may be in order all the same.
+        // Not with several columns: the rows of the common value may be sorted by the next one.
         assert_eq!(sets(&[&[(1, 5), (0, 9)], &[(5, 7), (0, 9)]]), [vec![0], vec![1]]);
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let points: Vec<&[u8]> = [0, 4, 2, 6, 3, 9].map(|n: usize| ends.get(n).unwrap().as_slice()).to_vec();
         // 0: 1, 4: 3, 2: 2, 6: 2, 3: 3, 9: 1, and one more everywhere.
         let found = depth(&files, &points);
-        assert_eq!(found.greatest, 4);
+        assert_eq!(found.max, 4);
         assert!((found.mean - 3.0).abs() < 1e-9);
         assert_eq!(depth(&[], &[]), Depth::default());
     }

@@ -1,4 +1,4 @@
-//! Which partitions a plan looks at. Pure.
+//! Chooses the partitions of a plan. Pure.
 //!
 //! Source: `PartitionAwareClusteringPlanStrategy`, `ClusteringPlanPartitionFilter` of Hudi 1.2.
 
@@ -7,26 +7,26 @@ use regex::Regex;
 use super::options::{ClusteringOptions, PartitionFilter};
 use crate::error::{Error, Result};
 
-/// The partitions of a plan, and those that wait for a later one.
+/// The partitions of a plan, and those that are left for a later one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// Looked at now, by name.
+    /// Partitions of this plan, by name.
     pub taken: Vec<String>,
-    /// Changed, but left for the next plan.
+    /// Changed partitions that are left for the next plan.
     pub left: Vec<String>,
 }
 
-/// Chooses among the partitions that changed (or all); `left_before` is what the last plan left.
+/// Chooses among the changed partitions (or all); `left_before`: partitions that the last plan left.
 ///
 /// # Errors
-/// `InvalidOption` for a regular expression that is none.
+/// `InvalidOption` for an invalid regular expression.
 pub fn choose(
     changed: Vec<String>,
     left_before: Vec<String>,
     options: &ClusteringOptions,
     hour: usize,
 ) -> Result<Chosen> {
-    // A list stands for itself: what changed is not asked, and what was left stays left.
+    // A list of partitions is taken as it is, changed or not; partitions that were left stay left.
     let (mut partitions, mut left) = match &options.selected {
         Some(selected) => (selected.clone(), left_before),
         None => (matching(changed, options.partition_regex.as_deref())?, Vec::new()),
@@ -54,9 +54,10 @@ pub fn choose(
 
 fn matching(partitions: Vec<String>, pattern: Option<&str>) -> Result<Vec<String>> {
     let Some(pattern) = pattern else { return Ok(partitions) };
-    // The whole name, as Java's `matches`.
+    // Must match the whole name, as Java's `matches`.
     let regex = Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(|e| {
-        Error::invalid_option(format!("'{pattern}' is no regular expression for partitions")).caused_by(e)
+        Error::invalid_value("hoodie.clustering.plan.strategy.partition.regex.pattern", pattern, "a regular expression")
+            .caused_by(e)
     })?;
     Ok(partitions.into_iter().filter(|p| regex.is_match(p)).collect())
 }

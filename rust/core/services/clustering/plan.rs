@@ -1,7 +1,7 @@
-//! What a clustering takes, and the record of it that Hudi reads. Pure: no storage.
+//! Plans a clustering: which slices are rewritten together, as a Hudi clustering plan. Pure: no storage.
 //!
-//! Source: `ClusteringPlanActionExecutor`, `PartitionAwareClusteringPlanStrategy` and its heirs in Hudi 1.2; RFC-19 for
-//! what goes by ranges, by commit time and by chance.
+//! Source: `ClusteringPlanActionExecutor`, `PartitionAwareClusteringPlanStrategy` and its subclasses in Hudi 1.2;
+//! RFC-19 for grouping by ranges, by commit time and at random.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -10,8 +10,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use super::figures::{depths, ranges_of, told};
 use super::group::{Group, PartitionSlices, counted_bytes, fill, one_by_one, since_commit, sort_slices};
+use super::group_stats::{depths, ranges_of, with_stats};
 use super::options::{ClusteringOptions, GroupOrder, Grouping, Layout, SliceOrder, columns};
 use super::overlap::{Depth, FileRanges, Ranges, overlapping};
 use crate::error::{Error, Result};
@@ -23,69 +23,69 @@ use crate::format::java::{hash_bucket, hash_set_buckets};
 
 /// Parameter of a plan: the columns that rows are sorted by.
 pub const SORT_COLUMNS: &str = "hoodie.clustering.plan.strategy.sort.columns";
-/// Parameter of a plan: bytes that an output is to have.
+/// Parameter of a plan: target size of a file in bytes.
 pub const TARGET_BYTES: &str = "hoodie.clustering.plan.strategy.target.file.max.bytes";
-/// Parameter of a plan: how rows are laid out, unless it is `LINEAR`.
+/// Parameter of a plan: the layout of rows, unless it is `LINEAR`.
 pub const LAYOUT: &str = "hoodie.layout.optimize.strategy";
-/// Parameter of a plan: the strategy that Hudi does not have.
+/// Parameter of a plan: a plan strategy that Hudi does not have.
 pub const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
-/// Entry of a plan by commits: the last commit that it looked at.
+/// Key in a plan of `SINCE_COMMIT`: the last commit that it considered.
 pub const CHECKPOINT: &str = "clustering.commit.checkpoint";
 
-/// A completed clustering, as far as planning asks.
+/// What planning needs of a completed clustering.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clustering {
     /// The parameters of its plan.
     pub params: BTreeMap<String, String>,
 }
 
-/// What a plan is made of.
+/// Input of a plan.
 pub struct PlanInput<'a> {
-    /// The partitions that are looked at.
+    /// The partitions to cluster.
     pub partitions: BTreeMap<String, PartitionSlices>,
     /// Partitions that changed and are left for a later plan.
     pub left: Vec<String>,
-    /// File groups (partition, id) that other plans take.
+    /// Pending file groups (partition, id).
     pub busy: HashSet<(String, String)>,
     /// Completed clusterings by requested time.
     pub clusterings: HashMap<String, Clustering>,
     /// Requested times of completed instants that replaced file groups.
     pub replacing: HashSet<String>,
-    /// Ranges of [`range_columns`] by the path of the base file; empty when the strategy does not ask.
+    /// Ranges of [`range_columns`] by the path of the base file; empty if the strategy does not need them.
     pub ranges: Ranges,
     /// The table's record key columns.
     pub key_columns: Vec<String>,
-    /// A file's path as plans have it.
+    /// Formats a path as plans do.
     pub absolute: &'a dyn Fn(&str) -> String,
 }
 
-/// A group of a plan, with what is told about it.
+/// A group of a plan, with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedGroup {
-    /// The slices and what becomes of them.
+    /// The slices, and into how many files they are rewritten.
     pub group: Group,
-    /// Columns with their least and greatest value as text, where ranges were read and are known.
+    /// Columns with their minimum and maximum as strings, as far as they are known.
     pub ranges: Vec<(String, Option<String>, Option<String>)>,
     /// Files of the group that a point query on the first column opens.
     pub before: Option<Depth>,
-    /// The same of its outputs, as expected.
+    /// The same after the clustering, estimated.
     pub after: Option<Depth>,
 }
 
-/// A plan, and what is told about it.
+/// A plan, with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// The groups.
     pub groups: Vec<PlannedGroup>,
-    /// The record on the timeline.
+    /// The plan as it is stored on the timeline.
     pub metadata: RequestedReplaceMetadata,
-    /// Files of one partition that a point query on the first column opens: the worst partition, and the mean.
+    /// Files of one partition that a point query on the first column opens: maximum and mean.
     pub before: Option<Depth>,
-    /// The same, as expected when the plan is carried out.
+    /// The same after the clustering, estimated.
     pub after: Option<Depth>,
 }
 
-/// Columns whose ranges are read from footers. Record keys stand in a file's own entries.
+/// Columns whose ranges are read from footers. Footers have the range of record keys as key-value entries.
 pub fn range_columns(options: &ClusteringOptions) -> Vec<String> {
     match options.grouping {
         Grouping::KeyRange => vec![crate::file_group::base::RECORD_KEY_COLUMN.to_owned()],
@@ -93,10 +93,10 @@ pub fn range_columns(options: &ClusteringOptions) -> Vec<String> {
     }
 }
 
-/// Plans a clustering; `None` when there is nothing to do.
+/// Plans a clustering; `None` if there is nothing to cluster.
 ///
 /// # Errors
-/// `InvalidOption` when the strategy lacks what it goes by.
+/// `InvalidOption` if the strategy needs an option that is missing.
 pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<Option<Planned>> {
     if options.grouping == Grouping::Overlap && options.sort_columns.is_empty() {
         return Err(Error::invalid_option("OVERLAP groups by the ranges of sort columns, and there are none")
@@ -110,9 +110,9 @@ pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Re
     } else {
         for (partition, found) in &input.partitions {
             let mut of_partition = of_partition(input, options, partition, found);
-            // What is done must not take the place of what is not.
+            // Groups that are clustered already must not use up the maximum number of groups.
             of_partition.retain(|g| !is_done(g, input, options));
-            // Hudi looks at each partition again after a plan of single files, whether or not it is cut.
+            // Hudi considers each partition again after a plan of single files.
             let cut = of_partition.len() > options.max_groups || options.grouping == Grouping::SingleFile;
             if cut && !partition.is_empty() {
                 left.insert(partition.clone());
@@ -127,7 +127,7 @@ pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Re
         GroupOrder::Bytes => groups.sort_by_key(|g| Reverse(g.bytes)),
         GroupOrder::Files => groups.sort_by_key(|g| Reverse(g.slices.len())),
     }
-    // By commits, a plan may have more: the checkpoint says that all of them are taken.
+    // Plans of `SINCE_COMMIT` may have more, because the checkpoint covers all of them.
     if options.grouping != Grouping::SinceCommit {
         left.extend(groups.iter().skip(options.max_groups).map(|g| g.partition().to_owned()));
         groups.truncate(options.max_groups);
@@ -136,7 +136,7 @@ pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Re
         return Ok(None);
     }
     left.extend(input.left.iter().cloned());
-    let groups: Vec<PlannedGroup> = groups.into_iter().map(|g| told(g, input, options)).collect();
+    let groups: Vec<PlannedGroup> = groups.into_iter().map(|g| with_stats(g, input, options)).collect();
     let (before, after) = depths(input, options, &groups).map_or((None, None), |(b, a)| (Some(b), Some(a)));
     let metadata = request(input, options, &groups, left, checkpoint);
     Ok(Some(Planned { groups, metadata, before, after }))
@@ -144,13 +144,13 @@ pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Re
 
 fn is_eligible(slice: &FileSlice, input: &PlanInput<'_>, options: &ClusteringOptions) -> bool {
     let small = slice.base.as_ref().map_or(0, |b| b.size) < options.small_file_limit;
-    // Hudi's strategy by commits knows no limit.
+    // Hudi's strategy by commits has no limit.
     (small || options.grouping == Grouping::SinceCommit)
         && (options.include_logs || slice.logs.is_empty())
         && !input.busy.contains(&(slice.partition.clone(), slice.file_id.clone()))
 }
 
-/// The groups of a partition, however many.
+/// All groups of a partition.
 fn of_partition(
     input: &PlanInput<'_>,
     options: &ClusteringOptions,
@@ -170,7 +170,7 @@ fn of_partition(
             fill(slices, options)
         }
         Grouping::Random => {
-            // Each partition draws for itself, so that a plan of fewer partitions has the same groups.
+            // Each partition has its own random order, so that a plan of fewer partitions has the same groups.
             let salt = partition.bytes().fold(options.seed, |a, b| a.wrapping_mul(31).wrapping_add(b.into()));
             slices.sort_by(|a, b| a.file_id.cmp(&b.file_id));
             slices.shuffle(&mut StdRng::seed_from_u64(salt));
@@ -189,12 +189,12 @@ fn by_ranges(slices: Vec<FileSlice>, input: &PlanInput<'_>, options: &Clustering
         let slices = set.into_iter().filter_map(|i| slices.get(i).cloned()).collect();
         groups.extend(with_company(fill(slices, options), options));
     }
-    // What the greatest size cut off for itself would come out as it went in.
+    // A single slice that the maximum group size cut off would be rewritten unchanged.
     groups.retain(|g| g.slices.len() > 1);
     groups
 }
 
-/// Gives a slice that was cut off for itself one from the group before, so that it is not left for a plan of its own.
+/// Adds a slice of the previous group to a group of one slice, which would not be planned.
 fn with_company(mut groups: Vec<Group>, options: &ClusteringOptions) -> Vec<Group> {
     for at in 1..groups.len() {
         let (before, rest) = groups.split_at_mut(at);
@@ -224,17 +224,17 @@ fn by_commits(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<(Vec
     Ok((groups, checkpoint))
 }
 
-/// Whether a group is worth a rewrite by the options.
+/// Whether the options allow a rewrite of this group.
 fn keeps(group: &Group, options: &ClusteringOptions) -> bool {
     let single = group.slices.len() <= 1 && group.outputs <= 1;
-    // A plan of single files is asked for by name.
+    // `SINGLE_FILE` rewrites every file.
     let alone = options.single_files || options.grouping == Grouping::SingleFile;
     (alone || !single) && group.slices.len() >= options.min_files
 }
 
-/// Whether clusterings by the same columns wrote all of a group, so that it would come out as it went in.
+/// Whether clusterings by the same columns wrote all of a group, so that a rewrite would not change it.
 ///
-/// Hudi has no such rule and rewrites a lone small file again and again.
+/// Hudi has no such rule: it rewrites a single small file again and again.
 fn is_done(group: &Group, input: &PlanInput<'_>, options: &ClusteringOptions) -> bool {
     if options.rewrite_clustered {
         return false;
@@ -256,14 +256,14 @@ fn is_done(group: &Group, input: &PlanInput<'_>, options: &ClusteringOptions) ->
         instants.insert(&base.instant);
     }
     if options.grouping.needs_ranges() {
-        // Two clusterings may have left files that overlap; one leaves what it can do no better.
+        // Files of two clusterings may overlap; files of one clustering cannot be improved.
         return instants.len() == 1 && strategies_agree;
     }
-    // What ran to the same target ended with as few files as it could.
+    // With the same target size there cannot be fewer files.
     targets_agree || group.outputs as usize >= group.slices.len()
 }
 
-/// The parameters that go from a plan to those who carry it out.
+/// The strategy parameters in the plan.
 fn params(input: &PlanInput<'_>, options: &ClusteringOptions) -> BTreeMap<String, String> {
     let by_key = options.grouping == Grouping::KeyRange && options.sort_columns.is_empty();
     let sort_columns = if by_key { &input.key_columns } else { &options.sort_columns };
@@ -294,7 +294,7 @@ fn request(
     left: BTreeSet<String>,
     checkpoint: Option<String>,
 ) -> RequestedReplaceMetadata {
-    // In the order of the set that Hudi has them in.
+    // In the order of Hudi's hash set.
     let mut left: Vec<String> = left.into_iter().collect();
     let buckets = hash_set_buckets(0, left.len());
     left.sort_by_key(|partition| hash_bucket(partition, buckets));
@@ -334,12 +334,13 @@ fn group_record(planned: &PlannedGroup, input: &PlanInput<'_>, options: &Cluster
     if options.grouping.needs_ranges() {
         let figures = [("BEFORE", planned.before), ("AFTER", planned.after)];
         for (when, depth) in figures.into_iter().filter_map(|(when, depth)| Some((when, depth?))) {
-            metrics.insert(format!("OVERLAP_DEPTH_MAX_{when}"), depth.greatest as f64);
+            metrics.insert(format!("OVERLAP_DEPTH_MAX_{when}"), depth.max as f64);
             metrics.insert(format!("OVERLAP_DEPTH_MEAN_{when}"), depth.mean);
         }
-        let ends = planned.ranges.iter().flat_map(|(name, least, greatest)| {
-            [(format!("{name}.min"), least.clone()), (format!("{name}.max"), greatest.clone())]
-        });
+        let ends = planned
+            .ranges
+            .iter()
+            .flat_map(|(name, min, max)| [(format!("{name}.min"), min.clone()), (format!("{name}.max"), max.clone())]);
         extra = Some(ends.filter_map(|(key, text)| Some((key, text?))).collect());
     }
     ClusteringGroup {

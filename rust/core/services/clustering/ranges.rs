@@ -1,4 +1,4 @@
-//! Reading the ranges of columns from the footers of base files.
+//! Reads column ranges from the footers of base files.
 
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{DataType, Schema};
@@ -14,10 +14,10 @@ use crate::parallel::run_parallel;
 use crate::storage::Storage;
 use crate::table::META_COLUMNS;
 
-/// Reads the footers of these files, so many at once; columns that the schema lacks have no known range.
+/// Reads the footers of these files on several threads; columns that are not in the schema have no known range.
 ///
 /// # Errors
-/// `Corrupt` for a file that is none; `Storage`.
+/// `Corrupt` for a file that is not a base file; `Storage`.
 pub fn read_ranges(
     storage: &Storage,
     files: Vec<BaseFile>,
@@ -36,7 +36,7 @@ fn of_file(storage: &Storage, file: &BaseFile, columns: &[String], schema: &Sche
     of_footer(&BaseFileReader::open(storage.reader(&file.path, file.size)?)?, columns, schema)
 }
 
-/// What a footer says of columns with the types of this schema.
+/// Column ranges of a footer, with the types of this schema.
 ///
 /// # Errors
 /// `Corrupt` for statistics that cannot be decoded.
@@ -47,10 +47,10 @@ pub(super) fn of_footer<R: ChunkReader + 'static>(
 ) -> Result<FileRanges> {
     let mut ranges = FileRanges { rows: reader.rows(), ..Default::default() };
     for column in columns {
-        // The footer's own entries tell a whole key, the statistics one that may be cut.
+        // The footer's key-value entries have whole record keys; statistics may be truncated.
         let keys = if column == RECORD_KEY_COLUMN { reader.key_range() } else { None };
         let (range, nulls) = match keys {
-            Some(keys) => (Some(of_texts(keys.min, keys.max)), Some(0)),
+            Some(keys) => (Some(of_strings(keys.min, keys.max)), Some(0)),
             None => {
                 let text = DataType::Utf8;
                 let data_type = match schema.field_with_name(column) {
@@ -63,7 +63,7 @@ pub(super) fn of_footer<R: ChunkReader + 'static>(
                     }
                 };
                 let bounds = reader.column_bounds(column, data_type)?;
-                let range = bounds.as_ref().map(|b| of_values(&b.least, &b.greatest)).transpose()?;
+                let range = bounds.as_ref().map(|b| of_values(&b.min, &b.max)).transpose()?;
                 (range, bounds.map(|b| b.nulls))
             }
         };
@@ -73,34 +73,29 @@ pub(super) fn of_footer<R: ChunkReader + 'static>(
     Ok(ranges)
 }
 
-fn of_texts(least: String, greatest: String) -> ColumnRange {
+fn of_strings(min: String, max: String) -> ColumnRange {
     ColumnRange {
-        least: least.clone().into_bytes(),
-        greatest: greatest.clone().into_bytes(),
-        least_text: Some(least),
-        greatest_text: Some(greatest),
+        min: min.clone().into_bytes(),
+        max: max.clone().into_bytes(),
+        min_string: Some(min),
+        max_string: Some(max),
     }
 }
 
-fn of_values(least: &ArrayRef, greatest: &ArrayRef) -> Result<ColumnRange> {
+fn of_values(min: &ArrayRef, max: &ArrayRef) -> Result<ColumnRange> {
     let key = |value: &ArrayRef| -> Result<Vec<u8>> {
         let converter = RowConverter::new(vec![SortField::new(value.data_type().clone())])?;
         let rows = converter.convert_columns(std::slice::from_ref(value))?;
-        let first = rows.iter().next().ok_or_else(|| Error::corrupt("a column without a least value"))?;
+        let first = rows.iter().next().ok_or_else(|| Error::corrupt("a column has no minimum"))?;
         Ok(first.as_ref().to_vec())
     };
     let text = |value: &ArrayRef| -> Result<Option<String>> {
         Ok(if value.is_null(0) { None } else { Some(text_of(value)?) })
     };
-    Ok(ColumnRange {
-        least: key(least)?,
-        greatest: key(greatest)?,
-        least_text: text(least)?,
-        greatest_text: text(greatest)?,
-    })
+    Ok(ColumnRange { min: key(min)?, max: key(max)?, min_string: text(min)?, max_string: text(max)? })
 }
 
-/// The first value as text; times of a zone as those of UTC, which they are held in.
+/// Formats the first value; times with a zone as UTC, in which they are stored.
 fn text_of(value: &ArrayRef) -> Result<String> {
     let DataType::Timestamp(unit, Some(_)) = value.data_type() else { return Ok(array_value_to_string(value, 0)?) };
     let plain = value.to_data().into_builder().data_type(DataType::Timestamp(*unit, None)).build()?;

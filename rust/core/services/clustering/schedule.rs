@@ -1,4 +1,4 @@
-//! Putting a plan on the timeline, telling whether one is due, and which wait.
+//! Schedules clusterings: whether one is due, the plan, and which are pending.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,29 +21,29 @@ use crate::table::{HudiTable, META_COLUMNS, TableSchema, TableType, TableView, p
 use crate::timeline::history::{HistoryReader, LoadMode};
 use crate::timeline::{Timeline, format_instant};
 
-/// Actions whose plans keep a file group from being clustered.
+/// Actions whose pending plans exclude a file group from clustering.
 const PLANS: [Action; 4] = [Action::Compaction, Action::LogCompaction, Action::Clustering, Action::ReplaceCommit];
 
-/// A clustering that is planned and not completed.
+/// A pending clustering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingClustering {
     /// Requested time.
     pub instant: String,
-    /// Whether somebody began it.
+    /// Whether it is inflight.
     pub is_inflight: bool,
     /// Groups of its plan.
     pub groups: usize,
     /// File slices in them.
     pub slices: usize,
-    /// Bytes of the files in them that are still there.
+    /// Bytes of their files that still exist.
     pub bytes: u64,
-    /// File groups that it is to write.
+    /// Number of file groups that it will write.
     pub outputs: u64,
-    /// Columns that it sorts by.
+    /// Sort columns.
     pub sort_columns: Vec<String>,
 }
 
-/// Requested times of clusterings that are planned, oldest first.
+/// Requested times of pending clusterings, oldest first.
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
@@ -57,7 +57,7 @@ pub fn planned(table: &HudiTable, timeline: &Timeline) -> Result<Vec<String>> {
     Ok(planned)
 }
 
-/// Clusterings that are planned, oldest first.
+/// Pending clusterings, oldest first.
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
@@ -90,7 +90,7 @@ pub fn pending(table: &HudiTable) -> Result<Vec<PendingClustering>> {
     Ok(found)
 }
 
-/// Whether a clustering is due by the triggers that are on.
+/// Whether a clustering is due by the enabled triggers.
 ///
 /// # Errors
 /// `InvalidOption`; `Corrupt`; `Storage`.
@@ -99,7 +99,7 @@ pub fn due(table: &HudiTable, timeline: &Timeline) -> Result<bool> {
     Ok(options.is_due(commits_since(table, timeline)?))
 }
 
-/// Completed commits since the last clustering that was planned.
+/// Number of completed commits since the last planned clustering.
 fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
     let last = last_clustering(table, timeline, false)?.map(|(instant, _)| instant.requested);
     let counts = |i: &&Instant| {
@@ -109,8 +109,8 @@ fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
     Ok(timeline.completed_writes().filter(counts).count())
 }
 
-/// Plans a clustering from a timeline that was loaded just now, and puts the plan on the timeline; `None` when there is
-/// nothing to do, or a trigger that is on says that it is too early.
+/// Plans a clustering from a newly loaded timeline, and puts the plan on the timeline. `None` if there is nothing to
+/// cluster, or no enabled trigger is due.
 ///
 /// # Errors
 /// `InvalidOption`; `Unsupported`; `Corrupt`; `Storage`.
@@ -125,7 +125,8 @@ pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>>
 pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    // Without the lock, which others wait for: most often nothing happens meanwhile, or there is nothing to do.
+    // Planned without the lock first, for which others wait: mostly the timeline does not change meanwhile, or there is
+    // nothing to cluster.
     let mut footers = Footers::default();
     let Some(plan) = plan_now(table, timeline.clone(), &options, &mut footers, None)? else { return Ok(None) };
     let mut nothing_left = false;
@@ -133,10 +134,12 @@ pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<Stri
         if now.is_same(&timeline) {
             return encode(&plan.metadata);
         }
-        // Footers were read before, so that the lock is not held for them.
+        // Footers were read before, so that the lock is not held during their requests.
         let plan = plan_now(table, now.clone(), &options, &mut footers, Some(time))?;
         nothing_left = plan.is_none();
-        let plan = plan.ok_or_else(|| Error::conflict("the slices were clustered meanwhile").with("instant", time))?;
+        let plan = plan.ok_or_else(|| {
+            Error::conflict("another process clustered the file slices meanwhile").with("instant", time)
+        })?;
         encode(&plan.metadata)
     });
     match requested {
@@ -145,7 +148,7 @@ pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<Stri
     }
 }
 
-/// What [`schedule`] would plan now if it is due. Writes nothing.
+/// Returns the plan that [`schedule`] would make. Writes nothing.
 ///
 /// # Errors
 /// Those of [`schedule`].
@@ -182,7 +185,7 @@ fn plan_now(
     let busy = planned_groups(storage, timeline, &PLANS)?;
     let schema = TableSchema::resolve(table.config(), &view)?;
     let schema = schema.ok_or_else(|| {
-        Error::corrupt("the table has files, but no commit that tells its columns").with("table", storage.uri())
+        Error::corrupt("the table has data files, but no commit with its schema").with("table", storage.uri())
     })?;
     check_columns(table, &schema, options)?;
     let bases = slices.values().flat_map(|p| &p.slices).filter_map(|s| s.base.as_ref());
@@ -201,10 +204,10 @@ fn plan_now(
     plan_clustering(&input, options).map_err(|e| e.with("table", storage.uri()))
 }
 
-/// Ranges that were read already: when a plan is made again under the lock, only new files are opened.
+/// Column ranges that were read already: when the plan is made again under the lock, only new files are opened.
 #[derive(Default)]
 struct Footers {
-    /// Files that are too large for a group too, for the overlap of whole partitions, whatever the strategy.
+    /// Whether files that are too large for a group are read too, for the overlap of whole partitions.
     of_all: bool,
     schema: Option<SchemaRef>,
     ranges: Ranges,
@@ -221,7 +224,7 @@ impl Footers {
         if !options.grouping.needs_ranges() && (!self.of_all || options.sort_columns.is_empty()) {
             return Ok(());
         }
-        // Values of another type do not compare with these.
+        // Ranges of other types cannot be compared.
         if self.schema.as_ref() != Some(schema) {
             self.ranges.clear();
             self.schema = Some(schema.clone());
@@ -238,7 +241,7 @@ fn check_columns(table: &HudiTable, schema: &TableSchema, options: &ClusteringOp
     options.sort_columns.iter().try_for_each(|column| check_column(table, schema, column))
 }
 
-/// Fails for a column that the table lacks.
+/// Fails for a column that the table does not have.
 pub(super) fn check_column(table: &HudiTable, schema: &TableSchema, column: &str) -> Result<()> {
     let top = column.split('.').next().unwrap_or(column);
     if schema.data.field_with_name(top).is_err() && !META_COLUMNS.contains(&top) {
@@ -292,7 +295,7 @@ fn hour_of_day(table: &HudiTable) -> usize {
     now.get(8..10).and_then(|hour| hour.parse().ok()).unwrap_or(0)
 }
 
-/// Partitions that were written to after the plan of a clustering was made, and before `time`.
+/// Partitions that were written after a clustering was planned, and before `time`.
 fn changed_since(
     table: &HudiTable,
     timeline: &Timeline,
@@ -335,7 +338,7 @@ fn slices_of(view: &TableView, chosen: &Chosen, listed: Option<Listed>) -> Resul
     Ok(all)
 }
 
-/// The newest clustering with its plan: of those completed, or of all.
+/// The newest clustering with its plan, among completed ones or all.
 fn last_clustering(
     table: &HudiTable,
     timeline: &Timeline,
@@ -350,14 +353,14 @@ fn last_clustering(
     Ok(None)
 }
 
-/// The plan behind an action that replaces file groups; `None` for others than clusterings.
+/// The clustering plan of an action that replaces file groups; `None` if it is not a clustering.
 pub(super) fn plan_of(table: &HudiTable, timeline: &Timeline, instant: &Instant) -> Result<Option<ClusteringPlan>> {
     let is_request =
         |i: &Instant| i.state == State::Requested && i.action.completed_as() == instant.action.completed_as();
     let Some((request, _)) = timeline.files_of(&instant.requested).iter().find(|(i, _)| is_request(i)) else {
         return Ok(None);
     };
-    // A request whose writer died in between is empty, and so is that of other writes.
+    // The request of a killed writer is empty, and so is that of other writes.
     let body = optional(timeline.read(table.storage(), request))?.filter(|body| !body.is_empty());
     let Some(body) = body else { return Ok(None) };
     let request: RequestedReplaceMetadata =

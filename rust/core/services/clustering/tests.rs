@@ -37,11 +37,11 @@ impl Paper {
             base: Some(base.unwrap()),
             logs: Vec::new(),
         });
-        let range = |&(least, greatest): &(u32, u32)| ColumnRange {
-            least: least.to_be_bytes().to_vec(),
-            greatest: greatest.to_be_bytes().to_vec(),
-            least_text: Some(least.to_string()),
-            greatest_text: Some(greatest.to_string()),
+        let range = |&(min, max): &(u32, u32)| ColumnRange {
+            min: min.to_be_bytes().to_vec(),
+            max: max.to_be_bytes().to_vec(),
+            min_string: Some(min.to_string()),
+            max_string: Some(max.to_string()),
         };
         if !columns.is_empty() {
             let columns: Vec<_> = columns.iter().map(|c| Some(range(c))).collect();
@@ -99,17 +99,17 @@ impl Paper {
             let ends = |at: usize, end: usize| {
                 let number = |s: &FileSlice| {
                     let column = self.ranges[&s.base.as_ref().unwrap().path].columns[at].clone().unwrap();
-                    let bytes = if end == 0 { column.least } else { column.greatest };
+                    let bytes = if end == 0 { column.min } else { column.max };
                     u32::from_be_bytes(bytes.try_into().unwrap())
                 };
                 let all = group.group.slices.iter().map(number);
                 if end == 0 { all.min().unwrap() } else { all.max().unwrap() }
             };
-            let (least, greatest) = (ends(0, 0), ends(0, 1));
+            let (min, max) = (ends(0, 0), ends(0, 1));
             let (bytes, outputs) = (group.group.bytes, group.group.outputs);
             self.slices.retain(|s| !taken.contains(s.file_id.as_str()));
             for part in 0..outputs {
-                let cut = |n: u32| least + (greatest - least) * n / outputs;
+                let cut = |n: u32| min + (max - min) * n / outputs;
                 let id = format!("{instant}-{n}-{part}");
                 self.file(&id, instant, bytes / u64::from(outputs), &[(cut(part), cut(part + 1))]);
             }
@@ -160,7 +160,7 @@ fn the_examples_of_the_rfc() {
 fn groups_have_figures() {
     let planned = rfc(4).plan(&[]).unwrap();
     let (before, after) = (planned.before.unwrap(), planned.after.unwrap());
-    assert_eq!((before.greatest, after.greatest), (4, 1));
+    assert_eq!((before.max, after.max), (4, 1));
     assert!(before.mean > after.mean && after.mean >= 1.0);
     let group = planned.metadata.clustering_plan.unwrap().input_groups.unwrap().remove(0);
     let extra = group.extra_metadata.unwrap();
@@ -171,7 +171,7 @@ fn groups_have_figures() {
     assert_eq!(group.slices.unwrap()[0].data_file_path.as_deref(), Some("/t/p/f0_0-0-0_1.parquet"));
     // Along a curve, a value may be in any of the outputs.
     let along = rfc(4).plan(&[(LAYOUT, "ZORDER")]).unwrap();
-    assert_eq!(along.groups[0].after.unwrap().greatest, 2);
+    assert_eq!(along.groups[0].after.unwrap().max, 2);
 }
 
 #[test]

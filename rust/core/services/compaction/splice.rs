@@ -8,7 +8,7 @@ use super::super::task_files::FILE_NAME;
 use super::unit::Unit;
 use crate::error::Result;
 use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, RECORD_KEY_COLUMN, Splice, fills_up, read_bytes, row_group_pieces,
+    BaseFileReader, BaseFileWriter, RECORD_KEY_COLUMN, Splice, fills_up, read_bytes, read_column_batches,
 };
 use crate::storage::{FileReader, FileWriter};
 use crate::table::file_group_merger::{
@@ -56,7 +56,7 @@ pub(super) fn splice(
     let groups = reader.row_groups();
     for (index, info) in groups.iter().enumerate() {
         let mut rows = Vec::new();
-        for batch in row_group_pieces(reader, &compared, index)? {
+        for batch in read_column_batches(reader, &compared, index)? {
             let (settings, keys) = (&logs.settings, logs.settings.keys(&batch)?);
             let chosen = logs.merge.choose(&batch, &keys, &|batch| settings.ordering(batch))?;
             rows.push(MergedRows { rows: batch.num_rows(), known: Some(batch), chosen });

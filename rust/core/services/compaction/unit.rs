@@ -127,7 +127,7 @@ impl<'a> Unit<'a> {
             block_bytes: options.number("hoodie.logfile.data.block.max.size", 256usize << 20)?.max(1),
             parquet: self.options.clone(),
             header: vec![(HeaderKey::CompactedBlockTimes, log.instants.join(","))],
-            places_in: None,
+            positions_in: None,
         };
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };

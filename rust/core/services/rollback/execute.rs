@@ -1,4 +1,4 @@
-//! Finding what a failed write left, and carrying out rollback plans.
+//! Finds the files of failed writes and executes rollback plans.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,16 +19,16 @@ use crate::timeline::heartbeat::{self, Heartbeats};
 use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
 use crate::transaction::Transaction;
 
-/// Rolls back every write that failed, newest first, after finishing rollbacks that others began and did not finish.
-/// Writes and rollbacks whose heartbeat says that somebody works on them are left alone.
+/// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
+/// rollbacks with a heartbeat alone.
 ///
 /// # Errors
-/// `Conflict` when a restore is unfinished.
+/// `Conflict` while a restore is pending.
 pub fn rollback_failed_writes(table: &HudiTable) -> Result<Vec<RollbackMetadata>> {
     Ok(roll_back_leftovers(table, Leftovers::look(table.storage(), table.config().timeline())?)?.0)
 }
 
-/// The same for what a look at the table showed; with the timeline as it is afterwards.
+/// The same for leftovers that are loaded already. Also returns the timeline afterwards.
 ///
 /// # Errors
 /// Those of [`rollback_failed_writes`].
@@ -50,7 +50,7 @@ pub fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<(Vec<Ro
     }
     let mut timeline = if done.is_empty() { timeline } else { writer.load()? };
     if markers.iter().any(|folder| is_stale(folder, &timeline)) {
-        // In an object store they were listed after the timeline: a write may have begun in between.
+        // In an object store the markers were listed after the timeline: a write may have begun in between.
         timeline = writer.load()?;
         delete_stale_markers(storage, &timeline, &markers)?;
     }
@@ -58,8 +58,8 @@ pub fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<(Vec<Ro
     Ok((done, timeline))
 }
 
-/// Does something with an instant, unless somebody else works on it now, or did so just before: with several writers of
-/// one table, each of them finds what one left.
+/// Runs `work` on an instant, unless another writer works on it or has just done so: several writers find the same
+/// failed write.
 fn unless_others_do<T>(
     table: &HudiTable,
     heartbeats: &Heartbeats,
@@ -71,7 +71,7 @@ fn unless_others_do<T>(
     }
     match act() {
         Err(e) if e.kind() == ErrorKind::Conflict => {
-            tracing::info!(table = table.storage().uri(), instant, "left to another writer: {e}");
+            tracing::info!(table = table.storage().uri(), instant, "another writer handles this instant: {e}");
             Ok(None)
         }
         other => other.map(Some),
@@ -81,8 +81,7 @@ fn unless_others_do<T>(
 /// Rolls back one pending write.
 ///
 /// # Errors
-/// `InvalidOption` when there is no such write or it is a plan that is still to be carried out; `Unsupported` when it
-/// has completed.
+/// `InvalidOption` if there is no such write or it is a planned table service; `Unsupported` if it has completed.
 pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     let writer = table.timeline_writer()?;
     let timeline = writer.load()?;
@@ -90,7 +89,7 @@ pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     refuse_restore(table.storage(), &timeline)?;
     if let Some(begun) = begun_rollback(table, &writer, &timeline, instant)? {
         let finished = finish(table, &writer, &begun)?;
-        return finished.ok_or_else(|| named(Error::conflict("the rollback was finished by another process")));
+        return finished.ok_or_else(|| named(Error::conflict("another process finished the rollback")));
     }
     if let Some(failed) = failed_writes(&timeline).into_iter().find(|i| i.requested == instant) {
         return roll_back(table, &writer, &timeline, &failed);
@@ -98,10 +97,10 @@ pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     let known = timeline.instants().iter().find(|i| i.requested == instant && i.action.is_write());
     Err(named(match known {
         Some(i) if i.is_completed() => Error::unsupported("rolling back a completed write is not supported"),
-        Some(i) => Error::invalid_option(format!("a planned {} is no failed write", i.action))
-            .remedy("Carry out the plan with the engine that made it"),
-        None => Error::invalid_option("there is no pending write with this time")
-            .remedy("Look at the timeline for the requested times of pending writes"),
+        Some(i) => Error::invalid_option(format!("a planned {} is not a failed write", i.action))
+            .remedy("Execute the plan with the engine that made it"),
+        None => Error::invalid_option("there is no pending write with this requested time")
+            .remedy("List pending writes with t.timeline.instants()"),
     }))
 }
 
@@ -123,10 +122,10 @@ fn begun_rollback(
 fn refuse_restore(storage: &Storage, timeline: &Timeline) -> Result<()> {
     match timeline.pending().find(|i| i.action == Action::Restore) {
         None => Ok(()),
-        Some(restore) => Err(Error::conflict("a restore of the table is not finished")
+        Some(restore) => Err(Error::conflict("a restore of the table is pending")
             .with("table", storage.uri())
             .with("instant", restore)
-            .remedy("Finish the restore with the engine that began it; until then nothing can be written")),
+            .remedy("Finish the restore with the engine that began it; until then you cannot write to the table")),
     }
 }
 
@@ -137,20 +136,19 @@ pub(super) fn roll_back(
     failed: &Instant,
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
-    // Another writer's that still works: its files must not go.
-    heartbeat::refuse_alive(storage, table.clock(), &failed.requested)?;
+    // A running writer: its files must stay.
+    heartbeat::check_no_other_writer(storage, table.clock(), &failed.requested)?;
     let found = find_files(storage, timeline, failed)?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
     let requested = writer.request(Action::Rollback, |_| {
-        // Asked under the lock: its writer may be alive after all, and have completed it just now. From the request on it
-        // cannot.
+        // Checked under the lock: the write may have just completed. After the rollback is requested it cannot.
         if is_completed(&writer.load()?, failed) {
-            return Err(Error::conflict(
-                "another writer is at work on the table: it completed what looked like a failed write",
-            )
-            .with("table", storage.uri())
-            .with("instant", failed)
-            .remedy("Write again, and let one process at a time write to the table"));
+            return Err(Error::conflict("another writer completed a write that looked failed")
+                .with("table", storage.uri())
+                .with("instant", failed)
+                .remedy(
+                    "Write again. If writers run on several machines, set hoodie.write.lock.provider for all of them",
+                ));
         }
         encode(&plan)
     })?;
@@ -161,7 +159,7 @@ pub(super) fn roll_back(
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
     let marked = marked_files(storage, &failed.requested)?;
     match marked {
-        // On a local disk a power cut may have taken some of the markers, which are not synced.
+        // On a local disk markers are not synced: a power failure may have lost some.
         Some(marked) if !storage.is_local() => return Ok(FoundFiles::Marked(marked)),
         // Data files are written only after the instant is inflight.
         _ if failed.state == State::Requested => {
@@ -169,7 +167,7 @@ fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Resul
         }
         _ => {}
     }
-    // Without markers Hudi deletes nothing. The files would lie there for ever.
+    // Without markers Hudi deletes nothing, and the files would stay for ever.
     let files: Vec<FileMeta> = match touched_partitions(storage, timeline, failed)? {
         Some(partitions) => {
             let mut files = Vec::new();
@@ -188,10 +186,10 @@ fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Resul
     Ok(if marked.is_some() { FoundFiles::Marked(mine) } else { FoundFiles::Listed(mine) })
 }
 
-/// The partitions that the write said it would touch; `None` when it said nothing.
+/// The partitions in the inflight file; `None` if it names none.
 fn touched_partitions(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<Option<Vec<String>>> {
     let Some(body) = crate::storage::optional(timeline.read(storage, failed))? else { return Ok(None) };
-    // What cannot be read says nothing; it goes with the rollback.
+    // An unreadable inflight file names none; the rollback deletes it.
     let Ok(profile) = decode::<CommitMetadata>(&body) else { return Ok(None) };
     let partitions: Vec<String> = profile.partition_to_write_stats.into_keys().collect();
     Ok((!partitions.is_empty()).then_some(partitions))
@@ -205,7 +203,7 @@ fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
     Ok(files)
 }
 
-/// Finishes a rollback that someone began. `None` when it had no plan yet.
+/// Finishes a pending rollback. `None` if it has no plan yet.
 fn finish(table: &HudiTable, writer: &TimelineWriter, rollback: &Instant) -> Result<Option<RollbackMetadata>> {
     let timeline = writer.load()?;
     let Some(plan) = read_plan::<RollbackPlan>(table.storage(), writer, &timeline, rollback)? else { return Ok(None) };
@@ -226,9 +224,7 @@ fn carry_out(
     let timeline = writer.load()?;
     refuse_completed(&timeline, &target).map_err(named)?;
     if !timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
-        return Err(named(
-            Error::conflict("the rollback was finished by another process").with("table", storage.uri()),
-        ));
+        return Err(named(Error::conflict("another process finished the rollback").with("table", storage.uri())));
     }
     let started = writer.start(rollback, Vec::new())?;
     let begun = table.clock().now_ms();
@@ -248,10 +244,11 @@ fn target_of(plan: &RollbackPlan) -> Result<(InstantInfo, Instant)> {
     let info = plan
         .instant_to_rollback
         .clone()
-        .ok_or_else(|| Error::corrupt("a rollback plan does not say what is rolled back"))?;
+        .ok_or_else(|| Error::corrupt("a rollback plan does not name the instant to roll back"))?;
     let action = Action::parse(&info.action).filter(|a| a.is_write());
-    let action =
-        action.ok_or_else(|| Error::unsupported(format!("rolling back an instant of action '{}'", info.action)))?;
+    let action = action.ok_or_else(|| {
+        Error::unsupported(format!("rolling back an instant of action '{}' is not supported", info.action))
+    })?;
     if info.commit_time.is_empty() || !info.commit_time.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Error::corrupt(format!("a rollback plan names the instant '{}'", info.commit_time)));
     }
@@ -269,7 +266,7 @@ fn refuse_completed(timeline: &Timeline, target: &Instant) -> Result<()> {
     if !is_completed(timeline, target) {
         return Ok(());
     }
-    Err(Error::unsupported(format!("an unfinished rollback would take back the completed write {}", target.requested))
+    Err(Error::unsupported(format!("a pending rollback is of the completed write {}", target.requested))
         .remedy("Finish this rollback with the engine that began it"))
 }
 
@@ -278,8 +275,10 @@ fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for request in plan.rollback_requests.iter().flatten() {
         if request.log_blocks_to_be_deleted.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
-            return Err(Error::unsupported("a rollback plan adds rollback blocks to log files")
-                .remedy("Finish this rollback with the engine that began it"));
+            return Err(Error::unsupported(
+                "rollback plans that append rollback blocks to log files are not supported",
+            )
+            .remedy("Finish this rollback with the engine that began it"));
         }
         for path in &request.files_to_be_deleted {
             files.push(data_file(&request.partition_path, path)?);
@@ -291,7 +290,7 @@ fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
 fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
     let storage = table.storage();
     run_parallel(files.to_vec(), table.threads()?, |path: String| {
-        // A file that is not there is what was wanted.
+        // A missing file is no error.
         storage.delete(&path).map(|_| ())
     })?;
     Ok(())
@@ -300,13 +299,13 @@ fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
 fn remove_target(storage: &Storage, writer: &TimelineWriter, timeline: &Timeline, target: &Instant) -> Result<()> {
     let is_target =
         |i: &Instant| i.requested == target.requested && i.action.completed_as() == target.action.completed_as();
-    // By the names that are there: a plan may say `replacecommit` for a clustering.
+    // By the existing file names: a plan may say `replacecommit` for a clustering.
     let mut actions: Vec<Action> = timeline.raw().iter().filter(|(i, _)| is_target(i)).map(|(i, _)| i.action).collect();
     actions.dedup();
     for action in actions {
         let pending = Instant { action, ..target.clone() };
         match action {
-            // The plan of a service stays: the next try carries it out.
+            // The plan of a table service stays: the next attempt executes it.
             Action::Compaction | Action::Clustering => {
                 storage.delete(&timeline.path(&pending))?;
             }
@@ -345,8 +344,8 @@ fn metadata(
     }
 }
 
-/// Markers of a write that is no longer pending tell nothing any more: its writer, or its rollback, died before it
-/// removed them.
+/// Deletes markers of writes that are no longer pending: the writer, or the rollback, was killed before it removed
+/// them.
 fn delete_stale_markers(storage: &Storage, timeline: &Timeline, folders: &[String]) -> Result<()> {
     for folder in folders.iter().filter(|folder| is_stale(folder, timeline)) {
         storage.delete_folder(folder)?;

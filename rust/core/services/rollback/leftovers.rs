@@ -1,4 +1,4 @@
-//! What other writers have on a table, or left there: as one look shows it.
+//! Markers, heartbeats and pending instants of other writers, running or failed.
 
 use crate::error::Result;
 use crate::parallel::both;
@@ -6,7 +6,7 @@ use crate::storage::Storage;
 use crate::timeline::heartbeat::{HEARTBEATS, Heartbeats};
 use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 
-/// Where markers of all writes are.
+/// The folder of all markers.
 const MARKER_FOLDERS: &str = ".hoodie/.temp";
 
 /// Markers, heartbeats and timeline of a table.
@@ -19,18 +19,18 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Looks at a table.
+    /// Loads them.
     ///
     /// # Errors
     /// `Storage`.
     pub fn look(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         if !storage.is_remote() {
-            // Listed before the timeline: a write that begins in between is then on the timeline.
+            // Listed before the timeline, so that a write that begins in between is on the timeline.
             let markers = storage.list(MARKER_FOLDERS)?.folders;
             let timeline = Timeline::load(storage, config)?;
             return Ok(Self { markers, heartbeats: Heartbeats::list(storage)?, timeline });
         }
-        // Mostly there are neither markers nor heartbeats, which one listing tells.
+        // One listing shows whether there are markers or heartbeats; mostly there are none.
         let folders = || Ok(storage.list(META_FOLDER)?.folders);
         let (folders, timeline) = both(true, folders, || Timeline::load(storage, config))?;
         let has = |folder: &str| folders.iter().any(|found| found == folder);
@@ -46,7 +46,7 @@ impl Leftovers {
         &self.timeline
     }
 
-    /// The timeline, of a table whose other writers are left alone.
+    /// The timeline; nothing is rolled back.
     pub fn into_timeline(self) -> Timeline {
         self.timeline
     }

@@ -1,8 +1,8 @@
-//! Rolling back: what a write that did not complete left behind is deleted, and its instant with it.
+//! Rolls back writes that did not complete: deletes their files and their instants.
 //!
-//! On the timeline: `R.rollback.requested` (the plan: what goes), `R.rollback.inflight`, then the files are deleted,
-//! and under the table lock the failed write's own instant files; `R_C.rollback` says what was done; last, the failed
-//! write's marker folder. After a crash at any point the same steps are run again from the plan.
+//! On the timeline: `R.rollback.requested` (the plan), `R.rollback.inflight`; then the data files are deleted and,
+//! under the table lock, the instant files of the failed write; `R_C.rollback` records the result; last, the markers
+//! are deleted. After a crash at any point the next writer repeats the steps from the plan.
 
 mod execute;
 mod leftovers;

@@ -1,4 +1,4 @@
-//! Which writes failed, and what of them is deleted.
+//! Which writes failed, and which of their files are deleted.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::format::instant::{Action, Instant, Layout};
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
 
-/// Pending writes that no one will finish, newest first. A planned compaction or clustering is not one: its plan is
-/// carried out some day. Only right where one writer at a time works on the table.
+/// Pending writes, newest first. Pending compactions and clusterings are left out: their plans are executed later. The
+/// caller leaves out writes that have a heartbeat.
 pub fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
-    // The first layout keeps clustering plans under `replacecommit`; from the names alone they cannot be told apart.
+    // Timeline layout 1 has clustering plans as `replacecommit`; their names do not differ from those of writes.
     let plans_hide = timeline.config().layout == Layout::V1;
     let failed = timeline.pending().rev().filter(|i| match i.action {
         Action::Commit | Action::DeltaCommit | Action::LogCompaction => true,
@@ -24,13 +24,13 @@ pub fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
 /// Data files of a failed write, by path relative to the table's base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundFiles {
-    /// Its markers named them. They may or may not exist.
+    /// Named by its markers. They may or may not exist.
     Marked(Vec<String>),
-    /// It left no markers; a listing found them by the instant in their names.
+    /// Found by a listing, by the instant in their names, because there were no markers.
     Listed(Vec<String>),
 }
 
-/// The plan that deletes these files. `full_path` spells a path as the plan is to have it.
+/// Makes the plan that deletes these files. `full_path` formats a path for the plan.
 pub fn plan_rollback(failed: &Instant, found: &FoundFiles, full_path: &dyn Fn(&str) -> String) -> RollbackPlan {
     let request = |path: &String| {
         let meta = FileMeta { path: path.clone(), size: 0, modified_ms: 0 };
@@ -54,7 +54,7 @@ pub fn plan_rollback(failed: &Instant, found: &FoundFiles, full_path: &dyn Fn(&s
     }
 }
 
-/// An instant as rollback records name it.
+/// The instant in rollback metadata.
 fn instant_info(instant: &Instant) -> InstantInfo {
     InstantInfo { commit_time: instant.requested.clone(), action: instant.action.name().to_owned() }
 }

@@ -5,13 +5,13 @@ use crate::error::ErrorKind;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marked_files};
 use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
-use crate::services::made_by_hand::Handmade;
+use crate::services::test_table::TestTable;
 use crate::storage::Storage;
 use crate::timeline::Timeline;
 
 /// One commit, then a write with two files that died. With or without markers.
-fn with_failed_write(marked: bool) -> (Handmade, String, Vec<String>) {
-    let made = Handmade::new(&[]);
+fn with_failed_write(marked: bool) -> (TestTable, String, Vec<String>) {
+    let made = TestTable::new(&[]);
     made.commit("p1", "a", &["1", "2"]);
     let kept = made.data_files();
     let mut failed = made.begin(Action::Commit);
@@ -25,7 +25,7 @@ fn with_failed_write(marked: bool) -> (Handmade, String, Vec<String>) {
     (made, instant, kept)
 }
 
-fn body<T: crate::format::avro::metadata::TimelineRecord>(made: &Handmade, ending: &str) -> T {
+fn body<T: crate::format::avro::metadata::TimelineRecord>(made: &TestTable, ending: &str) -> T {
     let name = made.instants().into_iter().rfind(|n| n.ends_with(ending)).unwrap();
     decode(&made.storage().read(&format!(".hoodie/timeline/{name}")).unwrap()).unwrap()
 }
@@ -56,7 +56,7 @@ fn a_failed_write_goes_by_its_markers() {
 
 #[test]
 fn a_write_that_completes_after_all_is_not_rolled_back() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p1", "a", &["1", "2"]);
     let mut slow = made.begin(Action::Commit);
     slow.file("p1", "b", &["3"]);
@@ -98,7 +98,7 @@ fn the_profile_of_the_write_narrows_the_search() {
 
 #[test]
 fn plans_of_services_are_left_alone() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p1", "a", &["1"]);
     let writer = made.table.timeline_writer().unwrap();
     for action in [Action::Compaction, Action::Clustering, Action::Clean] {
@@ -115,7 +115,7 @@ fn plans_of_services_are_left_alone() {
 
 #[test]
 fn newest_first_and_one_alone() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let times: Vec<String> =
         [Action::Commit, Action::ReplaceCommit, Action::Commit].map(|a| made.begin(a).instant.requested).into();
     let one = rollback(&made.table, &times[1]).unwrap();
@@ -169,7 +169,7 @@ fn every_crash_is_picked_up() {
 
 #[test]
 fn leftovers_of_a_rollback_are_cleared() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let committed = made.commit("p1", "a", &["1"]);
     create_marker(made.storage(), &committed.requested, "p1/x.parquet", MarkerType::Create).unwrap();
     // A rollback that was requested, but whose plan never reached the disk.
@@ -182,7 +182,7 @@ fn leftovers_of_a_rollback_are_cleared() {
 
 #[test]
 fn a_failed_try_of_a_planned_compaction_keeps_the_plan() {
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     made.commit("p1", "a", &["1"]);
     let writer = made.table.timeline_writer().unwrap();
     let planned = writer.request(Action::Compaction, |_| Ok(b"plan".to_vec())).unwrap();
@@ -232,7 +232,7 @@ fn what_must_not_go_stays() {
         assert!(rollback_failed_writes(&made.table).is_err(), "{what}");
         assert_eq!(made.data_files(), before);
     }
-    let made = Handmade::new(&[]);
+    let made = TestTable::new(&[]);
     let committed = made.commit("p1", "a", &["1"]);
     let plan = plan_rollback(&committed, &FoundFiles::Marked(made.data_files()), &|p| format!("/t/{p}"));
     let writer = made.table.timeline_writer().unwrap();
@@ -254,7 +254,7 @@ fn a_metadata_table_that_is_not_kept_is_dropped() {
 fn half_written_files_on_a_disk_go_too() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(folder.path().to_str().unwrap(), &Default::default()).unwrap();
-    let made = Handmade::at(storage, &[]);
+    let made = TestTable::at(storage, &[]);
     let write = made.begin(Action::Commit);
     let path = format!("p1/a_0-1-1_{}.parquet", write.instant.requested);
     create_marker(made.storage(), &write.instant.requested, &path, MarkerType::Create).unwrap();

@@ -1,4 +1,4 @@
-//! Base files of the newest slices: readable, with the rows, keys and meta columns that they should have.
+//! Checks base files of the newest slices: readable, with the expected number of rows, keys and meta columns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ const COMMIT_TIME: &str = "_hoodie_commit_time";
 const RECORD_KEY: &str = "_hoodie_record_key";
 const PARTITION_PATH: &str = "_hoodie_partition_path";
 const FILE_NAME: &str = "_hoodie_file_name";
-/// Rows at the beginning of a file that are looked at.
+/// Rows at the beginning of a file that are checked.
 const SAMPLE_ROWS: usize = 8192;
-/// Keys of the sample that the bloom filter is asked for.
+/// Keys of the sample that are looked up in the bloom filter.
 const BLOOM_SAMPLE: usize = 512;
-const RESTORE: &str = "Restore the file from a copy, or roll the table back to before its commit";
-const REWRITE: &str = "Updates of such keys may become new rows. Have the file written anew: update its rows with \
+const RESTORE: &str = "Restore the file from a backup, or restore the table to a savepoint before its commit";
+const REWRITE: &str = "Updates of such keys may become new rows. Rewrite the file: update its rows with \
                        hoodie.index.type=SIMPLE, or cluster it";
 /// Checks every newest base file, then the keys of each partition.
 pub(super) fn check(
@@ -69,7 +69,7 @@ pub(super) fn check(
         return check_keys(table, view, &partitions, None, schema, report);
     }
     match table.key_config() {
-        // Generated keys are in the meta column only; without it the rows have none.
+        // Generated keys are in the meta column only; without it rows have no keys.
         Ok(keys) if keys.record_key_fields.is_empty() => Ok(()),
         Ok(keys) => check_keys(table, view, &partitions, Some(&keys), schema, report),
         Err(e) => {
@@ -89,7 +89,7 @@ fn check_file(
     table: &HudiTable,
     partition: &str,
     file: &BaseFile,
-    stated_rows: Option<i64>,
+    committed_rows: Option<i64>,
     with_meta: bool,
     schema: Option<&TableSchema>,
 ) -> Result<Checked> {
@@ -104,9 +104,9 @@ fn check_file(
         Err(e) => return Err(e),
     };
     checked.rows = reader.rows();
-    if stated_rows.is_some_and(|stated| i64::try_from(checked.rows).ok() != Some(stated)) {
-        let stated = stated_rows.unwrap_or_default();
-        checked.problems.push((format!("the file has {} rows, its commit says {stated}", checked.rows), RESTORE));
+    if committed_rows.is_some_and(|stated| i64::try_from(checked.rows).ok() != Some(stated)) {
+        let stated = committed_rows.unwrap_or_default();
+        checked.problems.push((format!("the file has {} rows, but its commit wrote {stated}", checked.rows), RESTORE));
     }
     let sampled = check_sample(&reader, partition, file, with_meta, schema);
     match sampled {
@@ -134,7 +134,7 @@ fn check_sample(
             .filter(|name| reader.schema().field_with_name(name).is_err())
             .collect();
         if !missing.is_empty() {
-            problems.push((format!("the file lacks {}", missing.join(", ")), RESTORE));
+            problems.push((format!("the file has no column {}", missing.join(", ")), RESTORE));
             return Ok(problems);
         }
     }
@@ -165,7 +165,7 @@ fn check_meta_columns(
         let Some(values) = batch.column_by_name(column).and_then(|c| c.as_string_opt::<i32>()) else { return };
         if let Some(row) = (0..values.len()).find(|row| is_wrong(values.is_valid(*row).then(|| values.value(*row)))) {
             let value = if values.is_valid(row) { values.value(row) } else { "null" };
-            problems.push((format!("{column} of row {row} is '{value}', not {wanted}"), RESTORE));
+            problems.push((format!("{column} of row {row} is '{value}', expected {wanted}"), RESTORE));
         }
     };
     each(PARTITION_PATH, &|v| v != Some(partition), format!("'{partition}'"));
@@ -183,12 +183,12 @@ fn check_bloom(
     let Some(keys) = batch.column_by_name(RECORD_KEY).and_then(|c| c.as_string_opt::<i32>()) else { return Ok(()) };
     let Some(filter) = reader.bloom_filter()? else { return Ok(()) };
     if let Some(key) = keys.iter().flatten().take(BLOOM_SAMPLE).find(|key| !filter.might_contain(key)) {
-        problems.push((format!("the bloom filter does not know the key '{key}'"), REWRITE));
+        problems.push((format!("the bloom filter does not contain the key '{key}'"), REWRITE));
     }
     Ok(())
 }
 
-/// Reads slices with log files, if all is there that merges them.
+/// Makes a reader of slices with log files, unless their merger is missing.
 fn slice_reader(
     table: &HudiTable,
     view: &TableView,
@@ -200,7 +200,7 @@ fn slice_reader(
         report.warning("keys", message, "Open the table with its record merger");
         return Ok(None);
     }
-    // Where it cannot be told, that was reported.
+    // Missing metadata was reported already.
     let Some(schema) = schema else { return Ok(None) };
     let (columns, _) = table.file_settings(&schema.data)?;
     table.slice_reader(Arc::new(view.timeline().clone()), columns).map(Some)
@@ -232,7 +232,7 @@ fn check_keys(
             Err(e) => return Err(e),
         };
         report.count("keys", found.keys);
-        for (file, message) in found.strays {
+        for (file, message) in found.foreign_rows {
             report.error(file, message, RESTORE);
         }
         for (file, message) in found.out_of_range {

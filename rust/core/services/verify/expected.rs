@@ -1,5 +1,5 @@
-//! Files that commits name and that no later slice, replacement or clean made superfluous: they must be there, in the size
-//! that was committed. Archived commits count too: the file of a group that nobody wrote to for long is theirs.
+//! Files that commits name and that no later slice, replacement or clean made obsolete: they must exist with the
+//! committed size. Archived commits count too: an old file group may have files of no other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::file_group::{CommitTimes, FileGroup};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::table::commit_metadata::decode_write_metadata;
-use crate::table::{Fault, HudiTable, StatedFile, TableView, stated_files};
+use crate::table::{CommittedFile, Fault, HudiTable, TableView, committed_files};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
 
@@ -18,7 +18,7 @@ type Group = (String, String);
 /// Files by file group.
 #[derive(Default)]
 pub(super) struct Expected {
-    files: HashMap<Group, Vec<StatedFile>>,
+    files: HashMap<Group, Vec<CommittedFile>>,
     replaced: HashSet<Group>,
 }
 
@@ -44,7 +44,7 @@ impl CommitTimes for Archived<'_> {
 }
 
 impl Expected {
-    /// What archived commits say. Of a history that cannot be read nothing is known; that it cannot is said elsewhere.
+    /// The files of archived commits; none if the history cannot be read, which is reported elsewhere.
     pub(super) fn of_history(table: &HudiTable, timeline: &Timeline) -> Result<Self> {
         let mut expected = Self::default();
         let active: HashSet<&str> = timeline.completed_writes().map(|i| i.requested.as_str()).collect();
@@ -69,9 +69,9 @@ impl Expected {
         }
     }
 
-    /// Takes a commit in, the later ones after the earlier ones.
+    /// Adds a commit; call it in order of completion.
     pub(super) fn add(&mut self, metadata: &ReplaceCommitMetadata, requested: &str, times: &impl CommitTimes) {
-        for file in stated_files(metadata, requested, times) {
+        for file in committed_files(metadata, requested, times) {
             let group = (file.partition.clone(), file.file_id.clone());
             if self.replaced.contains(&group) {
                 continue;
@@ -91,12 +91,12 @@ impl Expected {
         }
     }
 
-    /// Compares with what is there. Files of `told` were reported already.
+    /// Compares with what is there. Skips the files in `reported`.
     pub(super) fn check(
         &self,
         view: &TableView,
         listing: &Listing,
-        told: &BTreeSet<String>,
+        reported: &BTreeSet<String>,
         report: &mut Report,
     ) -> Result<()> {
         let mut groups: HashMap<Group, FileGroup> = HashMap::new();
@@ -105,7 +105,7 @@ impl Expected {
                 groups.insert((group.partition.clone(), group.file_id.clone()), group);
             }
         }
-        let mut found: Vec<(&StatedFile, Fault)> = Vec::new();
+        let mut found: Vec<(&CommittedFile, Fault)> = Vec::new();
         for (group, files) in &self.files {
             if view.replaced_at(&group.0, &group.1).is_some() {
                 continue;
@@ -114,11 +114,11 @@ impl Expected {
             found.extend(files.iter().filter_map(|file| Some((file, file.fault(stored, view.timeline())?))));
         }
         found.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
-        for (file, fault) in found.into_iter().filter(|(file, _)| !told.contains(&file.path)) {
+        for (file, fault) in found.into_iter().filter(|(file, _)| !reported.contains(&file.path)) {
             report.error(
                 &file.path,
                 file.message(fault),
-                "Restore the file from a copy, or restore the table to a savepoint before the commit",
+                "Restore the file from a backup, or restore the table to a savepoint before the commit",
             );
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Files against commit metadata: what commits name is there, and what is there belongs to a commit.
+//! Compares files with commit metadata: files that commits name exist, and existing files belong to a commit.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,11 +18,11 @@ use crate::timeline::{META_FOLDER, Timeline};
 /// Files by folder, Hudi's own folder left out.
 pub(super) type Listing = BTreeMap<String, Vec<FileMeta>>;
 
-/// What commits of the active timeline say about the files they wrote, by path.
+/// Files that commits of the active timeline wrote, by path.
 #[derive(Default)]
 pub(super) struct Written {
     files: HashMap<String, WrittenFile>,
-    /// Files of change data, each with the data file that it is of.
+    /// Files of change data, each with its data file.
     change_data: Vec<(String, String)>,
     /// Commits whose metadata could be read.
     instants: HashSet<String>,
@@ -35,7 +35,7 @@ pub(super) struct WrittenFile {
 }
 
 impl Written {
-    /// What is said about a file.
+    /// The commit entry of a file.
     pub(super) fn get(&self, path: &str) -> Option<&WrittenFile> {
         self.files.get(path)
     }
@@ -62,7 +62,7 @@ pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, repo
     let wrong = sizes(table, listing, &written, report);
     expected.check(view, listing, &wrong, report)?;
     change_data(listing, &written, report);
-    strangers(table, view.timeline(), listing, &written, report)?;
+    unknown_files(table, view.timeline(), listing, &written, report)?;
     Ok(written)
 }
 
@@ -76,7 +76,7 @@ fn written(table: &HudiTable, timeline: &Timeline, expected: &mut Expected, repo
             Err(e) => return Err(e),
         };
         report.count("commits", 1);
-        // An empty file says nothing about what it wrote; it was reported with the instants.
+        // An empty completed file names no files; it was reported with the instants.
         if metadata.operation_type.is_none() && metadata.partition_to_write_stats.is_empty() {
             continue;
         }
@@ -114,7 +114,7 @@ fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report:
                 report.error(
                     &file.path,
                     "the folder of a committed file has no .hoodie_partition_metadata: readers do not see the partition",
-                    "Put the file there: commitTime=<instant> and partitionDepth=<levels of the path>",
+                    "Create the file with commitTime=<instant> and partitionDepth=<levels of the path>",
                 );
             }
             continue;
@@ -128,32 +128,32 @@ fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report:
             .ok()
             .and_then(|p| p.get("partitionDepth").and_then(|d| d.trim().parse::<usize>().ok()));
         if stated != Some(depth) {
-            let said = stated.map_or("nothing readable".to_owned(), |d| d.to_string());
+            let said = stated.map_or("missing".to_owned(), |d| d.to_string());
             report.warning(
                 &metadata.path,
-                format!("partitionDepth is {depth} here, the file says {said}"),
-                "Rewrite the file with the right depth",
+                format!("partitionDepth is {said} in the file, but the partition has depth {depth}"),
+                "Rewrite the file with this depth",
             );
         }
     }
     Ok(())
 }
 
-/// Every file that is there has the size it was committed with. Gives the paths of those that have not.
+/// Checks that all files have their committed size. Returns the paths of those that do not.
 fn sizes(table: &HudiTable, listing: &Listing, written: &Written, report: &mut Report) -> BTreeSet<String> {
     let stored = listing.values().flatten().filter_map(|f| Some((f, written.get(&f.path)?)));
     let mut wrong = BTreeSet::new();
     for (file, written) in stored {
         let is_base = BaseFile::parse(file).is_some();
         if let Some(stated) = written.size
-            // Version 6 appends to log files; their commits state the size at the time.
+            // Version 6 appends to log files; their commits have the size at the time.
             && (is_base || table.config().version() >= 8)
             && i64::try_from(file.size).ok() != Some(stated)
         {
             report.error(
                 &file.path,
-                format!("the file has {} bytes, its commit {} says {stated}", file.size, written.instant),
-                "The file was changed or cut off: restore it from a copy, or roll the table back to before the commit",
+                format!("the file has {} bytes, but {} wrote {stated}", file.size, written.instant),
+                "The file was changed or truncated: restore it from a backup, or restore the table to a savepoint before the commit",
             );
             wrong.insert(file.path.clone());
         }
@@ -161,22 +161,22 @@ fn sizes(table: &HudiTable, listing: &Listing, written: &Written, report: &mut R
     wrong
 }
 
-/// Change data beside a data file is there as long as that file is.
+/// Checks that change data of existing data files exist.
 fn change_data(listing: &Listing, written: &Written, report: &mut Report) {
     let there: HashSet<&str> = listing.values().flatten().map(|f| f.path.as_str()).collect();
     for (path, of) in &written.change_data {
         if there.contains(of.as_str()) && !there.contains(path.as_str()) {
             report.error(
                 path,
-                "a commit wrote this file of change data, but it is not there",
-                "Restore the file from a copy; readers of the table's rows do without it, readers of its changes do not",
+                "a file of change data is missing",
+                "Restore the file from a backup; only readers of change data need it",
             );
         }
     }
 }
 
 /// Data files that no completed commit wrote.
-fn strangers(
+fn unknown_files(
     table: &HudiTable,
     timeline: &Timeline,
     listing: &Listing,
@@ -191,17 +191,17 @@ fn strangers(
         report.count("data files", 1);
         if timeline.pending().any(|i| i.requested == instant) {
             report.count("data files of pending writes", 1);
-            // Version 6 names log files after their slice.
+            // Version 6 names log files after their slice, not after their write.
             if LogFile::parse(file).is_none() || table.config().version() >= 8 {
                 begun.insert(instant);
             }
         } else if !timeline.is_committed(&instant) {
-            // Version 6 names logs after their slice; whether one is used is not in its name.
+            // Version 6 names log files after their slice, not after their write.
             if LogFile::parse(file).is_none() || table.config().version() >= 8 {
                 report.warning(
                     &file.path,
                     "no instant on the timeline wrote this file; readers do not see it",
-                    "Delete it, if no write is under way",
+                    "Delete it if no write is running",
                 );
             }
         } else if timeline.completion_time(&instant).is_some() {
@@ -209,8 +209,8 @@ fn strangers(
             if written.instants.contains(&instant) && written.get(&file.path).is_none() && !is_log_of_slice {
                 report.error(
                     &file.path,
-                    "the commit of this file does not name it: its rows are read though they were never committed",
-                    "A task that was tried twice may have left it. Compare it with its commit's files, then delete it",
+                    "the commit of this file does not name it: readers see its rows, which were not committed",
+                    "A repeated task may have left it. Compare it with the files of its commit, then delete it",
                 );
             }
         } else if instant.as_str() < first.as_str() {
@@ -221,37 +221,37 @@ fn strangers(
     for file in never_archived(table, timeline, old)? {
         report.error(
             &file.path,
-            "no commit wrote this file, neither on the timeline nor in its history; readers take it for archived",
-            "It was left by a failed write: delete it after a look at its rows",
+            "no commit, active or archived, wrote this file; readers see it as a file of an archived commit",
+            "A failed write left it: check its rows, then delete it",
         );
     }
     Ok(())
 }
 
-/// Pending writes that had completed: they have data files, and the markers that a writer makes before each of these and
-/// removes when it has committed are gone. What said that they completed was lost. (Or a power cut took the markers, which
-/// are not synced.) Services are left out: they are carried out again, and nothing of their input is lost meanwhile.
+/// Pending writes that had completed: they have data files, but no markers, which a writer creates before each data
+/// file and deletes after its commit. So the file of the completed instant was lost. (Or a power failure lost the
+/// markers, which are not synced.) Table services are left out: they are repeated, and their input still exists.
 fn lost_commits(table: &HudiTable, begun: BTreeSet<String>, report: &mut Report) -> Result<()> {
     for instant in begun {
         if marked_files(table.storage(), &instant)?.is_some() {
             continue;
         }
-        // It may have completed, or been rolled back, since the timeline was listed.
+        // It may have been completed or rolled back since the timeline was listed.
         let now = table.timeline()?;
         let is_service = |i: &Instant| i.action.completed_as() != i.action;
         if let Some(pending) = now.pending().find(|i| i.requested == instant && !is_service(i)) {
             report.error(
                 pending.to_string(),
-                "the write has data files and no markers, so it completed; but its completed instant is not there",
-                "Restore the completed instant's file from a copy before the next write, which would roll the write back",
+                "the write has data files and no markers, so it completed, but the file of its completed instant is missing",
+                "Restore that file from a backup before the next write, which would roll this write back",
             );
         }
     }
     Ok(())
 }
 
-/// Files, by the instants in their names, whose instants the history does not have although it goes back that far.
-/// The history may be of any length: it is passed through, not kept.
+/// Files whose instants are not in the history although it goes back that far. The history is streamed, because it may
+/// have any length.
 fn never_archived<'a>(
     table: &HudiTable,
     timeline: &Timeline,
@@ -272,7 +272,7 @@ fn never_archived<'a>(
         Ok(())
     };
     match pass() {
-        // Of a history that cannot be read nothing is known; that it cannot is said elsewhere.
+        // A history that cannot be read is reported elsewhere.
         Err(e) if is_about_content(&e) => return Ok(Vec::new()),
         other => other?,
     }

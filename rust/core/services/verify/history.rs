@@ -1,4 +1,4 @@
-//! The history: every file that the current manifest names, with the rows that its name promises.
+//! Checks the history: all files of the current manifest, and that their rows match their names.
 
 use super::{Report, is_about_content};
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::table::HudiTable;
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, faults};
 
-const RESTORE: &str = "Restore the file from a copy: nothing else has what it said of archived instants";
+const RESTORE: &str = "Restore the file from a backup: no other file has these archived instants";
 
 pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
     let (storage, config) = (table.storage(), timeline.config());
@@ -30,14 +30,14 @@ pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report)
             other => other,
         };
     }
-    // Tables that came from version 6 have files with other times in their names, which Hudi's upgrade gave them.
+    // In tables that Hudi upgraded from version 6, file names have other times.
     let names_are_times = table.config().get("hoodie.table.initial.version") != Some("6");
     let is_active = |time: &str| timeline.instants().iter().any(|i| i.requested == time);
     let (checked, faults) = faults(storage, config, names_are_times, &is_active, table.threads()?)?;
     report.count("history files", checked);
     for fault in faults {
         if fault.is_harmless {
-            report.warning(fault.path, fault.message, "The next archiving puts it in order");
+            report.warning(fault.path, fault.message, "The next archiving repairs it");
         } else {
             report.error(fault.path, fault.message, RESTORE);
         }

@@ -1,7 +1,7 @@
-//! Record keys of one partition: each once, and each within the range that its file's footer states. In a slice with log
-//! files those count that merging leaves.
+//! Checks the record keys of one partition: they are unique, and within the range in the footer of their file. In a
+//! slice with log files, the merged rows count.
 //!
-//! Memory is bounded: a pass keeps the hashes of one share of the keys, and large partitions take several passes.
+//! Memory is bounded: a pass keeps the hashes of a fraction of the keys, and large partitions take several passes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::table::key_arrays;
 use crate::table::keygen::KeyGenConfig;
 use crate::table::slice_reader::SliceReader;
 
-/// Hashes held at once; a hash takes some 16 bytes.
+/// Hashes that a pass keeps; each takes about 16 bytes.
 const KEYS_A_PASS: u64 = 8 << 20;
-/// Bytes of a small record of a log file.
+/// Assumed bytes of a record in a log file.
 const LOG_RECORD_BYTES: u64 = 64;
-/// Hashes that were met twice and are looked at again, at most.
-const SUSPECTS: usize = 100_000;
+/// Maximum number of repeated hashes whose keys are compared.
+const MAX_CANDIDATES: usize = 100_000;
 
 /// Where keys are read from.
 pub(super) struct KeySource<'a> {
     pub(super) storage: &'a Storage,
-    /// How keys are computed where the table has no meta columns.
+    /// Computes keys if the table has no meta columns.
     pub(super) virtual_keys: Option<&'a KeyGenConfig>,
-    /// Reads slices that have log files; `None` when they cannot be merged here: their keys are not compared then.
+    /// Reads slices with log files; `None` if their merger is missing: their keys are not compared then.
     pub(super) slices: Option<SliceReader>,
 }
 
@@ -54,17 +54,17 @@ impl KeySource<'_> {
     }
 }
 
-/// What was found in one partition.
+/// The result for one partition.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Rows with a key.
     pub(super) keys: u64,
-    /// Keys that are in several rows.
+    /// Number of keys that are in several rows.
     pub(super) repeated: usize,
-    /// One of them, and where it is.
+    /// One of them, with its files.
     pub(super) example: Option<String>,
-    /// File groups with rows of another one in their log files.
-    pub(super) strays: Vec<(String, String)>,
+    /// File groups with rows of another file group in their log files.
+    pub(super) foreign_rows: Vec<(String, String)>,
     /// Files with a key outside the range of their footer.
     pub(super) out_of_range: Vec<(String, String)>,
 }
@@ -76,19 +76,19 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
         let reader = BaseFileReader::open(source.storage.reader(&base.path, base.size)?)?;
         rows += reader.rows();
         if let Some(range) = reader.key_range().filter(|_| source.virtual_keys.is_none()) {
-            found.out_of_range.extend(stray_key(source, base, &range)?);
+            found.out_of_range.extend(key_out_of_range(source, base, &range)?);
         }
     }
-    // How many records are in log files is not known before they are read.
+    // The number of records in log files is not known before they are read.
     let of_logs_alone = slices.iter().filter(|s| s.base.is_none()).flat_map(|s| &s.logs);
     rows += of_logs_alone.map(|log| log.size / LOG_RECORD_BYTES).sum::<u64>();
     if let Some(reader) = source.slices.as_ref().filter(|_| source.virtual_keys.is_none()) {
         for slice in slices.iter().filter(|slice| !slice.logs.is_empty()) {
-            found.strays.extend(stray_row(reader, slice)?);
+            found.foreign_rows.extend(foreign_row(reader, slice)?);
         }
     }
     let passes = rows.div_ceil(KEYS_A_PASS).max(1);
-    let mut suspects: HashSet<u64> = HashSet::new();
+    let mut candidates: HashSet<u64> = HashSet::new();
     for pass in 0..passes {
         let mut seen: HashSet<u64> = HashSet::with_capacity(usize::try_from(rows / passes).unwrap_or(0));
         for slice in slices {
@@ -98,19 +98,19 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
                     return;
                 }
                 found.keys += 1;
-                if !seen.insert(hash) && suspects.len() < SUSPECTS {
-                    suspects.insert(hash);
+                if !seen.insert(hash) && candidates.len() < MAX_CANDIDATES {
+                    candidates.insert(hash);
                 }
             })?;
         }
     }
-    confirm(source, slices, &suspects, &mut found)?;
+    confirm(source, slices, &candidates, &mut found)?;
     Ok(found)
 }
 
-/// A row of a merged slice that says that it belongs to another partition or file group: its log file was put in place
-/// of another one.
-fn stray_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
+/// Finds a row of a merged slice with the partition or file group of another slice: its log file was replaced by
+/// another one.
+fn foreign_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
     let columns = [("_hoodie_partition_path", true), ("_hoodie_file_name", false)];
     let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
     let wanted = Arc::new(Schema::new(fields));
@@ -131,31 +131,31 @@ fn stray_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, 
     Ok(None)
 }
 
-/// A file with a key outside of the range in its footer.
-fn stray_key(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
-    let mut stray = None;
+/// Finds a key outside of the range in the footer.
+fn key_out_of_range(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
+    let mut problem = None;
     source.each_of_base(base, |key| {
-        if stray.is_none() && is_outside(range, key) {
-            stray = Some(format!("the key '{key}' is outside the range that the file's footer states"));
+        if problem.is_none() && is_outside(range, key) {
+            problem = Some(format!("the key '{key}' is outside the key range in the file's footer"));
         }
     })?;
-    Ok(stray.map(|message| (base.path.clone(), message)))
+    Ok(problem.map(|message| (base.path.clone(), message)))
 }
 
 fn is_outside(range: &KeyRange, key: &str) -> bool {
     compare_keys(key, &range.min).is_lt() || compare_keys(key, &range.max).is_gt()
 }
 
-/// Two keys may share a hash: compares the keys themselves.
-fn confirm(source: &KeySource<'_>, slices: &[FileSlice], suspects: &HashSet<u64>, found: &mut Found) -> Result<()> {
-    if suspects.is_empty() {
+/// Compares the keys themselves, because two keys may share a hash.
+fn confirm(source: &KeySource<'_>, slices: &[FileSlice], candidates: &HashSet<u64>, found: &mut Found) -> Result<()> {
+    if candidates.is_empty() {
         return Ok(());
     }
     let mut first_seen: HashMap<String, (usize, bool)> = HashMap::new();
     let mut example: Option<(String, usize, usize)> = None;
     for (index, slice) in slices.iter().enumerate() {
         source.each(slice, |key| {
-            if !suspects.contains(&hash_key(key)) {
+            if !candidates.contains(&hash_key(key)) {
                 return;
             }
             match first_seen.get_mut(key) {

@@ -1,8 +1,8 @@
-//! Verifying: is what the table says about itself true?
+//! Verifies that the metadata of a table matches its files.
 //!
 //! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
-//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]). Whatever is found is a
-//! [`Problem`] with what to do about it; only a storage that cannot be read ends the check with an error.
+//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]). Each finding is a [`Problem`]
+//! with a remedy; the check itself fails only if the storage cannot be read.
 
 mod base_files;
 mod expected;
@@ -121,7 +121,7 @@ fn verify_at(table: &HudiTable, now: Timeline) -> Result<Report> {
         Ok(view) => check_view(table, &view, &mut report)?,
         Err(e) if is_about_content(&e) => report.error(
             "timeline",
-            format!("the files of the table cannot be told, for a replacecommit is unreadable: {e}"),
+            format!("the files of the table are unknown, because a replacecommit cannot be read: {e}"),
             "Restore that instant's file from a copy",
         ),
         Err(e) => return Err(e),
@@ -136,7 +136,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
         Err(e) if is_about_content(&e) => {
             report.error(
                 "schema",
-                format!("the table's schema cannot be told: {e}"),
+                format!("the table's schema cannot be read: {e}"),
                 "Restore the file named here from a copy",
             );
             None
@@ -148,7 +148,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)
 }
 
-/// The file groups of a partition. Of a history that cannot be read, which is reported elsewhere, nothing is asked.
+/// The file groups of a partition. A history that cannot be read is left out: it is reported elsewhere.
 fn file_groups(view: &TableView, partition: &str, files: &[FileMeta]) -> Result<Vec<FileGroup>> {
     match view.group(partition, files) {
         Err(e) if is_about_content(&e) => Ok(group_files(partition, files, view.timeline())),

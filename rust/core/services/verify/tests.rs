@@ -3,11 +3,11 @@
 use super::*;
 use crate::file_group::markers::{MarkerType, create_marker};
 use crate::format::instant::Action;
-use crate::services::made_by_hand::{Handmade, base_file};
+use crate::services::test_table::{TestTable, base_file};
 use crate::services::{clean::clean, rollback::rollback_failed_writes};
 
-fn healthy() -> Handmade {
-    let made = Handmade::new(&[("hoodie.clean.commits.retained", "1")]);
+fn healthy() -> TestTable {
+    let made = TestTable::new(&[("hoodie.clean.commits.retained", "1")]);
     made.commit("p1", "a", &["1", "2"]);
     made.commit("p2", "b", &["1"]);
     made.commit("p1", "a", &["1", "2", "3"]);
@@ -15,7 +15,7 @@ fn healthy() -> Handmade {
 }
 
 /// The problems of a table that was healthy before `harm`, each as `severity subject message`.
-fn after(harm: impl FnOnce(&Handmade)) -> Vec<String> {
+fn after(harm: impl FnOnce(&TestTable)) -> Vec<String> {
     let made = healthy();
     harm(&made);
     let report = verify(&made.table).unwrap();
@@ -27,11 +27,11 @@ fn only(problems: &[String], severity: &str, about: &str) {
     assert!(problems.len() == 1 && problems[0].starts_with(severity) && problems[0].contains(about), "{problems:#?}");
 }
 
-fn newest(made: &Handmade, partition: &str) -> String {
+fn newest(made: &TestTable, partition: &str) -> String {
     made.data_files().into_iter().rfind(|f| f.starts_with(partition)).unwrap()
 }
 
-fn instant_file(made: &Handmade, index: usize, ending: &str) -> String {
+fn instant_file(made: &TestTable, index: usize, ending: &str) -> String {
     let name = made.instants().into_iter().filter(|n| n.ends_with(ending)).nth(index).unwrap();
     format!(".hoodie/timeline/{name}")
 }
@@ -53,7 +53,7 @@ fn a_healthy_table_is_clean_and_stays_so_through_services() {
 
 #[test]
 fn an_empty_table_is_clean() {
-    assert!(verify(&Handmade::new(&[]).table).unwrap().is_clean());
+    assert!(verify(&TestTable::new(&[]).table).unwrap().is_clean());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_file_that_its_commit_does_not_name_is_an_error() {
 }
 
 /// Puts another base file in place of the newest one of a partition, of the same size by its commit.
-fn swap(made: &Handmade, partition: &str, content: impl FnOnce(&str, &str) -> Vec<u8>) {
+fn swap(made: &TestTable, partition: &str, content: impl FnOnce(&str, &str) -> Vec<u8>) {
     let path = newest(made, partition);
     let name = path.rsplit('/').next().unwrap();
     let instant = name.rsplit_once('_').unwrap().1.replace(".parquet", "");

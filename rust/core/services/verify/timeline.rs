@@ -1,4 +1,4 @@
-//! Instants: readable, in consistent states, none left over.
+//! Checks instants: readable, in consistent states, and none left behind.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report)
 }
 
 fn bodies(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result<()> {
-    const RESTORE: &str = "Restore the file from a copy; nothing else has what it said";
+    const RESTORE: &str = "Restore the file from a backup; no other file has its content";
     for (instant, file) in timeline.raw() {
         report.count("instant files", 1);
         if instant.is_completed() && table.storage().is_empty(file)? {
@@ -28,7 +28,7 @@ fn bodies(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Result
         }
         match read_as_json(table.storage(), timeline, instant) {
             Ok(_) => {}
-            // Archived or finished while we look.
+            // Archived or completed during the check.
             Err(e) if e.kind() == crate::ErrorKind::NotFound => {}
             Err(e) if is_about_content(&e) => {
                 let remedy = if instant.is_completed() { RESTORE } else { "Roll the instant back" };
@@ -50,7 +50,7 @@ fn states(timeline: &Timeline, report: &mut Report) {
             entries.iter().filter(|(i, _)| i.is_completed()).map(|(_, file)| file).collect();
         if let [first, second, ..] = completed.as_slice() {
             let message = format!("the {action} of {requested} completed twice: also {}", first.path);
-            let remedy = "Compare both files, and delete the one that is wrong";
+            let remedy = "Compare both files, and delete the wrong one";
             match action {
                 // Two processes may have finished the same clean.
                 Action::Clean => report.warning(&second.path, message, remedy),
@@ -70,7 +70,7 @@ fn states(timeline: &Timeline, report: &mut Report) {
             report.warning(
                 format!("{requested} {action}"),
                 format!("the instant has no {state} file"),
-                "An archiving that was interrupted leaves this; otherwise look at who deleted it",
+                "An interrupted archiving leaves this, and the next one repairs it; otherwise find out who deleted the file",
             );
         }
     }
@@ -79,7 +79,7 @@ fn states(timeline: &Timeline, report: &mut Report) {
             report.warning(
                 instant.to_string(),
                 "the instant completed before it was requested",
-                "Check the clocks of the writers and that they share a time zone",
+                "Check the clocks of the writers, and that they use the same time zone",
             );
         }
     }
@@ -91,20 +91,20 @@ fn pending(timeline: &Timeline, report: &mut Report) {
         match instant.action {
             Action::Commit | Action::DeltaCommit | Action::LogCompaction | Action::ReplaceCommit => report.warning(
                 subject,
-                "a write did not complete (or is under way)",
-                "The next write rolls it back; readers do not see it",
+                "a write is pending: it failed, or is running",
+                "If it failed, the next write rolls it back; readers do not see it",
             ),
             Action::Rollback | Action::Clean => report.warning(
                 subject,
-                format!("a {} did not complete (or is under way)", instant.action),
-                "The next write finishes it",
+                format!("a {} is pending: it failed, or is running", instant.action),
+                "If it failed, the next write finishes it",
             ),
             Action::Restore => report.error(
                 subject,
-                "a restore did not complete; nothing can be written",
-                "Finish it with the engine that began it",
+                "a restore is pending; until it is finished you cannot write to the table",
+                "Finish the restore with the engine that began it",
             ),
-            // Plans that wait for their turn.
+            // Plans that are executed later.
             Action::Compaction | Action::Clustering | Action::Indexing | Action::Savepoint => {
                 report.count("pending plans", 1);
             }
@@ -116,11 +116,7 @@ fn markers(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
     for folder in table.storage().list(".hoodie/.temp")?.folders {
         let instant = folder.rsplit('/').next().unwrap_or_default();
         if folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
-            report.warning(
-                &folder,
-                "markers of a write that is not pending were left behind",
-                "The next write removes them",
-            );
+            report.warning(&folder, "there are markers of a write that is not pending", "The next write removes them");
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::strings::{MergedStrings, NewerStrings, with_dictionary};
 use super::{ColumnValues, Target};
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileReader, GroupColumns, Splice, SplicedColumn, has_only_numbers, row_group_pieces, same_values,
+    BaseFileReader, GroupColumns, Splice, SplicedColumn, is_all_dictionary, read_column_batches, same_values,
 };
 use crate::merge::{Chosen, RowAddress};
 use crate::storage::FileReader;
@@ -22,7 +22,7 @@ use crate::storage::FileReader;
 pub struct MergedRowGroup<'a> {
     /// Its number.
     pub index: usize,
-    /// Its rows, [`PIECE_ROWS`](crate::file_group::base::PIECE_ROWS) at a time.
+    /// Its rows, [`COLUMN_BATCH_ROWS`](crate::file_group::base::COLUMN_BATCH_ROWS) at a time.
     pub rows: Vec<MergedRows>,
     /// The newer records, batch after batch: the columns of the new file.
     pub newer: Vec<&'a [ArrayRef]>,
@@ -165,7 +165,7 @@ impl<'a> RowGroupMerge<'a> {
             Some(known) => known,
             None => {
                 let schema = Arc::new(Schema::new(vec![field.clone()]));
-                let batches = row_group_pieces(self.reader, &schema, self.group.index)?;
+                let batches = read_column_batches(self.reader, &schema, self.group.index)?;
                 batches.iter().map(|batch| batch.column(0).clone()).collect()
             }
         };
@@ -229,7 +229,7 @@ impl<'a> RowGroupMerge<'a> {
     fn has_dictionary_keys(&self, column: usize, field: &Field) -> bool {
         let [chunk] = self.splice.stored_chunks(column, self.group.index) else { return false };
         let is_utf8 = chunk.column_descr().logical_type_ref() == Some(&LogicalType::String);
-        let are_keys = is_utf8 && chunk.column_path().parts().len() == 1 && has_only_numbers(chunk);
+        let are_keys = is_utf8 && chunk.column_path().parts().len() == 1 && is_all_dictionary(chunk);
         let is_string = field.data_type() == &DataType::Utf8 && self.group.chosen().all(|chosen| chosen.made.is_none());
         // What was read to decide has its strings already.
         is_string && are_keys && !self.is_known(field)

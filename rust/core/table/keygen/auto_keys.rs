@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use arrow::array::StringArray;
 
-use super::text_builder::{TextBuilder, write_digits};
+use super::string_builder::{KeyStringBuilder, write_digits};
 use crate::error::Result;
 
 /// Counts the rows of one writing task: keys are `<instant>_<task partition id>_<row number in the task>`.
@@ -32,7 +32,7 @@ impl AutoKeys {
     /// More than 2 GiB of keys at once.
     pub fn next(&mut self, rows: usize) -> Result<StringArray> {
         let prefix = format!("{}_{}_", self.instant, self.task_partition_id);
-        let mut keys = TextBuilder::new(rows, prefix.len() + 8);
+        let mut keys = KeyStringBuilder::new(rows, prefix.len() + 8);
         for row in (self.next_row..).take(rows) {
             // Writing to memory does not fail.
             let _ = keys.write_str(&prefix).and_then(|()| write_digits(&mut keys, row, 1));

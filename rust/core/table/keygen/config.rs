@@ -263,7 +263,7 @@ fn partition_fields(kind: KeyGeneratorType, list: &str) -> Result<Vec<PartitionF
             "TIMESTAMP" => PartitionFieldKind::Timestamp,
             other => {
                 return Err(
-                    Error::invalid_option(format!("{other:?} is no type of a partition field")).with("field", field)
+                    Error::invalid_option(format!("invalid type {other:?} of a partition field")).with("field", field)
                 );
             }
         };

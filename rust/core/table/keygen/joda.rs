@@ -6,8 +6,8 @@
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::joda_parse;
-use super::text_builder::write_digits;
-use super::zone::{Zone, offset_text};
+use super::string_builder::write_digits;
+use super::zone::{Zone, offset_string};
 use crate::error::{Error, Result};
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -152,7 +152,7 @@ impl Pattern {
                 Item::Halfday => out.push_str(if local.hour() < 12 { "AM" } else { "PM" }),
                 Item::MonthText { long } => push_name(out, &MONTHS, local.month0(), *long),
                 Item::WeekdayText { long } => push_name(out, &WEEKDAYS, local.weekday().num_days_from_monday(), *long),
-                Item::Offset { colon } => out.push_str(&offset_text(offset, *colon)),
+                Item::Offset { colon } => out.push_str(&offset_string(offset, *colon)),
                 Item::ZoneId => out.push_str(&zone.id()),
                 Item::ZoneName => {
                     let name = zone.short_name(instant).ok_or_else(|| {

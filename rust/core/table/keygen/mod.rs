@@ -1,18 +1,18 @@
 //! Record keys and partition paths of rows, as Hudi's key generators make them.
 //!
-//! Given the table's configuration, a [`KeyGenerator`] takes Arrow batches and gives the two texts that Hudi stores in
-//! `_hoodie_record_key` and `_hoodie_partition_path`. Values become text by the rules of Hudi's Avro writers, the ones that
-//! upsert, insert and delete use. (Hudi's row writer, behind `bulk_insert`, differs for timestamps and binary columns,
-//! and then does not match its own upserts; it is not followed.)
+//! Given the table's configuration, a [`KeyGenerator`] takes Arrow batches and returns the two strings that Hudi stores
+//! in `_hoodie_record_key` and `_hoodie_partition_path`. Values become strings by the rules of Hudi's Avro writers, the
+//! ones that upsert, insert and delete use. (Hudi's row writer, behind `bulk_insert`, differs for timestamps and binary
+//! columns, and then does not match its own upserts; it is not followed.)
 
 mod auto_keys;
-mod column_text;
+mod column_strings;
 mod config;
 mod joda;
 mod joda_parse;
 mod partition_path;
 mod record_key;
-mod text_builder;
+mod string_builder;
 mod timestamp;
 mod zone;
 
@@ -29,7 +29,7 @@ pub use partition_path::{NULL_PARTITION, Partitions, parse_partition_values};
 pub use timestamp::{TimeUnit, TimestampKeyGenConfig, TimestampType};
 
 use crate::error::{Error, Result};
-use column_text::{ColumnPath, ColumnText};
+use column_strings::{ColumnPath, ColumnStrings};
 use partition_path::PartitionColumn;
 use record_key::KeyColumn;
 use timestamp::TimestampFormat;
@@ -108,7 +108,7 @@ impl KeyGenerator {
         let mut columns = Vec::with_capacity(self.key_columns.len());
         for path in &self.key_columns {
             let leaf = path.of(batch)?;
-            let text = ColumnText::new(&leaf.array, path.name(), self.config.consistent_logical_timestamp)?;
+            let text = ColumnStrings::new(&leaf.array, path.name(), self.config.consistent_logical_timestamp)?;
             columns.push(KeyColumn { name: path.name(), text, parents: leaf.parents });
         }
         let with_name = match self.config.kind {
@@ -131,7 +131,8 @@ impl KeyGenerator {
     pub fn partition_paths(&self, batch: &RecordBatch) -> Result<Partitions> {
         let mut columns = Vec::with_capacity(self.partition_columns.len());
         for (path, field) in self.partition_columns.iter().zip(&self.config.partition_fields) {
-            let text = ColumnText::new(&path.of(batch)?.array, path.name(), self.config.consistent_logical_timestamp)?;
+            let text =
+                ColumnStrings::new(&path.of(batch)?.array, path.name(), self.config.consistent_logical_timestamp)?;
             let times = match (&self.timestamp, field.kind) {
                 (Some(format), PartitionFieldKind::Timestamp) => Some((format, format.times(&text, path.name())?)),
                 _ => None,

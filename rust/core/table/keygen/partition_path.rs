@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, make_array};
 use arrow_row::{RowConverter, SortField};
 use hashbrown::HashTable;
 
-use super::column_text::ColumnText;
+use super::column_strings::ColumnStrings;
 use super::config::{KeyGenConfig, PartitionField, PartitionFieldKind};
 use super::record_key::beyond;
 use super::timestamp::{Times, TimestampFormat};
@@ -30,7 +30,7 @@ pub struct Partitions {
 /// A partition column of a batch.
 pub(super) struct PartitionColumn<'a> {
     pub(super) field: &'a PartitionField,
-    pub(super) text: ColumnText,
+    pub(super) text: ColumnStrings,
     /// With the timestamp rule.
     pub(super) times: Option<(&'a TimestampFormat, Times)>,
 }

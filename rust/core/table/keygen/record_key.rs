@@ -1,12 +1,12 @@
-//! Record keys: the text of one column, or `field:value` parts of several.
+//! Record keys: the string of one column, or `field:value` pairs of several.
 
 use std::fmt::Write;
 
 use arrow::array::StringArray;
 use arrow::buffer::NullBuffer;
 
-use super::column_text::ColumnText;
-use super::text_builder::TextBuilder;
+use super::column_strings::ColumnStrings;
+use super::string_builder::KeyStringBuilder;
 use crate::error::{Error, Result};
 
 const NULL_PART: &str = "__null__";
@@ -15,7 +15,7 @@ const EMPTY_PART: &str = "__empty__";
 /// A key column of a batch.
 pub(super) struct KeyColumn<'a> {
     pub(super) name: &'a str,
-    pub(super) text: ColumnText,
+    pub(super) text: ColumnStrings,
     /// Nulls of the structs around it.
     pub(super) parents: Option<NullBuffer>,
 }
@@ -28,10 +28,10 @@ pub(super) fn single(column: &KeyColumn<'_>, rows: usize) -> Result<StringArray>
     if let Some((row, what)) = empty_row.map(|r| (r, "empty")).or(null_row.map(|r| (r, "null"))) {
         return Err(refused(&format!("the record key {:?} is {what}", column.name), column.name, row));
     }
-    if let ColumnText::Utf8(text) = &column.text {
+    if let ColumnStrings::Utf8(text) = &column.text {
         return Ok(text.clone());
     }
-    let mut keys = TextBuilder::new(rows, 12);
+    let mut keys = KeyStringBuilder::new(rows, 12);
     for row in 0..rows {
         column.text.write(row, &mut keys).map_err(|_| beyond(column.name, row))?;
         keys.end()?;
@@ -39,10 +39,10 @@ pub(super) fn single(column: &KeyColumn<'_>, rows: usize) -> Result<StringArray>
     keys.finish()
 }
 
-/// `field:value` parts, joined by commas; a key of nothing but nulls and empty texts is refused.
+/// `field:value` pairs, joined by commas; fails if all values are null or empty.
 pub(super) fn composite(columns: &[KeyColumn<'_>], rows: usize) -> Result<StringArray> {
     let width: usize = columns.iter().map(|c| c.name.len() + 12).sum();
-    let mut keys = TextBuilder::new(rows, width);
+    let mut keys = KeyStringBuilder::new(rows, width);
     for row in 0..rows {
         let mut any = false;
         for (i, column) in columns.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn composite(columns: &[KeyColumn<'_>], rows: usize) -> Result<String
 }
 
 /// Writes one part; whether it has a value.
-fn write_part(column: &KeyColumn<'_>, first: bool, row: usize, keys: &mut TextBuilder) -> Result<bool> {
+fn write_part(column: &KeyColumn<'_>, first: bool, row: usize, keys: &mut KeyStringBuilder) -> Result<bool> {
     if column.parents.as_ref().is_some_and(|p| p.is_null(row)) {
         // Hudi calls the field missing then, which it does not forgive in a record key.
         return Err(refused(&format!("the struct around the record key {:?} is null", column.name), column.name, row));

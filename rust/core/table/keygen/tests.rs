@@ -36,10 +36,10 @@ fn split_top(text: &str) -> Vec<&str> {
 
 /// An Arrow column of a Spark type from the golden file's texts.
 fn column(kind: &str, values: &[&Value]) -> ArrayRef {
-    let texts: Vec<Option<&str>> = values.iter().map(|v| v.as_str()).collect();
+    let strings: Vec<Option<&str>> = values.iter().map(|v| v.as_str()).collect();
     macro_rules! parsed {
         ($array:ty, $type:ty) => {
-            Arc::new(texts.iter().map(|t| t.map(|t| t.parse::<$type>().unwrap())).collect::<$array>())
+            Arc::new(strings.iter().map(|t| t.map(|t| t.parse::<$type>().unwrap())).collect::<$array>())
         };
     }
     if let Some(inner) = kind.strip_prefix("struct<") {
@@ -57,30 +57,30 @@ fn column(kind: &str, values: &[&Value]) -> ArrayRef {
     if let Some(inner) = kind.strip_prefix("decimal(") {
         let (precision, scale) = inner.strip_suffix(')').unwrap().split_once(',').unwrap();
         let scale: i8 = scale.parse().unwrap();
-        let array: Decimal128Array = texts.iter().map(|t| t.map(|t| unscaled(t, scale))).collect();
+        let array: Decimal128Array = strings.iter().map(|t| t.map(|t| unscaled(t, scale))).collect();
         return Arc::new(array.with_precision_and_scale(precision.parse().unwrap(), scale).unwrap());
     }
     match kind {
-        "string" => Arc::new(StringArray::from(texts)),
+        "string" => Arc::new(StringArray::from(strings)),
         "boolean" => parsed!(BooleanArray, bool),
         "smallint" => parsed!(Int16Array, i16),
         "int" => parsed!(Int32Array, i32),
         "bigint" => parsed!(Int64Array, i64),
         "float" => {
-            Arc::new(texts.iter().map(|t| t.map(|t| t.parse::<f64>().unwrap() as f32)).collect::<Float32Array>())
+            Arc::new(strings.iter().map(|t| t.map(|t| t.parse::<f64>().unwrap() as f32)).collect::<Float32Array>())
         }
         "double" => parsed!(Float64Array, f64),
         "date" => parsed!(Date32Array, i32),
         "timestamp" => {
             let micros: TimestampMicrosecondArray =
-                texts.iter().map(|t| t.map(|t| t.parse::<i64>().unwrap())).collect();
+                strings.iter().map(|t| t.map(|t| t.parse::<i64>().unwrap())).collect();
             Arc::new(micros.with_timezone("UTC"))
         }
         "timestamp_ntz" => parsed!(TimestampMicrosecondArray, i64),
         "binary" => {
             let byte = |t: &str, i: usize| u8::from_str_radix(&t[2 * i..2 * i + 2], 16).unwrap();
             let bytes: Vec<Option<Vec<u8>>> =
-                texts.iter().map(|t| t.map(|t| (0..t.len() / 2).map(|i| byte(t, i)).collect())).collect();
+                strings.iter().map(|t| t.map(|t| (0..t.len() / 2).map(|i| byte(t, i)).collect())).collect();
             Arc::new(bytes.iter().map(Option::as_deref).collect::<BinaryArray>())
         }
         other => panic!("no type {other}"),

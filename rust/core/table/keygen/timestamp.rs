@@ -4,7 +4,7 @@ use arrow::array::{Array, Decimal128Array, Float32Array, Float64Array, Int64Arra
 
 use chrono::DateTime;
 
-use super::column_text::ColumnText;
+use super::column_strings::ColumnStrings;
 use super::joda::Pattern;
 use super::zone::Zone;
 use crate::error::{Error, Result};
@@ -207,17 +207,17 @@ impl TimestampFormat {
     }
 
     /// Takes a column as times, or says why it can't be one.
-    pub(super) fn times(&self, column: &ColumnText, name: &str) -> Result<Times> {
+    pub(super) fn times(&self, column: &ColumnStrings, name: &str) -> Result<Times> {
         let times = match column {
-            ColumnText::Utf8(a) if self.unit.is_none() => return Ok(Times::Text(a.clone())),
-            ColumnText::Long(a) => Times::Long(a.clone()),
-            ColumnText::Float(a) => Times::Float(a.clone()),
-            ColumnText::Double(a) => Times::Double(a.clone()),
-            ColumnText::Decimal(a, scale) => Times::Decimal(a.clone(), *scale),
-            ColumnText::Date(a) => Times::Long(a.iter().map(|d| d.map(i64::from)).collect()),
-            ColumnText::Instant(a) if self.consistent => Times::Millis(a.unary(|micros| micros / 1000)),
-            ColumnText::Instant(a) => Times::Long(a.clone()),
-            ColumnText::Utf8(_) | ColumnText::Boolean(_) | ColumnText::Binary(_) => {
+            ColumnStrings::Utf8(a) if self.unit.is_none() => return Ok(Times::Text(a.clone())),
+            ColumnStrings::Long(a) => Times::Long(a.clone()),
+            ColumnStrings::Float(a) => Times::Float(a.clone()),
+            ColumnStrings::Double(a) => Times::Double(a.clone()),
+            ColumnStrings::Decimal(a, scale) => Times::Decimal(a.clone(), *scale),
+            ColumnStrings::Date(a) => Times::Long(a.iter().map(|d| d.map(i64::from)).collect()),
+            ColumnStrings::Instant(a) if self.consistent => Times::Millis(a.unary(|micros| micros / 1000)),
+            ColumnStrings::Instant(a) => Times::Long(a.clone()),
+            ColumnStrings::Utf8(_) | ColumnStrings::Boolean(_) | ColumnStrings::Binary(_) => {
                 return Err(self.unfit(column, name));
             }
         };
@@ -229,7 +229,7 @@ impl TimestampFormat {
         }
     }
 
-    fn unfit(&self, column: &ColumnText, name: &str) -> Error {
+    fn unfit(&self, column: &ColumnStrings, name: &str) -> Error {
         let wants = if self.unit.is_none() { "text" } else { "numbers, dates or timestamps" };
         Error::schema(format!(
             "the partition column {name:?} holds {}, but the timestamp type {} takes {wants}",
@@ -242,8 +242,8 @@ impl TimestampFormat {
     /// Appends the formatted time of a row to `out`.
     pub(super) fn write(&self, times: &Times, row: usize, out: &mut String) -> Result<()> {
         match times {
-            Times::Text(a) if a.is_null(row) => self.write_text(&self.null_text()?, out),
-            Times::Text(a) => self.write_text(a.value(row), out),
+            Times::Text(a) if a.is_null(row) => self.write_string(&self.null_string()?, out),
+            Times::Text(a) => self.write_string(a.value(row), out),
             numbers => self.output.format(self.millis(numbers, row), self.output_zone.unwrap_or(Zone::UTC), out),
         }
     }
@@ -281,7 +281,7 @@ impl TimestampFormat {
         }
     }
 
-    fn write_text(&self, text: &str, out: &mut String) -> Result<()> {
+    fn write_string(&self, text: &str, out: &mut String) -> Result<()> {
         let clock = self.input_zone.unwrap_or(Zone::UTC);
         let (millis, named) = Pattern::parse(&self.inputs, text, clock, self.pivot)?;
         // An input zone is also the zone of the parsed time, whatever zone the text names.
@@ -290,7 +290,7 @@ impl TimestampFormat {
     }
 
     /// Hudi stands a null in with the epoch's first millisecond, written in the first input format.
-    fn null_text(&self) -> Result<String> {
+    fn null_string(&self) -> Result<String> {
         let zone = self.input_zone.or(self.output_zone).unwrap_or(Zone::UTC);
         let mut text = String::new();
         if let Some(first) = self.inputs.first() {
@@ -308,7 +308,7 @@ fn input_patterns(config: &TimestampKeyGenConfig) -> Result<Vec<Pattern>> {
         )));
     }
     let delimiter = regex::Regex::new(&config.delimiter).map_err(|e| {
-        Error::invalid_option(format!("{INPUT_FORMAT}.list.delimiter.regex is no regular expression")).caused_by(e)
+        Error::invalid_option(format!("invalid regular expression in {INPUT_FORMAT}.list.delimiter.regex")).caused_by(e)
     })?;
     delimiter.split(&config.input_formats).map(|p| Pattern::for_input(INPUT_FORMAT, p.trim())).collect()
 }

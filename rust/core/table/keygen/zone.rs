@@ -119,7 +119,7 @@ impl Zone {
     pub(super) fn id(self) -> String {
         match self {
             Self::Named(zone) => zone.name().to_owned(),
-            Self::Fixed(seconds) => offset_text(seconds, true),
+            Self::Fixed(seconds) => offset_string(seconds, true),
         }
     }
 
@@ -128,9 +128,9 @@ impl Zone {
     pub(super) fn short_name(self, instant: DateTime<Utc>) -> Option<String> {
         let at = |zone: Tz, when: NaiveDateTime| zone.offset_from_utc_datetime(&when).abbreviation().map(str::to_owned);
         let name = match self {
-            Self::Fixed(seconds) => return Some(offset_text(seconds, true)),
+            Self::Fixed(seconds) => return Some(offset_string(seconds, true)),
             Self::Named(zone) if zone.name().starts_with("Etc/GMT") => {
-                return Some(offset_text(self.local(instant).1, true));
+                return Some(offset_string(self.local(instant).1, true));
             }
             Self::Named(zone) => match at(zone, instant.naive_utc())? {
                 // Before standard time: Java names the zone's standard time.
@@ -166,7 +166,7 @@ fn custom_offset(id: &str) -> Option<i32> {
 }
 
 /// `+0530` or `+05:30`; seconds are left out.
-pub(super) fn offset_text(seconds: i32, colon: bool) -> String {
+pub(super) fn offset_string(seconds: i32, colon: bool) -> String {
     let (sign, all) = (if seconds < 0 { '-' } else { '+' }, seconds.abs());
     let separator = if colon { ":" } else { "" };
     format!("{sign}{:02}{separator}{:02}", all / 3600, all / 60 % 60)

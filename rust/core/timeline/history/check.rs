@@ -65,7 +65,7 @@ fn look(
         }
         Ok(None) if newest.is_none() && !has_files => return Ok((0, faults)),
         Ok(None) => {
-            tell(VERSION_FILE, "the file is not there; readers take the newest manifest".to_owned(), newest.is_some());
+            tell(VERSION_FILE, "the file is missing; readers use the newest manifest".to_owned(), newest.is_some());
             newest
         }
         Ok(Some(bytes)) => {
@@ -79,7 +79,7 @@ fn look(
     let Some(current) = current else { return Ok((0, faults)) };
     let name = format!("{MANIFEST_PREFIX}{current}");
     let files = match read(&folder, &name)? {
-        Ok(None) => Err("the current manifest is not there".to_owned()),
+        Ok(None) => Err("the current manifest is missing".to_owned()),
         Ok(Some(bytes)) if has_files && bytes.iter().all(u8::is_ascii_whitespace) => {
             Err("the current manifest is empty, and there are history files".to_owned())
         }
@@ -139,14 +139,14 @@ fn check_file(
 ) -> Result<Option<String>> {
     if !there.contains(&(file.name.as_str(), file.size)) {
         return Ok(Some(match there.iter().find(|(name, _)| *name == file.name) {
-            Some((_, stored)) => format!("the file has {stored} bytes, its manifest says {}", file.size),
-            None => "the current manifest names this file, but it is not there".to_owned(),
+            Some((_, stored)) => format!("the file has {stored} bytes, but its manifest says {}", file.size),
+            None => "the current manifest names this file, but it is missing".to_owned(),
         }));
     }
     match times_of(reader, file) {
         Ok(None) => Ok(Some("the file has no rows".to_owned())),
         Ok(Some((min, max))) if names_are_times && (min != file.min || max != file.max) => {
-            Ok(Some(format!("the file holds instants from {min} to {max}, which its name does not say")))
+            Ok(Some(format!("the file has instants from {min} to {max}, which does not match its name")))
         }
         Ok(_) => Ok(None),
         Err(e) if matches!(e.kind(), ErrorKind::Storage | ErrorKind::Conflict) => Err(e),

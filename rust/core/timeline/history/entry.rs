@@ -75,7 +75,7 @@ impl LoadMode {
     }
 }
 
-/// A range of requested times, compared as texts.
+/// A range of requested times, compared as strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeRange {
     /// Where it begins.
@@ -153,8 +153,8 @@ impl HistoryEntry {
 
 /// The rows of a batch that was read with [`LoadMode::Action`] or more.
 pub fn entries(batch: &RecordBatch) -> Result<Vec<HistoryEntry>> {
-    let (requested, completed) = (texts(batch, INSTANT_TIME)?, texts(batch, COMPLETION_TIME)?);
-    let actions = texts(batch, ACTION)?;
+    let (requested, completed) = (string_column(batch, INSTANT_TIME)?, string_column(batch, COMPLETION_TIME)?);
+    let actions = string_column(batch, ACTION)?;
     let body = |name: &str| batch.column_by_name(name).and_then(|c| c.as_any().downcast_ref::<BinaryArray>());
     let (metadata, plan) = (body(METADATA), body(PLAN));
     let value = |column: Option<&BinaryArray>, row: usize| {
@@ -176,8 +176,8 @@ pub fn entries(batch: &RecordBatch) -> Result<Vec<HistoryEntry>> {
         .collect()
 }
 
-/// A text column of a history batch.
-pub(super) fn texts<'a>(batch: &'a RecordBatch, name: &'static str) -> Result<&'a StringArray> {
+/// A string column of a history batch.
+pub(super) fn string_column<'a>(batch: &'a RecordBatch, name: &'static str) -> Result<&'a StringArray> {
     batch
         .column_by_name(name)
         .and_then(|c| c.as_any().downcast_ref())

@@ -1,6 +1,6 @@
-//! One history file: its row groups, pruned by a range of times, as units of reading.
+//! One history file: its row groups, pruned by a range of times, as splits of reading.
 
-// Units are lists of ranges, most often of one.
+// Splits are lists of ranges, most often of one.
 #![allow(clippy::single_range_in_vec_init)]
 
 use std::ops::Range;
@@ -35,9 +35,9 @@ const BATCH_BYTES: u64 = 4 << 20;
 /// Rows of one batch, at most.
 const BATCH_ROWS: u64 = 16_384;
 /// Bytes (uncompressed) that one thread reads in a go: Hudi's files are a single row group.
-const UNIT_BYTES: u64 = 32 << 20;
+const SPLIT_BYTES: u64 = 32 << 20;
 /// Pieces of a row group, at most.
-const MAX_UNITS: usize = 1_024;
+const MAX_SPLITS: usize = 1_024;
 /// Files beyond this size have a page index worth reading for a range.
 const SMALL_FILE: u64 = 256 << 10;
 
@@ -59,7 +59,7 @@ struct Context {
 
 /// Rows of one row group.
 #[derive(Debug, Clone)]
-pub(super) struct Unit {
+pub(super) struct Split {
     row_group: usize,
     /// Ranges of rows within the row group, ascending.
     ranges: Vec<Range<usize>>,
@@ -151,13 +151,13 @@ impl OpenFile {
         mode: LoadMode,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
         let rows = self.row_groups().get(row_group).map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
-        self.read(&Unit { row_group, ranges: vec![0..rows], filtered: false }, &TimeRange::all(), mode)
+        self.read(&Split { row_group, ranges: vec![0..rows], filtered: false }, &TimeRange::all(), mode)
     }
 
     /// What has to be read for a range of times, in pieces for threads.
-    pub(super) fn units(&self, range: &TimeRange, mode: LoadMode) -> Vec<Unit> {
+    pub(super) fn splits(&self, range: &TimeRange, mode: LoadMode) -> Vec<Split> {
         let filtered = !range.covers(&self.file.min, &self.file.max);
-        let mut units = Vec::new();
+        let mut splits = Vec::new();
         for (row_group, group) in self.metadata.metadata().row_groups().iter().enumerate() {
             let rows = usize::try_from(group.num_rows()).unwrap_or(0);
             let ranges = match filtered {
@@ -165,18 +165,18 @@ impl OpenFile {
                 true if group_is_outside(group, range) => continue,
                 true => self.pages_within(row_group, rows, range),
             };
-            units.extend(split(ranges, self.rows_for(group, mode, UNIT_BYTES)).into_iter().map(|ranges| Unit {
+            splits.extend(cut(ranges, self.rows_for(group, mode, SPLIT_BYTES)).into_iter().map(|ranges| Split {
                 row_group,
                 ranges,
                 filtered,
             }));
         }
-        units
+        splits
     }
 
-    /// Units with exactly the given rows of the file, which ascend.
-    pub(super) fn units_of_rows(&self, rows: &[usize]) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
+    /// Splits with exactly the given rows of the file, which ascend.
+    pub(super) fn splits_of_rows(&self, rows: &[usize]) -> Vec<Split> {
+        let mut splits: Vec<Split> = Vec::new();
         let mut first = 0;
         let mut rest = rows;
         for (row_group, group) in self.metadata.metadata().row_groups().iter().enumerate() {
@@ -190,16 +190,16 @@ impl OpenFile {
                         _ => ranges.push(row..row + 1),
                     }
                 }
-                units.push(Unit { row_group, ranges, filtered: false });
+                splits.push(Split { row_group, ranges, filtered: false });
             }
             rest = later;
             first = end;
         }
-        units
+        splits
     }
 
-    /// The last rows of the file: units from the end, each with at most `rows` rows.
-    pub(super) fn units_from_the_end(&self, rows: usize) -> impl Iterator<Item = Unit> {
+    /// The last rows of the file: splits from the end, each with at most `rows` rows.
+    pub(super) fn splits_from_end(&self, rows: usize) -> impl Iterator<Item = Split> {
         let groups = self.metadata.metadata().row_groups().iter().enumerate().rev();
         let sizes: Vec<(usize, usize)> = groups.map(|(i, g)| (i, usize::try_from(g.num_rows()).unwrap_or(0))).collect();
         sizes.into_iter().flat_map(move |(row_group, count)| {
@@ -208,21 +208,21 @@ impl OpenFile {
                 let start = end.saturating_sub(rows.max(1));
                 let range = start..end;
                 end = start;
-                (!range.is_empty()).then(|| Unit { row_group, ranges: vec![range], filtered: false })
+                (!range.is_empty()).then(|| Split { row_group, ranges: vec![range], filtered: false })
             })
         })
     }
 
-    /// Reads a unit.
+    /// Reads a split.
     pub(super) fn read(
         &self,
-        unit: &Unit,
+        split: &Split,
         range: &TimeRange,
         mode: LoadMode,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
         let context = self.context.clone();
         let named = move |e: Error| e.with("table", &context.table).with("file", &context.path);
-        let group = self.metadata.metadata().row_groups().get(unit.row_group);
+        let group = self.metadata.metadata().row_groups().get(split.row_group);
         let rows = group.map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
         let batch_rows = group.map_or(1, |g| self.rows_for(g, mode, BATCH_BYTES).min(BATCH_ROWS as usize));
         let chunks = Chunks::new(BoundedPages::new(self.reader.clone()));
@@ -230,12 +230,12 @@ impl OpenFile {
         let schema = builder.parquet_schema();
         let wanted = ProjectionMask::columns(schema, mode.columns().iter().copied());
         let times = ProjectionMask::columns(schema, [INSTANT_TIME]);
-        builder = builder.with_row_groups(vec![unit.row_group]).with_projection(wanted).with_batch_size(batch_rows);
-        if unit.ranges.as_slice() != [0..rows] {
+        builder = builder.with_row_groups(vec![split.row_group]).with_projection(wanted).with_batch_size(batch_rows);
+        if split.ranges.as_slice() != [0..rows] {
             builder =
-                builder.with_row_selection(RowSelection::from_consecutive_ranges(unit.ranges.iter().cloned(), rows));
+                builder.with_row_selection(RowSelection::from_consecutive_ranges(split.ranges.iter().cloned(), rows));
         }
-        if unit.filtered {
+        if split.filtered {
             let range = range.clone();
             let within = ArrowPredicateFn::new(times, move |batch| rows_within(&batch, &range));
             builder = builder.with_row_filter(RowFilter::new(vec![Box::new(within)]));
@@ -243,7 +243,7 @@ impl OpenFile {
         let build = || builder.build().map_err(|e| chunks.explain_parquet(e));
         let mut reader = decode("a history file", build).map_err(&named)?;
         let schema = mode.schema();
-        let mut missing = if unit.filtered { 0 } else { unit.ranges.iter().map(Range::len).sum::<usize>() };
+        let mut missing = if split.filtered { 0 } else { split.ranges.iter().map(Range::len).sum::<usize>() };
         let mut ended = false;
         Ok(std::iter::from_fn(move || {
             if ended {
@@ -309,10 +309,10 @@ impl OpenFile {
 }
 
 /// Cuts ranges of rows into pieces of about `rows` rows.
-fn split(ranges: Vec<Range<usize>>, rows: usize) -> Vec<Vec<Range<usize>>> {
+fn cut(ranges: Vec<Range<usize>>, rows: usize) -> Vec<Vec<Range<usize>>> {
     // A footer may announce any number of rows.
     let all: usize = ranges.iter().map(Range::len).fold(0, usize::saturating_add);
-    let rows = rows.max(all / MAX_UNITS).max(1);
+    let rows = rows.max(all / MAX_SPLITS).max(1);
     let mut pieces: Vec<Vec<Range<usize>>> = Vec::new();
     for range in ranges {
         let mut start = range.start;

@@ -9,7 +9,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take_record_batch;
 
-use super::entry::{INSTANT_TIME, LoadMode, TimeRange, texts};
+use super::entry::{INSTANT_TIME, LoadMode, TimeRange, string_column};
 use super::file::OpenFile;
 use crate::error::{Error, Result};
 
@@ -38,7 +38,7 @@ pub(super) struct Order {
 impl Order {
     /// Whether the times of the next batch ascend strictly, from those before.
     pub(super) fn goes_on(&mut self, batch: &RecordBatch) -> Result<bool> {
-        let times = texts(batch, INSTANT_TIME)?;
+        let times = string_column(batch, INSTANT_TIME)?;
         let ascends = ascends(self.last.as_deref(), times);
         if !times.is_empty() {
             self.last = Some(times.value(times.len() - 1).to_owned());
@@ -48,7 +48,7 @@ impl Order {
 }
 
 /// The rows of some files without their bodies, and the order in which they come out.
-pub(super) struct Light {
+pub(super) struct OrderedTimes {
     batch: RecordBatch,
     /// Rows of `batch` in their final order.
     order: Vec<u64>,
@@ -56,16 +56,16 @@ pub(super) struct Light {
     starts: Vec<Range<usize>>,
 }
 
-impl Light {
+impl OrderedTimes {
     /// Reads the times. `order` holds the rows within the range.
     pub(super) fn load(files: &[OpenFile], range: &TimeRange, mode: LoadMode) -> Result<Self> {
-        let light = if mode.has_bodies() { LoadMode::Time } else { mode };
+        let light_mode = if mode.has_bodies() { LoadMode::Time } else { mode };
         let (mut batches, mut starts, mut rows) = (Vec::new(), Vec::new(), 0);
         for file in files {
             let first = rows;
             // Whole files: a row's number is its place in the file.
-            for unit in file.units(&TimeRange::all(), light) {
-                for batch in file.read(&unit, &TimeRange::all(), light)? {
+            for split in file.splits(&TimeRange::all(), light_mode) {
+                for batch in file.read(&split, &TimeRange::all(), light_mode)? {
                     let batch = batch?;
                     rows += batch.num_rows();
                     batches.push(batch);
@@ -73,8 +73,8 @@ impl Light {
             }
             starts.push(first..rows);
         }
-        let batch = concat_batches(&light.schema(), &batches)?;
-        let times = texts(&batch, INSTANT_TIME)?;
+        let batch = concat_batches(&light_mode.schema(), &batches)?;
+        let times = string_column(&batch, INSTANT_TIME)?;
         let mut order: Vec<u64> =
             (0..times.len()).filter(|row| range.contains(times.value(*row))).map(|row| row as u64).collect();
         let time = |row: &u64| times.value(usize::try_from(*row).unwrap_or(0));
@@ -117,8 +117,8 @@ impl Light {
             }
             let rows: Vec<usize> = rows.into_iter().map(|(row, _)| row).collect();
             let mut batches = Vec::new();
-            for unit in file.units_of_rows(&rows) {
-                for batch in file.read(&unit, &TimeRange::all(), mode)? {
+            for split in file.splits_of_rows(&rows) {
+                for batch in file.read(&split, &TimeRange::all(), mode)? {
                     batches.push(batch?);
                 }
             }

@@ -8,10 +8,10 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use super::archive_v1;
-use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, texts, to_batch};
+use super::entry::{HistoryEntry, INSTANT_TIME, LoadMode, TimeRange, entries, string_column, to_batch};
 use super::file::OpenFile;
 use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
-use super::overlap::{Light, Order};
+use super::overlap::{Order, OrderedTimes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::Layout;
 use crate::parallel::{BatchStream, Part, run_parallel};
@@ -136,10 +136,10 @@ impl HistoryReader {
             // Without the writer's word, any row may be the newest.
             let rows = if open.sorted { count.max(64) } else { usize::MAX };
             let mut seen = 0;
-            for unit in open.units_from_the_end(rows) {
-                for batch in open.read(&unit, &TimeRange::all(), LoadMode::Time)? {
+            for split in open.splits_from_end(rows) {
+                for batch in open.read(&split, &TimeRange::all(), LoadMode::Time)? {
                     let batch = batch?;
-                    found.extend(texts(&batch, INSTANT_TIME)?.iter().flatten().map(str::to_owned));
+                    found.extend(string_column(&batch, INSTANT_TIME)?.iter().flatten().map(str::to_owned));
                     seen += batch.num_rows();
                 }
                 if open.sorted && seen >= count {
@@ -184,12 +184,12 @@ impl Checked {
             return Ok(Self { file, ascending: true, kept: None });
         }
         let keep = !mode.has_bodies() && file.rows() <= KEPT_ROWS;
-        let light = if mode.has_bodies() { LoadMode::Time } else { mode };
+        let light_mode = if mode.has_bodies() { LoadMode::Time } else { mode };
         let mut kept = Vec::new();
         let mut ascending = true;
         let mut order = Order::default();
-        for unit in file.units(range, light) {
-            for batch in file.read(&unit, range, light)? {
+        for split in file.splits(range, light_mode) {
+            for batch in file.read(&split, range, light_mode)? {
                 let batch = batch?;
                 ascending = order.goes_on(&batch)? && ascending;
                 if keep {
@@ -227,17 +227,17 @@ fn parts_of(mut group: Vec<Checked>, range: &TimeRange, mode: LoadMode) -> Vec<P
         if let Some(kept) = only.kept {
             return vec![Box::new(move || Ok(Box::new(kept.into_iter().map(Ok))))];
         }
-        let part = |unit| -> Part {
+        let part = |split| -> Part {
             let (file, range) = (only.file.clone(), range.clone());
-            Box::new(move || Ok(Box::new(file.read(&unit, &range, mode)?)))
+            Box::new(move || Ok(Box::new(file.read(&split, &range, mode)?)))
         };
-        return only.file.units(range, mode).into_iter().map(part).collect();
+        return only.file.splits(range, mode).into_iter().map(part).collect();
     }
     let files: Vec<OpenFile> = group.into_iter().map(|c| c.file).collect();
     let range = range.clone();
     vec![Box::new(move || {
-        let light = Light::load(&files, &range, mode)?;
-        Ok(Box::new(light.batches(files, mode)))
+        let times = OrderedTimes::load(&files, &range, mode)?;
+        Ok(Box::new(times.batches(files, mode)))
     })]
 }
 
@@ -272,7 +272,7 @@ impl Iterator for HistoryStream {
         loop {
             match self.batches.next()? {
                 Ok(batch) => {
-                    let times = texts(&batch, INSTANT_TIME);
+                    let times = string_column(&batch, INSTANT_TIME);
                     if let Ok(times) = times
                         && !times.is_empty()
                     {

@@ -24,10 +24,10 @@ pub enum LockProviderKind {
 }
 
 impl LockProviderKind {
-    /// The provider of a class name of Hudi's.
+    /// Parses one of Hudi's class names.
     ///
     /// # Errors
-    /// `Unsupported`, by name, for every other provider: going on without the lock would let two writers in.
+    /// `Unsupported` for every other provider: without its lock, two writers could write at once.
     pub fn parse(class: &str) -> Result<Self> {
         match class.trim() {
             IN_PROCESS => Ok(Self::InProcess),
@@ -43,7 +43,7 @@ impl LockProviderKind {
                     None => format!("the lock provider {other} is not supported (hoodie.write.lock.provider)"),
                 };
                 Err(Error::unsupported(what).remedy(format!(
-                    "Set it, for every writer of the table, to {STORAGE_BASED} (object stores) or {FILE_SYSTEM} (local \
+                    "Set it for every writer of the table to {STORAGE_BASED} (object stores) or {FILE_SYSTEM} (local \
                      folders): locks of different kinds do not exclude each other"
                 )))
             }
@@ -51,12 +51,12 @@ impl LockProviderKind {
     }
 }
 
-/// How long a lock is waited for. A provider tries several times, and is then called again.
+/// How long a writer waits for a lock. A call of the provider makes several attempts; then it is called again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockWait {
     /// Longest time of one call of the provider.
     pub time: Duration,
-    /// Most repetitions in one call of the provider.
+    /// Maximum number of retries in one call of the provider.
     pub retries: u32,
     /// First pause between them; it doubles each time.
     pub pause: Duration,
@@ -72,8 +72,8 @@ impl Default for LockWait {
     fn default() -> Self {
         Self {
             time: Duration::from_millis(60_000),
-            // Hudi's 15 tries, a second apart and more, make writers that share a table wait for half a minute where
-            // the lock is held for milliseconds.
+            // With Hudi's 15 attempts, at least a second apart, writers of one table wait up to half a minute for a
+            // lock that is held for milliseconds.
             retries: u32::MAX,
             pause: Duration::from_millis(20),
             longest_pause: Duration::from_millis(250),
@@ -84,7 +84,7 @@ impl Default for LockWait {
 }
 
 impl LockWait {
-    /// The longest wait, all in all.
+    /// The longest wait in total.
     pub fn total(&self) -> Duration {
         let calls = self.client_retries.saturating_add(1);
         self.time.saturating_mul(calls).saturating_add(self.client_pause.saturating_mul(self.client_retries))
@@ -96,13 +96,13 @@ impl LockWait {
 pub struct LockConfig {
     /// Which lock it is.
     pub provider: LockProviderKind,
-    /// How long it is waited for.
+    /// How long a writer waits for it.
     pub wait: LockWait,
-    /// Folder of the lock file; the table's `.hoodie` when it is not given.
+    /// Folder of the lock file; by default the table's `.hoodie`.
     pub folder: Option<String>,
-    /// Age at which a lock file counts as left behind; zero: never.
+    /// Age at which a lock file expires; zero: never.
     pub expire: Duration,
-    /// For how long a lease holds.
+    /// Validity of a lease.
     pub validity: Duration,
     /// How often it is renewed.
     pub renew_every: Duration,
@@ -122,8 +122,8 @@ impl Default for LockConfig {
 }
 
 impl LockConfig {
-    /// The lease that our writers take in an object store when no provider is given. Nobody asked for it, so nobody is
-    /// to wait long for one that a machine left behind when it went down.
+    /// The lease that hoodoo's writers take in an object store if no provider is configured. It is shorter, so that the
+    /// lease of a machine that failed expires soon.
     pub(super) fn implied(&self) -> Self {
         Self { validity: Duration::from_secs(20), renew_every: Duration::from_secs(2), ..self.clone() }
     }
@@ -158,7 +158,7 @@ impl LockConfig {
         Ok(config)
     }
 
-    /// Hudi's bounds: a lease outlives several renewals that fail.
+    /// Hudi's bounds: a lease stays valid while several renewals fail.
     fn check_lease(&self) -> Result<()> {
         let (validity, renewal) = (self.validity.as_secs(), self.renew_every.as_secs());
         if renewal < 1 || validity < 10 || validity / 10 < renewal || validity > 86_400 {

@@ -1,10 +1,10 @@
-//! A lock file on a local disk, as Hudi's `FileSystemBasedLockProvider` keeps it: `<folder>/lock`, there as long as the
-//! lock is held.
+//! A lock file on a local disk, as Hudi's `FileSystemBasedLockProvider` keeps it: `<folder>/lock`, which exists as long
+//! as the lock is held.
 //!
-//! Hudi's file is empty. Ours names its owner, so that a lock whose owner was killed can be taken over. Which file is
-//! ours, the file system tells: we keep it open, and its number is not given to another file meanwhile. Hudi creates the file in two steps (is it there? then open it), so it
-//! may open one that we created in between. Its checksum file then gives it away: [`Lease::verify`] takes the lock as
-//! lost, and it is left to Hudi.
+//! Hudi's file is empty. hoodoo's file has the name of its owner, so that the lock of a killed process can be taken
+//! over. The file is recognised by its inode: hoodoo keeps it open, so the inode is not reused. Hudi creates the file
+//! in two steps (does it exist? if not, open it), so it may open one that hoodoo created in between. Its checksum file
+//! then shows that: [`Lease::verify`] reports the lock as lost and leaves it to Hudi.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,13 +15,13 @@ use std::time::UNIX_EPOCH;
 use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
-use crate::timeline::holder::is_known_dead;
+use crate::timeline::holder::is_known_ended;
 use crate::timeline::{Clock, META_FOLDER};
 
 /// The provider.
 pub(super) struct FileSystemLock {
     file: PathBuf,
-    /// Hadoop's checksum of the file; ours have none.
+    /// Hadoop's checksum of the file; hoodoo writes none.
     checksum: PathBuf,
     expire_ms: i64,
     clock: Arc<dyn Clock>,
@@ -35,7 +35,7 @@ impl FileSystemLock {
         let folder = match &config.folder {
             Some(given) => local_folder(given)?,
             None => storage.local_path(META_FOLDER).ok_or_else(|| {
-                Error::unsupported("FileSystemBasedLockProvider needs a local folder; object stores cannot create a file exclusively as it does")
+                Error::unsupported("FileSystemBasedLockProvider is not supported on object stores: it needs a local folder")
                     .with("table", storage.uri())
                     .remedy("Set hoodie.write.lock.provider to org.apache.hudi.client.transaction.lock.StorageBasedLockProvider for every writer of this table")
             })?,
@@ -44,16 +44,16 @@ impl FileSystemLock {
         Ok(Self { file, checksum, expire_ms: millis(config.expire), clock })
     }
 
-    /// Removes a lock that its owner left behind, if it has reached the age for that. `Some` tells who holds it still.
+    /// Removes a lock that its owner left behind, if its process ended or it has expired. `Some`: who still holds it.
     fn remove_expired(&self) -> io::Result<Option<String>> {
         let Some(found) = optional(std::fs::metadata(&self.file))? else { return Ok(None) };
         let age = self.clock.now_ms().saturating_sub(modified_ms(&found));
         let holder = self.holder();
-        if (self.expire_ms == 0 || age <= self.expire_ms) && !is_known_dead(&holder) {
+        if (self.expire_ms == 0 || age <= self.expire_ms) && !is_known_ended(&holder) {
             return Ok(Some(describe(&holder, age)));
         }
-        // Moved aside and looked at again before it goes: another process may have removed the old file and created its
-        // own since. That one is put back; its owner knows it by its number.
+        // Renamed and checked again before it is deleted: another process may have replaced it by its own since. That
+        // one is put back; its owner recognises it by its inode.
         let mut aside = self.file.clone().into_os_string();
         aside.push(format!(".{}", uuid::Uuid::new_v4().simple()));
         let aside = PathBuf::from(aside);
@@ -68,11 +68,11 @@ impl FileSystemLock {
         }
         std::fs::remove_file(&aside)?;
         optional(std::fs::remove_file(&self.checksum))?;
-        tracing::warn!(lock = %self.file.display(), "removed a lock file that its owner left {} s ago", age / 1000);
+        tracing::warn!(lock = %self.file.display(), "removed a lock file that is {} s old and whose owner is gone", age / 1000);
         Ok(None)
     }
 
-    /// What the file says of its owner.
+    /// The owner's name in the file.
     fn holder(&self) -> String {
         let mut said = Vec::new();
         if let Ok(file) = File::open(&self.file) {
@@ -85,9 +85,9 @@ impl FileSystemLock {
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        // While there is no lock this is what was left of one; afterwards it tells that Hudi opened ours.
+        // A checksum file without a lock was left behind; one that appears later shows that Hudi opened the lock file.
         optional(std::fs::remove_file(&self.checksum))?;
-        // It appears with its content: nobody can be killed in between.
+        // The file appears with its content, even if this process is killed in between.
         let mut staged = self.file.clone().into_os_string();
         staged.push(format!(".{}", uuid::Uuid::new_v4().simple()));
         let staged = PathBuf::from(staged);
@@ -112,7 +112,7 @@ impl FileSystemLock {
     }
 
     fn failed(&self, e: io::Error) -> Error {
-        Error::storage("the lock file cannot be created")
+        Error::storage("failed to create the lock file")
             .caused_by(e)
             .with("lock", self.file.display())
             .remedy("Check the permissions of the folder, and hoodie.write.lock.filesystem.path")
@@ -130,28 +130,32 @@ impl LockProvider for FileSystemLock {
         })
     }
 
-    fn place(&self) -> String {
+    fn name(&self) -> &'static str {
+        "FileSystemBasedLockProvider"
+    }
+
+    fn path(&self) -> String {
         self.file.display().to_string()
     }
 
     fn remedy(&self) -> String {
-        "Try again. If no writer is at work on the table, the one that held the lock died: delete the file, or let \
-         hoodie.write.lock.filesystem.expire (minutes) do it; writers wait longer with \
+        "Write again. If no writer is running, the lock was left by one that was killed: delete the file, or set \
+         hoodie.write.lock.filesystem.expire (minutes). To wait longer, raise \
          hoodie.write.lock.client.num_retries"
             .to_owned()
     }
 }
 
-/// Hudi leaves the file empty; whatever another writer says in it is worth repeating.
+/// Describes the holder for messages. Hudi leaves the file empty.
 fn describe(holder: &str, age_ms: i64) -> String {
-    let who = if holder.is_empty() { "a writer that does not give its name" } else { holder };
+    let who = if holder.is_empty() { "a writer without a name" } else { holder };
     format!("{who}, for {} s", age_ms.max(0) / 1000)
 }
 
 struct FileLease {
     path: PathBuf,
     checksum: PathBuf,
-    /// Open until it is given back, so that the file's number stays ours.
+    /// Open until the lock is released, so that the inode is not reused.
     open: Option<File>,
     created: Identity,
     since: i64,
@@ -168,15 +172,15 @@ impl FileLease {
 
 impl Lease for FileLease {
     fn check(&self) -> Result<()> {
-        let place = self.path.display().to_string();
+        let path = self.path.display().to_string();
         let held = self.clock.now_ms().saturating_sub(self.since);
         if self.expire_ms > 0 && held >= self.expire_ms {
-            return Err(lost(format!("it was held for {} s, longer than others respect it", held / 1000), &place));
+            return Err(lost(format!("it was held for {} s and has expired", held / 1000), &path));
         }
         match self.is_ours() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(lost("its file was deleted or opened by another process", &place)),
-            Err(e) => Err(lost("its file cannot be looked at", &place).caused_by(e)),
+            Ok(false) => Err(lost("another process deleted or opened its file", &path)),
+            Err(e) => Err(lost("its file cannot be read", &path).caused_by(e)),
         }
     }
 
@@ -193,10 +197,10 @@ impl Lease for FileLease {
         };
         drop(open);
         removed.map_err(|e| {
-            Error::lock("the lock file cannot be deleted")
+            Error::lock("failed to delete the lock file")
                 .caused_by(e)
                 .with("lock", self.path.display())
-                .remedy("Delete it, or no writer gets the lock again")
+                .remedy("Delete the file: until then no writer can acquire the lock")
         })
     }
 }
@@ -214,11 +218,14 @@ fn local_folder(given: &str) -> Result<PathBuf> {
         }
     };
     std::path::absolute(&path).map_err(|e| {
-        Error::invalid_option(format!("'{given}' is no folder (hoodie.write.lock.filesystem.path)")).caused_by(e)
+        Error::invalid_option(format!(
+            "invalid value '{given}' for hoodie.write.lock.filesystem.path: expected a folder"
+        ))
+        .caused_by(e)
     })
 }
 
-/// What tells a file from another that has its name later.
+/// Device and inode: they differ between a file and a later one of the same name.
 type Identity = (u64, u64);
 
 #[cfg(unix)]

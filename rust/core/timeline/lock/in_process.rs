@@ -15,13 +15,13 @@ pub(super) struct ProcessLock(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The thread, unless any may give the lock back, and its name.
+    /// The thread that holds the lock, and its name; no thread if any may release it.
     holder: Mutex<Option<(Option<ThreadId>, String)>>,
     freed: Condvar,
 }
 
-/// Locks by process and location. A forked child gets locks of its own: the threads that would free the ones it
-/// inherited do not exist there.
+/// Locks by process and location. A forked child uses new locks: the threads that would release the inherited ones do
+/// not exist in it.
 static LOCKS: Mutex<BTreeMap<(Process, String), ProcessLock>> = Mutex::new(BTreeMap::new());
 
 pub(in crate::timeline) fn hold_lock() -> impl std::any::Any {
@@ -35,23 +35,26 @@ impl ProcessLock {
         locks.entry((Process::this(), uri.to_owned())).or_default().clone()
     }
 
-    /// Waits for the lock, in real time: it is threads of this process that are waited for.
-    pub(super) fn acquire(&self, longest: Duration) -> Result<ProcessGuard> {
+    /// Waits for the lock in real time, because its holder is a thread of this process. `what` names the lock in
+    /// messages.
+    pub(super) fn acquire(&self, what: &str, longest: Duration) -> Result<ProcessGuard> {
         let me = std::thread::current();
-        // No deadline: longer than the clock can tell.
+        // `None`: the deadline is beyond the range of the clock, so there is none.
         let deadline = Instant::now().checked_add(longest);
         let mut holder = self.holder();
         while let Some((thread, name)) = holder.as_ref() {
             if *thread == Some(me.id()) {
-                return Err(Error::lock("this thread holds the table lock already, and would wait for itself"));
+                return Err(Error::lock(format!("this thread holds {what} already and would wait for itself")));
             }
             let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return Err(Error::lock(format!("the table lock was not free within {} ms", longest.as_millis()))
-                    .with("holder", format!("{name} of this process"))
-                    .remedy("Try again; let writers wait longer with hoodie.write.lock.client.num_retries"));
+                return Err(Error::lock(format!(
+                    "timed out after {} ms waiting for {what}; {name} of this process holds it",
+                    longest.as_millis()
+                ))
+                .remedy("Write again; to wait longer, raise hoodie.write.lock.client.num_retries"));
             }
-            // Signals are looked for with nothing locked: their handlers may run anything.
+            // Checks for signals with no mutex held: a signal handler may run any code.
             let slice = if interrupt::is_possible() { left.min(interrupt::INTERVAL) } else { left };
             drop(self.0.freed.wait_timeout(holder, slice).unwrap_or_else(PoisonError::into_inner));
             interrupt::check()?;
@@ -62,7 +65,7 @@ impl ProcessLock {
         Ok(ProcessGuard { lock: self.clone(), process: Process::this() })
     }
 
-    // A thread that died in the critical section left a pending instant at worst, which the next write rolls back.
+    // A thread that panicked in the critical section leaves at most a pending instant, which the next write rolls back.
     fn holder(&self) -> MutexGuard<'_, Option<(Option<ThreadId>, String)>> {
         self.0.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +79,7 @@ pub(super) struct ProcessGuard {
 }
 
 impl ProcessGuard {
-    /// The lock is about to be given back by another thread: the one that took it may wait for that.
+    /// Allows another thread to release the lock; the one that acquired it may wait for that.
     pub(super) fn leave_thread(&self) {
         if let Some((thread, _)) = &mut *self.lock.holder() {
             *thread = None;
@@ -86,7 +89,7 @@ impl ProcessGuard {
 
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
-        // A forked child has locks of its own, and this one may have been in use when it was forked.
+        // A forked child uses other locks, and this one may have been held when it was forked.
         if self.process.is_this() {
             *self.lock.holder() = None;
             self.lock.0.freed.notify_one();
@@ -108,7 +111,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let _held = lock.acquire(Duration::from_secs(60)).unwrap();
+                        let _held = lock.acquire("the table lock", Duration::from_secs(60)).unwrap();
                         let mut alone = inside.try_lock().unwrap();
                         *alone += 1;
                     }
@@ -121,14 +124,16 @@ mod tests {
     #[test]
     fn nobody_waits_for_himself_or_for_ever() {
         let lock = ProcessLock::of("in-process-2");
-        let held = lock.acquire(Duration::MAX).unwrap();
-        assert!(lock.acquire(Duration::from_secs(60)).err().unwrap().message().contains("itself"));
+        let held = lock.acquire("the table lock", Duration::MAX).unwrap();
+        assert!(lock.acquire("the table lock", Duration::from_secs(60)).err().unwrap().message().contains("itself"));
         let other = ProcessLock::of("in-process-2");
-        let e = std::thread::spawn(move || other.acquire(Duration::from_millis(5)).err().unwrap()).join().unwrap();
+        let e = std::thread::spawn(move || other.acquire("the table lock", Duration::from_millis(5)).err().unwrap())
+            .join()
+            .unwrap();
         assert_eq!(e.kind(), ErrorKind::Lock);
         assert!(e.to_string().contains("nobody_waits_for_himself"), "{e}");
         drop(held);
-        assert!(lock.acquire(Duration::ZERO).is_ok());
-        assert!(ProcessLock::of("in-process-3").acquire(Duration::ZERO).is_ok());
+        assert!(lock.acquire("the table lock", Duration::ZERO).is_ok());
+        assert!(ProcessLock::of("in-process-3").acquire("the table lock", Duration::ZERO).is_ok());
     }
 }

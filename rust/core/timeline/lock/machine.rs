@@ -1,9 +1,8 @@
 //! The lock between the processes of one machine, for tables on a local disk.
 //!
-//! Hudi's default lets only the threads of one process exclude each other, and two processes without a provider can take
-//! the same time, after which one of them removes what the other committed. The operating system can prevent that among
-//! our own processes at no cost: an advisory lock on the `.hoodie` folder itself, of which no file is left, and which
-//! ends with the process that holds it.
+//! Hudi's default provider excludes only the threads of one process: two processes can then take the same instant time,
+//! and one removes what the other committed. hoodoo also takes an advisory lock of the operating system on the
+//! `.hoodie` folder. It leaves no file behind and ends with the process that holds it.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -15,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::process::Process;
 
-/// First pause between tries, which doubles: a transaction takes a few milliseconds.
+/// First pause between attempts, doubled each time: a transaction takes a few milliseconds.
 const PAUSE: Duration = Duration::from_micros(200);
 /// Longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
@@ -25,17 +24,17 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct MachineLock(Arc<Path>);
 
 impl MachineLock {
-    /// The lock that is kept on this folder.
+    /// The lock on this folder.
     pub(super) fn on(folder: PathBuf) -> Self {
         Self(folder.into())
     }
 
-    /// Waits for the lock. `None` where there is nothing to lock yet, or where the file system has no such locks: then
-    /// the threads of this process are all that is excluded, as in Hudi.
+    /// Waits for the lock; `what` names it in messages. `None` if the folder does not exist yet or the file system does
+    /// not support advisory locks: then only the threads of this process exclude each other, as in Hudi.
     ///
     /// # Errors
-    /// `Lock` when another process has it for longer than `longest`.
-    pub(super) fn acquire(&self, longest: Duration) -> Result<Option<MachineGuard>> {
+    /// `Lock` if another process holds it for longer than `longest`.
+    pub(super) fn acquire(&self, what: &str, longest: Duration) -> Result<Option<MachineGuard>> {
         let Ok(folder) = File::open(&self.0) else { return Ok(None) };
         let begun = Instant::now();
         let mut pause = PAUSE;
@@ -44,13 +43,13 @@ impl MachineLock {
                 Ok(()) => return Ok(Some(MachineGuard { folder, process: Process::this() })),
                 Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(e)) => {
-                    tracing::debug!(folder = %self.0.display(), "no lock between processes here: {e}");
+                    tracing::debug!(folder = %self.0.display(), "the file system does not support locks between processes: {e}");
                     return Ok(None);
                 }
                 Err(TryLockError::WouldBlock) => {
                     let left = longest.saturating_sub(begun.elapsed());
                     if left.is_zero() {
-                        return Err(self.busy(longest));
+                        return Err(self.timed_out(what, longest));
                     }
                     interrupt::check()?;
                     std::thread::sleep(pause.min(left));
@@ -60,11 +59,13 @@ impl MachineLock {
         }
     }
 
-    fn busy(&self, longest: Duration) -> Error {
-        Error::lock(format!("the table lock was not free within {} ms", longest.as_millis()))
-            .with("lock", self.0.display())
-            .with("holder", "another process of this machine")
-            .remedy("Try again; let writers wait longer with hoodie.write.lock.client.num_retries")
+    fn timed_out(&self, what: &str, longest: Duration) -> Error {
+        Error::lock(format!(
+            "timed out after {} ms waiting for {what}; another process of this machine holds it",
+            longest.as_millis()
+        ))
+        .with("lock", self.0.display())
+        .remedy("Write again; to wait longer, raise hoodie.write.lock.client.num_retries")
     }
 }
 
@@ -77,11 +78,12 @@ pub(super) struct MachineGuard {
 
 impl Drop for MachineGuard {
     fn drop(&mut self) {
-        // Not left to the closing of the file: a child that was forked meanwhile has it open too, and leaves the lock alone.
+        // Closing the file does not release the lock if a child process was forked meanwhile: the child has the file
+        // open too.
         if self.process.is_this()
             && let Err(e) = self.folder.unlock()
         {
-            tracing::warn!("the lock between processes could not be given back: {e}");
+            tracing::warn!("the lock between processes was not released: {e}");
         }
     }
 }
@@ -95,15 +97,15 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        // Each opens the folder for itself, as processes do.
+        // Each opens the folder itself, as processes do.
         let (here, there) = (MachineLock::on(folder.path().to_owned()), MachineLock::on(folder.path().to_owned()));
-        let held = here.acquire(Duration::ZERO).unwrap();
+        let held = here.acquire("the table lock", Duration::ZERO).unwrap();
         assert!(held.is_some());
-        let e = there.acquire(Duration::from_millis(20)).err().unwrap();
+        let e = there.acquire("the table lock", Duration::from_millis(20)).err().unwrap();
         assert_eq!(e.kind(), ErrorKind::Lock);
         assert!(e.is_retryable() && e.to_string().contains("another process"), "{e}");
         drop(held);
-        assert!(there.acquire(Duration::ZERO).unwrap().is_some());
+        assert!(there.acquire("the table lock", Duration::ZERO).unwrap().is_some());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
@@ -115,7 +117,9 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        let held = MachineLock::on(folder.path().to_owned()).acquire(Duration::from_secs(60)).unwrap();
+                        let held = MachineLock::on(folder.path().to_owned())
+                            .acquire("the table lock", Duration::from_secs(60))
+                            .unwrap();
                         *inside.try_lock().unwrap() += i32::from(held.is_some());
                     }
                 });
@@ -127,6 +131,8 @@ mod tests {
     #[test]
     fn nothing_to_lock() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(MachineLock::on(folder.path().join("none")).acquire(Duration::ZERO).unwrap().is_none());
+        assert!(
+            MachineLock::on(folder.path().join("none")).acquire("the table lock", Duration::ZERO).unwrap().is_none()
+        );
     }
 }

@@ -1,24 +1,24 @@
 //! The table lock: times are generated and instants created under it.
 //!
-//! Always taken is the lock between the threads of this process; inside of it, for tables on a local disk, the one between
-//! our processes on this machine; and inside of that the one of the provider that `hoodie.write.lock.provider` names, which
-//! excludes other machines and Hudi's writers:
+//! A writer takes up to three locks, one inside the other: the lock between the threads of this process; for tables on
+//! a local disk, the lock between the processes of this machine; and the lock of the provider in
+//! `hoodie.write.lock.provider`, which excludes other machines and Hudi's writers:
 //!
 //! | provider | what it is |
 //! |---|---|
-//! | `InProcessLockProvider`, or none | on a local disk nothing more; in an object store, the lease of `StorageBasedLockProvider` |
+//! | `InProcessLockProvider`, or none | on a local disk no further lock; in an object store, the lease of `StorageBasedLockProvider` |
 //! | `FileSystemBasedLockProvider` | `<folder>/lock`, an empty file on a local disk |
 //! | `StorageBasedLockProvider` | `.hoodie/.locks/table_lock.json`, a lease in an object store |
 //!
-//! A lock can be lost while it is held: a lease runs out, a file is deleted. Whoever publishes something asks
-//! [`LockGuard::verify`] just before.
+//! A lock can be lost while it is held: a lease expires, or its file is deleted. So call [`LockGuard::verify`] just
+//! before you publish something.
 
 mod config;
 mod file_system;
 mod in_process;
 mod machine;
 mod storage_based;
-mod turn;
+mod writer_lease;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ use rand::Rng;
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
 pub use storage_based::LastLease;
-pub use turn::Turn;
+pub use writer_lease::WriterLease;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
@@ -42,31 +42,36 @@ use crate::parallel::Later;
 use crate::process::Process;
 use crate::storage::Storage;
 
+/// Name of the lock in messages.
+const WHAT: &str = "the table lock";
+
 /// A lock that excludes other processes.
 pub trait LockProvider: Send + Sync {
-    /// Tries once. `owner` is the name of a [`Holder`]; the same one is used while one caller tries again.
+    /// Tries once to acquire the lock. `owner` is the name of a [`Holder`]; all attempts of one caller have the same.
     fn try_acquire(&self, owner: &str) -> Result<Attempt>;
-    /// What is locked, for messages.
-    fn place(&self) -> String;
-    /// What to do when the lock is not to be had.
+    /// Name of the provider, for messages.
+    fn name(&self) -> &'static str;
+    /// Path of the lock, for messages.
+    fn path(&self) -> String;
+    /// What to do if the lock cannot be acquired.
     fn remedy(&self) -> String;
 }
 
-/// What came of one try.
+/// The result of one attempt.
 pub enum Attempt {
-    /// The lock is ours.
+    /// This process holds the lock.
     Acquired(Box<dyn Lease>),
-    /// Somebody else has it: who, as far as one can tell.
+    /// Another writer holds it; its name, if known.
     Busy(Option<String>),
 }
 
 /// A lock that is held.
 pub trait Lease: Send {
-    /// Whether it was lost, as far as this process knows. Cheap.
+    /// Fails if this process knows that the lock was lost. Makes no request.
     fn check(&self) -> Result<()>;
-    /// Makes sure that it is still ours.
+    /// Fails unless the storage confirms that this process holds the lock.
     fn verify(&self) -> Result<()>;
-    /// Gives it back, unless it was lost.
+    /// Releases the lock, unless it was lost.
     fn release(&mut self) -> Result<()>;
 }
 
@@ -77,7 +82,7 @@ pub struct TableLock {
     process: ProcessLock,
     machine: Option<MachineLock>,
     provider: Option<Arc<dyn LockProvider>>,
-    /// Whether each look at the lock is a request to an object store.
+    /// Whether each check of the lock is a request to an object store.
     is_remote: bool,
     wait: LockWait,
     clock: Arc<dyn Clock>,
@@ -100,10 +105,10 @@ pub fn table_lock(uri: &str) -> TableLock {
 }
 
 impl TableLock {
-    /// The lock of a table as its options have it.
+    /// The lock of a table, as its options configure it.
     ///
     /// # Errors
-    /// `Unsupported` when the storage cannot keep such a lock.
+    /// `Unsupported` if the storage does not support this lock.
     pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>, last: Arc<LastLease>) -> Result<Self> {
         let lease = |config: &LockConfig| StorageBasedLock::new(storage.clone(), config, clock.clone(), last);
         let provider: Option<Arc<dyn LockProvider>> = match config.provider {
@@ -117,26 +122,26 @@ impl TableLock {
         Ok(Self { machine, provider, is_remote, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }
 
-    /// The same lock for several transactions in a row, which `held` covers: nobody gets in between them.
+    /// The same lock for several transactions in a row, all under `held`: no other writer gets in between.
     #[must_use]
     pub fn holding(&self, held: &LockGuard) -> Self {
         Self { held: Some(held.clone()), ..self.clone() }
     }
 
-    /// Waits for the lock. Not re-entrant, but for [`TableLock::holding`].
+    /// Waits for the lock. Not re-entrant, except through [`TableLock::holding`].
     ///
     /// # Errors
-    /// `Lock`, which may be tried again, when it is not free within the time that the options give.
+    /// `Lock`, which is retryable, if the wait times out.
     pub fn acquire(&self) -> Result<LockGuard> {
         if let Some(held) = &self.held {
             held.check()?;
             return Ok(held.clone());
         }
         let named = |e: Error| e.with("table", &self.uri);
-        let process = self.process.acquire(self.wait.total()).map_err(named)?;
+        let process = self.process.acquire(WHAT, self.wait.total()).map_err(named)?;
         let machine = match &self.machine {
             None => None,
-            Some(lock) => lock.acquire(self.wait.total()).map_err(named)?,
+            Some(lock) => lock.acquire(WHAT, self.wait.total()).map_err(named)?,
         };
         let (lease, owner) = match &self.provider {
             None => (None, None),
@@ -166,11 +171,11 @@ impl TableLock {
             let mut pause = self.wait.pause;
             for _ in 0..=self.wait.retries {
                 interrupt::check()?;
-                // Whether a lock is ours is known only when the storage has answered.
+                // An interrupt waits for the answer of the storage: without it nobody knows who holds the lock.
                 match interrupt::hold(|| provider.try_acquire(owner.name())) {
                     Ok(Attempt::Acquired(lease)) => return Ok((lease, owner)),
                     Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
-                    // A store that is overloaded now may answer the next time.
+                    // An overloaded store may answer the next request.
                     Err(e) if e.is_retryable() => failure = Some(e),
                     Err(e) => return Err(e),
                 }
@@ -181,10 +186,13 @@ impl TableLock {
             }
         }
         let waited = self.clock.now_ms().saturating_sub(begun);
-        let error = Error::lock(format!("the table lock was not to be had within {waited} ms"))
-            .with("lock", provider.place())
-            .with("holder", holder.unwrap_or_else(|| "unknown".into()))
-            .remedy(provider.remedy());
+        let holder = holder.map_or_else(String::new, |holder| format!(": {holder}"));
+        let error = Error::lock(format!(
+            "timed out after {waited} ms waiting for {WHAT} ({}); another writer holds it{holder}",
+            provider.name()
+        ))
+        .with("lock", provider.path())
+        .remedy(provider.remedy());
         Err(match failure {
             Some(cause) => error.caused_by(cause),
             None => error,
@@ -198,7 +206,8 @@ pub struct LockGuard(Arc<HeldLock>);
 
 struct HeldLock {
     uri: Arc<str>,
-    // Given back in this order, the reverse of that in which they were taken: the next one must find them free.
+    // Released in this order, the reverse of the order in which they were acquired: the next writer must find them
+    // free.
     lease: Option<Mutex<Box<dyn Lease>>>,
     is_remote: bool,
     process: Process,
@@ -208,20 +217,20 @@ struct HeldLock {
 }
 
 impl LockGuard {
-    /// Fails when the lock is known to be lost. Costs next to nothing.
+    /// Fails if the lock is known to be lost. Makes no request.
     pub fn check(&self) -> Result<()> {
         self.ask(|lease| lease.check())
     }
 
-    /// Makes sure that the lock is still held, by asking where it is kept. For the moment before publishing.
+    /// Fails unless the storage confirms that the lock is still held. Call it just before publishing.
     ///
     /// # Errors
-    /// `Lock` when it was lost, or may have been: then another writer may be at work already.
+    /// `Lock` if it was lost, or may have been: then another writer may be writing already.
     pub fn verify(&self) -> Result<()> {
         self.ask(|lease| lease.verify())
     }
 
-    /// Gives the lock back beside what comes next, where that takes a request. What is returned waits for it when it is
+    /// Releases the lock, on another thread if that takes a request. The returned value waits for it when it is
     /// dropped.
     pub fn release_later(self) -> Later<()> {
         let takes_requests = self.0.is_remote && self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
@@ -229,7 +238,7 @@ impl LockGuard {
         Later::run(takes_requests, move || drop(self))
     }
 
-    /// Another thread is going to give the lock back: this one may wait for that, unless it keeps a copy.
+    /// Allows another thread to release the lock; this one may wait for that, unless it keeps a copy.
     pub(in crate::timeline) fn leave_thread(&self) {
         if Arc::strong_count(&self.0) == 1 {
             self.0.of_process.leave_thread();
@@ -245,24 +254,24 @@ impl LockGuard {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        // A forked child has no right to give back what its parent holds.
+        // A forked child must not release what its parent holds.
         if self.process.is_this()
             && let Some(lease) = &mut self.lease
             && let Err(e) = interrupt::hold(|| lease.get_mut().unwrap_or_else(PoisonError::into_inner).release())
         {
-            tracing::warn!(table = &*self.uri, "the table lock could not be given back: {e}");
+            tracing::warn!(table = &*self.uri, "the table lock was not released: {e}");
         }
     }
 }
 
 /// The error of a lock that was lost.
-fn lost(why: impl std::fmt::Display, place: &str) -> Error {
+fn lost(why: impl std::fmt::Display, path: &str) -> Error {
     Error::new(ErrorKind::Lock, format!("the table lock was lost: {why}"))
-        .with("lock", place)
-        .remedy("Nothing was published. Write again; what this try left is invisible, and the next write removes it")
+        .with("lock", path)
+        .remedy("Nothing was published. Write again; the next write removes the invisible files of this one")
 }
 
-/// A pause that differs between writers who began to wait at the same time.
+/// Varies a pause, so that writers that began to wait together do not try again together.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(rand::rng().random_range(0.5..=1.0))
 }

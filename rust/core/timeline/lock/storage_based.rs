@@ -1,8 +1,8 @@
 //! A lease in an object store: `.hoodie/.locks/table_lock.json`, as Hudi's `StorageBasedLockProvider` keeps it.
 //!
-//! The file says who has the lock and until when. It is created, taken over, renewed and given back by conditional
-//! writes, so that of several writers one succeeds, and it is never deleted: a lock that was given back is `expired`.
-//! A thread renews the lease while it is held; when it cannot, the lease runs out and the holder has to stop.
+//! The file says who holds the lock and until when. Writers create, take over, renew and release it by conditional
+//! writes, so that one of several writers succeeds. It is never deleted: a released lock is `expired`. A thread renews
+//! the lease while it is held. If it cannot, the lease expires and the holder has to stop.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -14,12 +14,12 @@ use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileVersion, Storage};
 use crate::timeline::Clock;
-use crate::timeline::holder::is_known_dead;
+use crate::timeline::holder::is_known_ended;
 
 const PATH: &str = ".hoodie/.locks/table_lock.json";
-/// How far the clocks of writers may be apart, for all that Hudi takes for granted.
+/// How far the clocks of writers may differ, as Hudi assumes.
 const CLOCK_DRIFT_MS: i64 = 500;
-/// Pauses after which giving back is tried again.
+/// Pauses between attempts to release the lock.
 const RELEASE_PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
 /// The content of the file.
@@ -35,10 +35,10 @@ struct LockFile {
 impl LockFile {
     fn parse(content: &[u8]) -> Result<Self> {
         serde_json::from_slice(content).map_err(|e| {
-            Error::corrupt("the lock file is not what Hudi writes")
+            Error::corrupt("the lock file is not valid")
                 .caused_by(e)
                 .with("file", PATH)
-                .remedy("If no writer is at work on the table, delete the file")
+                .remedy("If no writer is running, delete the file")
         })
     }
 
@@ -51,27 +51,27 @@ impl LockFile {
     }
 }
 
-/// The state in which this process last gave the lock back: as long as nobody else takes it, the next try need not read
-/// the file first.
+/// The version of the file with which this process last released the lock: as long as no other writer acquires it, the
+/// next attempt need not read the file first.
 #[derive(Default)]
 pub struct LastLease(Mutex<Option<Released>>);
 
 struct Released {
     version: FileVersion,
-    /// Whether the file was still in that state when it was needed the last time.
+    /// Whether the file still had that version when the lock was last acquired.
     is_likely: bool,
 }
 
 impl LastLease {
-    // Nobody waits here: a forked child may find a lock that is never given back.
+    // Never waits: in a forked child the mutex may be held for ever.
 
-    /// The state to try.
+    /// The version to try.
     fn likely(&self) -> Option<FileVersion> {
         let slot = self.0.try_lock().ok()?;
         slot.as_ref().filter(|last| last.is_likely).map(|last| last.version.clone())
     }
 
-    /// Takes note of the state in which the file was found.
+    /// Records the version of the file that was read.
     fn found(&self, version: Option<&FileVersion>) {
         let Ok(mut slot) = self.0.try_lock() else { return };
         if let Some(last) = &mut *slot {
@@ -93,7 +93,7 @@ pub(super) struct StorageBasedLock {
     validity_ms: i64,
     renew_every: Duration,
     last: Arc<LastLease>,
-    /// Whether nobody asked for it, so that a store that cannot keep it is no error.
+    /// Whether no provider was configured: then a store without conditional updates is no error.
     implied: bool,
 }
 
@@ -105,7 +105,7 @@ impl StorageBasedLock {
         last: Arc<LastLease>,
     ) -> Result<Self> {
         if storage.is_local() {
-            return Err(Error::unsupported("StorageBasedLockProvider needs an object store; local folders have no conditional updates")
+            return Err(Error::unsupported("StorageBasedLockProvider is not supported on local folders: they have no conditional updates")
                 .with("table", storage.uri())
                 .remedy("Set hoodie.write.lock.provider to org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider for every writer of this table"));
         }
@@ -119,13 +119,13 @@ impl StorageBasedLock {
         })
     }
 
-    /// The same, taken where no provider was given: without it, two of our writers could publish what neither has seen of
-    /// the other.
+    /// The same lock where no provider was configured: without it, two of hoodoo's writers could both publish without
+    /// seeing each other's commit.
     pub(super) fn implied(self) -> Self {
         Self { implied: true, ..self }
     }
 
-    /// Takes the lock as this process left it, if nobody took it since.
+    /// Acquires the lock with the version of its last release, if no other writer acquired it since.
     fn try_again(&self, owner: &str) -> Result<Option<Box<dyn Lease>>> {
         let Some(version) = self.last.likely() else { return Ok(None) };
         let valid_until = self.clock.now_ms().saturating_add(self.validity_ms);
@@ -135,7 +135,7 @@ impl StorageBasedLock {
                 let state = State { version, valid_until, lost: None };
                 Ok(Some(Box::new(StorageLease::start(self, owner, state)?)))
             }
-            // Reading the file tells what is the matter.
+            // The caller reads the file and finds out why.
             Err(_) => {
                 self.last.found(None);
                 Ok(None)
@@ -145,7 +145,7 @@ impl StorageBasedLock {
 
     fn update(&self, wanted: &LockFile, version: &FileVersion) -> Result<FileVersion> {
         match self.storage.update(PATH, wanted.to_json()?, version) {
-            // Another writer was faster; or a first request of ours was, and its answer was lost.
+            // Another writer was faster, or the answer to an earlier request of this process was lost.
             Err(e) if e.kind() == ErrorKind::Conflict => match self.storage.read_versioned(PATH)? {
                 Some((content, version)) if LockFile::parse(&content).is_ok_and(|found| found == *wanted) => {
                     Ok(version)
@@ -167,10 +167,11 @@ impl LockProvider for StorageBasedLock {
         let now = self.clock.now_ms();
         if let Some((content, _)) = &found {
             let lock = LockFile::parse(content).map_err(|e| e.with("table", self.storage.uri()))?;
-            // Ours is what a try left whose answer was lost; what a killed process left here need not run out.
-            if lock.is_held(now) && lock.owner != owner && !is_known_dead(&lock.owner) {
+            // A lock of this owner comes from an attempt whose answer was lost. That of a process of this machine that
+            // was killed is taken over at once.
+            if lock.is_held(now) && lock.owner != owner && !is_known_ended(&lock.owner) {
                 let left = lock.valid_until.saturating_sub(now) / 1000;
-                return Ok(Attempt::Busy(Some(format!("{}, whose lease has {left} s to go", lock.owner))));
+                return Ok(Attempt::Busy(Some(format!("{}, its lease expires in {left} s", lock.owner))));
             }
         }
         let valid_until = now.saturating_add(self.validity_ms);
@@ -189,24 +190,28 @@ impl LockProvider for StorageBasedLock {
                 Ok(Attempt::Busy(None))
             }
             Err(e) if e.kind() == ErrorKind::Unsupported && self.implied => {
-                tracing::warn!(table = self.storage.uri(), "this storage cannot keep a lock between processes: {e}");
+                tracing::warn!(table = self.storage.uri(), "the storage does not support locks between processes: {e}");
                 Ok(Attempt::Acquired(Box::new(NoLease)))
             }
-            Err(e) if e.kind() == ErrorKind::Unsupported => {
-                Err(Error::unsupported("StorageBasedLockProvider: this storage has no conditional updates")
-                    .caused_by(e)
-                    .remedy("Use a store that has them (S3, Google, Azure), or let one process write at a time"))
-            }
+            Err(e) if e.kind() == ErrorKind::Unsupported => Err(Error::unsupported(
+                "StorageBasedLockProvider is not supported on this storage: it has no conditional updates",
+            )
+            .caused_by(e)
+            .remedy("Use a store with conditional updates (S3, Google Cloud Storage, Azure)")),
             Err(e) => Err(e),
         }
     }
 
-    fn place(&self) -> String {
+    fn name(&self) -> &'static str {
+        "StorageBasedLockProvider"
+    }
+
+    fn path(&self) -> String {
         PATH.to_owned()
     }
 
     fn remedy(&self) -> String {
-        "Try again. The lock of a writer that died is free when its lease has run out; writers wait longer with \
+        "Write again. The lease of a writer that was killed expires by itself. To wait longer, raise \
          hoodie.write.lock.wait_time_ms and hoodie.write.lock.client.num_retries"
             .to_owned()
     }
@@ -235,7 +240,7 @@ struct StorageLease {
     renewal: Option<JoinHandle<()>>,
 }
 
-/// What is held where the store cannot keep a lock and nobody asked for one.
+/// The lease where the store has no conditional updates and no provider was configured.
 struct NoLease;
 
 impl Lease for NoLease {
@@ -271,7 +276,7 @@ impl StorageLease {
             Ok(thread) => lease.renewal = Some(thread),
             Err(e) => {
                 lease.release()?;
-                return Err(Error::lock("the thread that renews the table lock could not be started").caused_by(e));
+                return Err(Error::lock("failed to start the thread that renews the table lock").caused_by(e));
             }
         }
         Ok(lease)
@@ -287,8 +292,8 @@ impl Lease for StorageLease {
         let mut state = self.shared.state();
         self.shared.still_valid(&state)?;
         match self.shared.renew(&mut state) {
-            // The store did not say. Until the lease has run out nobody else may take it; what is published now has to
-            // be there by then.
+            // The store did not answer. No other writer may take the lock before the lease expires, and what is
+            // published now is there by then.
             Err(e) if e.is_retryable() && e.kind() == ErrorKind::Storage => {
                 let left = state.valid_until.saturating_sub(self.shared.clock.now_ms());
                 if left > self.shared.validity_ms / 5 {
@@ -304,7 +309,7 @@ impl Lease for StorageLease {
         *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.stop.notify_all();
         if let Some(thread) = self.renewal.take() {
-            // It has no way to panic; what it knew is in the state.
+            // A panic of that thread loses nothing: its results are in the state.
             let _ = thread.join();
         }
         let mut state = self.shared.state();
@@ -341,12 +346,12 @@ impl Shared {
         }
         let late = self.clock.now_ms().saturating_sub(state.valid_until);
         if late > 0 {
-            return Err(lost(format!("its lease ran out {late} ms ago"), PATH));
+            return Err(lost(format!("its lease expired {late} ms ago"), PATH));
         }
         Ok(())
     }
 
-    /// Renews again and again, until it is stopped or the lock is lost. In real time, for that is what runs out.
+    /// Renews the lease until it is stopped or the lock is lost. In real time, because leases expire in real time.
     fn keep_alive(&self, every: Duration) {
         let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         while !*stopped {
@@ -374,7 +379,7 @@ impl Shared {
         self.put(state, false, until)
     }
 
-    /// Writes the file anew, if nobody else did.
+    /// Replaces the file, if no other writer did.
     fn put(&self, state: &mut State, expired: bool, valid_until: i64) -> Result<()> {
         let wanted = LockFile { expired, valid_until, owner: self.owner.clone() };
         match self.storage.update(PATH, wanted.to_json()?, &state.version) {
@@ -387,7 +392,8 @@ impl Shared {
         }
     }
 
-    /// The file is not as we left it: a request of ours did its work and its answer was lost, or the lock is gone.
+    /// The file has an unexpected version: either the answer to a request of this process was lost, or the lock was
+    /// lost.
     fn settle(&self, state: &mut State, wanted: &LockFile) -> Result<()> {
         let why = match self.storage.read_versioned(PATH)? {
             None => "its file was deleted".to_owned(),
@@ -396,7 +402,7 @@ impl Shared {
                     (state.version, state.valid_until) = (version, wanted.valid_until);
                     return Ok(());
                 }
-                // An older renewal of ours, whose answer was lost: the file is still ours.
+                // A renewal of this process whose answer was lost: the lock is still held.
                 Ok(found) if found.owner == self.owner && !found.expired => {
                     match self.storage.update(PATH, wanted.to_json()?, &version) {
                         Ok(version) => {

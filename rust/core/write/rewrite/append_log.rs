@@ -84,9 +84,9 @@ pub fn append_log(
         block_bytes: context.config.log_block_bytes,
         parquet: context.config.base_file.clone(),
         header: Vec::new(),
-        places_in: places_in(context, slice, rows),
+        positions_in: places_in(context, slice, rows),
     };
-    let updates = rows.to_append(settings.places_in.is_some());
+    let updates = rows.to_append(settings.positions_in.is_some());
     let mut split = Split::new(context, slice, task, rows.delete_by_key);
     let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
     let mut stats = Vec::new();

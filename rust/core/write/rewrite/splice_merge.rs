@@ -8,7 +8,7 @@ use arrow::datatypes::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, PIECE_ROWS, RowGroupInfo, Splice, fills_up, row_group_pieces,
+    BaseFileReader, BaseFileWriter, COLUMN_BATCH_ROWS, RowGroupInfo, Splice, fills_up, read_column_batches,
 };
 use crate::merge::{MergeCounts, RowRef};
 use crate::storage::{FileReader, FileWriter};
@@ -140,8 +140,8 @@ impl SpliceMerge<'_> {
         let mut ordering = self.stored_ordering(index, !met.is_empty())?.map(Vec::into_iter);
         let mut from = 0;
         let mut decided = Vec::new();
-        for first in stored.clone().step_by(PIECE_ROWS) {
-            let rows = first..stored.end.min(first + PIECE_ROWS);
+        for first in stored.clone().step_by(COLUMN_BATCH_ROWS) {
+            let rows = first..stored.end.min(first + COLUMN_BATCH_ROWS);
             let known = ordering.as_mut().map(|ordering| {
                 let known = ordering.next().filter(|known| known.num_rows() == rows.len());
                 known.ok_or_else(|| Error::corrupt("an ordering column of a base file is shorter than others"))
@@ -166,7 +166,7 @@ impl SpliceMerge<'_> {
         }
         let fields = self.context.file_schema.fields().iter();
         let fields: Vec<FieldRef> = fields.filter(|field| names.contains(field.name())).cloned().collect();
-        row_group_pieces(self.reader, &Arc::new(Schema::new(fields)), index).map(Some)
+        read_column_batches(self.reader, &Arc::new(Schema::new(fields)), index).map(Some)
     }
 
     /// The columns of new rows, the first of which is to be at this position of the new file.

@@ -1,4 +1,4 @@
-//! Columns whose texts come with dictionaries.
+//! Columns whose strings come with dictionaries.
 
 use super::*;
 use crate::ErrorKind;
@@ -7,8 +7,8 @@ fn options() -> BaseFileOptions {
     BaseFileOptions { message_name: "hoodie.t.t_record".into(), row_group_rows: 50_000, ..Default::default() }
 }
 
-/// Keys, and texts with a dictionary: row `i` has text `of(i)`.
-fn texts(rows: usize, of: impl Fn(usize) -> Option<String>) -> (SchemaRef, RecordBatch, ArrayRef) {
+/// Keys, and strings with a dictionary: row `i` has text `of(i)`.
+fn strings(rows: usize, of: impl Fn(usize) -> Option<String>) -> (SchemaRef, RecordBatch, ArrayRef) {
     let keys: ArrayRef = Arc::new((0..rows).map(|i| Some(format!("k{i:07}"))).collect::<StringArray>());
     let plain: ArrayRef = Arc::new((0..rows).map(&of).collect::<StringArray>());
     let coded = arrow::compute::cast(&plain, &DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()));
@@ -41,7 +41,7 @@ fn texts_come_back_with_nulls_runs_and_pages() {
     ];
     for (name, of) in cases {
         for (rows, threads) in [(1, 1), (7, 1), (60_001, 1), (60_001, 3)] {
-            let (schema, coded, plain) = texts(rows, of);
+            let (schema, coded, plain) = strings(rows, of);
             let reader = written(&schema, &[coded], BaseFileOptions { threads, ..options() });
             assert_eq!(&text_column(&reader, &schema), &plain, "{name}");
             let chunk = reader.metadata().row_group(0).column(1);
@@ -56,8 +56,8 @@ fn texts_come_back_with_nulls_runs_and_pages() {
 
 #[test]
 fn statistics_and_page_indexes_find_rows() {
-    // Two row groups of three pages each; every page has texts of its own.
-    let (schema, coded, plain) = texts(100_000, |i| Some(format!("page {:02} {}", i / 10_000, i % 3)));
+    // Two row groups of three pages each; every page has strings of its own.
+    let (schema, coded, plain) = strings(100_000, |i| Some(format!("page {:02} {}", i / 10_000, i % 3)));
     let reader = written(&schema, &[coded], options());
     for (text, expected) in [("page 07 1", 3_334), ("page 00 0", 3_334), ("page 99", 0), ("a", 0)] {
         let predicate = Predicate::Eq("text".into(), Arc::new(StringArray::from(vec![text])));
@@ -75,9 +75,9 @@ fn statistics_and_page_indexes_find_rows() {
 
 #[test]
 fn pieces_of_several_dictionaries_and_of_none_are_one_column() {
-    let (schema, first, one) = texts(1_000, |i| Some(format!("a{}", i % 3)));
+    let (schema, first, one) = strings(1_000, |i| Some(format!("a{}", i % 3)));
     let (_, second, two) =
-        texts(1_000, |i| (i % 2 == 0).then(|| format!("{}{}", if i % 4 == 0 { "a" } else { "b" }, i % 3)));
+        strings(1_000, |i| (i % 2 == 0).then(|| format!("{}{}", if i % 4 == 0 { "a" } else { "b" }, i % 3)));
     let plain = RecordBatch::try_new(schema.clone(), vec![first.column(0).clone(), two.clone()]).unwrap();
     let batches = [first.slice(3, 900), second.clone(), plain.clone(), first.clone()];
     let reader = written(&schema, &batches, options());
@@ -90,17 +90,17 @@ fn pieces_of_several_dictionaries_and_of_none_are_one_column() {
 
 #[test]
 fn long_and_many_texts_are_written_one_by_one() {
-    let (schema, coded, plain) = texts(2_000, |i| Some("x".repeat(200 + i % 100)));
+    let (schema, coded, plain) = strings(2_000, |i| Some("x".repeat(200 + i % 100)));
     let reader = written(&schema, &[coded], options());
     assert_eq!(&text_column(&reader, &schema), &plain);
-    let (schema, coded, plain) = texts(30_000, |i| Some(format!("{i:0100}")));
+    let (schema, coded, plain) = strings(30_000, |i| Some(format!("{i:0100}")));
     let reader = written(&schema, &[coded], BaseFileOptions { page_bytes: 64 << 10, ..options() });
     assert_eq!(&text_column(&reader, &schema), &plain);
 }
 
 #[test]
 fn a_required_column_has_no_nulls() {
-    let (_, coded, _) = texts(10, |i| (i != 4).then(|| "a".to_owned()));
+    let (_, coded, _) = strings(10, |i| (i != 4).then(|| "a".to_owned()));
     let field = |name: &str, nullable| Field::new(name, DataType::Utf8, nullable);
     let schema = Arc::new(Schema::new(vec![field(RECORD_KEY_COLUMN, true), field("text", false)]));
     let mut writer = BaseFileWriter::try_new(Vec::new(), schema, options()).unwrap();
@@ -110,7 +110,7 @@ fn a_required_column_has_no_nulls() {
 
 #[test]
 fn dictionaries_are_read_when_they_are_asked_for() {
-    let (schema, coded, plain) = texts(70_000, |i| (i % 5 > 0).then(|| format!("t{}", i % 7)));
+    let (schema, coded, plain) = strings(70_000, |i| (i % 5 > 0).then(|| format!("t{}", i % 7)));
     let reader = written(&schema, std::slice::from_ref(&coded), options());
     let got = read(&reader, &ScanOptions::new(coded.schema()).with_batch_size(70_000));
     assert_eq!(got.schema().field(1).data_type(), coded.schema().field(1).data_type());

@@ -9,7 +9,7 @@ fn read_as(array: impl Array + 'static, target: DataType) -> crate::Result<Array
     Ok(batches.next().unwrap()?.column(0).clone())
 }
 
-fn texts(values: &[Option<&str>]) -> ArrayRef {
+fn strings(values: &[Option<&str>]) -> ArrayRef {
     Arc::new(StringArray::from(values.to_vec()))
 }
 
@@ -26,19 +26,19 @@ fn promotions_give_what_hudi_gives() {
     );
     assert_eq!(&read_as(ints(), Float64).unwrap(), &doubles());
     assert_eq!(read_as(ints(), Float32).unwrap().as_primitive::<Float32Type>().value(0), 50_331_652.0);
-    assert_eq!(&read_as(ints(), Utf8).unwrap(), &texts(&[Some("50331651"), None]));
+    assert_eq!(&read_as(ints(), Utf8).unwrap(), &strings(&[Some("50331651"), None]));
     assert_eq!(read_as(longs(), Float64).unwrap().as_primitive::<Float64Type>().value(0), 1.801_439_850_948_198_4e16);
-    assert_eq!(&read_as(longs(), Utf8).unwrap(), &texts(&[Some("18014398509481986"), None]));
+    assert_eq!(&read_as(longs(), Utf8).unwrap(), &strings(&[Some("18014398509481986"), None]));
     let floats = || Float32Array::from(vec![Some(2.0 / 3.0), None, Some(f32::NEG_INFINITY), Some(1_714_285.8)]);
     let widened = read_as(floats(), Float64).unwrap();
     assert_eq!(widened.as_primitive::<Float64Type>().value(0), 0.666_666_7);
     assert_eq!(widened.as_primitive::<Float64Type>().value(2), f64::NEG_INFINITY);
     assert_eq!(
         &read_as(floats(), Utf8).unwrap(),
-        &texts(&[Some("0.6666667"), None, Some("-Infinity"), Some("1714285.8")])
+        &strings(&[Some("0.6666667"), None, Some("-Infinity"), Some("1714285.8")])
     );
     let doubles = Float64Array::from(vec![Some(2e9 / 7.0), None]);
-    assert_eq!(&read_as(doubles, Utf8).unwrap(), &texts(&[Some("2.8571428571428573E8"), None]));
+    assert_eq!(&read_as(doubles, Utf8).unwrap(), &strings(&[Some("2.8571428571428573E8"), None]));
     let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![Some(b"b2"), None]));
     assert_eq!(&read_as(StringArray::from(vec![Some("b2"), None]), Binary).unwrap(), &bytes);
     // Hudi turns fixed bytes into bytes when told to reconcile schemas; files from before stay as they are.
@@ -47,17 +47,17 @@ fn promotions_give_what_hudi_gives() {
     assert_eq!(&read_as(fixed, Binary).unwrap(), &bytes);
     assert_eq!(
         &read_as(BinaryArray::from_opt_vec(vec![Some(b"b2"), None]), Utf8).unwrap(),
-        &texts(&[Some("b2"), None])
+        &strings(&[Some("b2"), None])
     );
     assert_eq!(
         &read_as(Date32Array::from(vec![Some(18_262), None]), Utf8).unwrap(),
-        &texts(&[Some("2020-01-01"), None])
+        &strings(&[Some("2020-01-01"), None])
     );
     let decimals = || Decimal128Array::from(vec![Some(-120), None]).with_precision_and_scale(9, 2).unwrap();
     let wide: ArrayRef =
         Arc::new(Decimal128Array::from(vec![Some(-12_000), None]).with_precision_and_scale(20, 4).unwrap());
     assert_eq!(&read_as(decimals(), Decimal128(20, 4)).unwrap(), &wide);
-    assert_eq!(&read_as(decimals(), Utf8).unwrap(), &texts(&[Some("-1.20"), None]));
+    assert_eq!(&read_as(decimals(), Utf8).unwrap(), &strings(&[Some("-1.20"), None]));
     let millis = TimestampMillisecondArray::from(vec![Some(5), None]).with_timezone("UTC");
     let micros: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(5000), None]).with_timezone("UTC"));
     assert_eq!(&read_as(millis, Timestamp(TimeUnit::Microsecond, Some("UTC".into()))).unwrap(), &micros);

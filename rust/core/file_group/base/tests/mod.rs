@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod checksums;
-mod codes;
 mod dictionaries;
+mod dictionary_keys;
 mod evolution;
 mod fixtures;
 mod hostile;
@@ -10,7 +10,7 @@ mod numbers;
 mod pruning;
 mod round_trip;
 mod splice;
-mod texts;
+mod strings;
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) fn all_types(rows: usize) -> RecordBatch {
     let some = |i: usize| i % 5 != 3;
     let ints = || (0..rows).map(move |i| some(i).then_some(i as i32)).collect::<Int32Array>();
     let longs = || (0..rows).map(move |i| some(i).then_some(i as i64 * 1_003)).collect::<Int64Array>();
-    let texts = || (0..rows).map(move |i| some(i).then(|| format!("t\u{e9}xt {i}"))).collect::<StringArray>();
+    let strings = || (0..rows).map(move |i| some(i).then(|| format!("t\u{e9}xt {i}"))).collect::<StringArray>();
     let decimal = |p, s| {
         longs()
             .reinterpret_cast::<Int64Type>()
@@ -62,7 +62,7 @@ pub(super) fn all_types(rows: usize) -> RecordBatch {
     };
     let nulls = NullBuffer::from((0..rows).map(|i| i % 7 != 2).collect::<Vec<_>>());
     let fields = Fields::from(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Utf8, true)]);
-    let record = StructArray::new(fields.clone(), vec![Arc::new(ints()), Arc::new(texts())], Some(nulls.clone()));
+    let record = StructArray::new(fields.clone(), vec![Arc::new(ints()), Arc::new(strings())], Some(nulls.clone()));
     let offsets: OffsetBuffer<i32> = OffsetBuffer::from_lengths((0..rows).map(|i| if i % 7 == 2 { 0 } else { i % 3 }));
     let items = offsets.last() as usize;
     let element = Arc::new(Field::new("element", DataType::Struct(fields), true));
@@ -85,7 +85,7 @@ pub(super) fn all_types(rows: usize) -> RecordBatch {
         column("long", longs()),
         column("float", (0..rows).map(|i| some(i).then_some(i as f32 / 3.0)).collect::<Float32Array>()),
         column("double", (0..rows).map(|i| some(i).then_some(i as f64 / 7.0)).collect::<Float64Array>()),
-        column("text", texts()),
+        column("text", strings()),
         column("bytes", (0..rows).map(|i| some(i).then(|| vec![i as u8; i % 9])).collect::<BinaryArray>()),
         column(
             "fixed",

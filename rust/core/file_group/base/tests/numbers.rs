@@ -112,9 +112,9 @@ fn statistics_of_chunks_and_pages_are_true() {
             let at = |part: &ArrayRef, row: u32| take(part, &UInt32Array::from(vec![row]), None).unwrap();
             // Nulls come first, here and there.
             let order = arrow::compute::sort_to_indices(data.column(i), None, None).unwrap();
-            let least = at(data.column(i), order.value(0));
-            let most = at(data.column(i), order.value(data.num_rows() - 1));
-            assert_eq!((&bounds.least, &bounds.greatest), (&least, &most), "{field}");
+            let min = at(data.column(i), order.value(0));
+            let max = at(data.column(i), order.value(data.num_rows() - 1));
+            assert_eq!((&bounds.min, &bounds.max), (&min, &max), "{field}");
             let pages = index.offset_index(i).unwrap().page_locations();
             assert_eq!(pages.len(), 4);
             assert_eq!(pages.iter().map(|p| p.first_row_index).collect::<Vec<_>>(), [0, 20_000, 40_000, 60_000]);

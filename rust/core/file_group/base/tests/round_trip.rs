@@ -43,7 +43,7 @@ fn the_footer_of_a_writer_says_of_columns_what_that_of_the_file_says() {
     for field in data.schema().fields() {
         let bounds = |reader: &BaseFileReader<Bytes>| {
             let bounds = reader.column_bounds(field.name(), field.data_type()).unwrap();
-            bounds.map(|b| (b.least, b.greatest, b.nulls))
+            bounds.map(|b| (b.min, b.max, b.nulls))
         };
         known += usize::from(bounds(&stored).is_some());
         assert_eq!(bounds(&ours), bounds(&stored), "{}", field.name());
@@ -216,8 +216,8 @@ fn size_is_known_within_five_percent_while_writing() {
         for b in 0..40 {
             let keys = (0..8192).map(|i| Some(format!("key-{b}-{i}"))).collect::<StringArray>();
             let longs = (0..8192).map(|_| Some(numbers.next() as i64)).collect::<Int64Array>();
-            let texts = (0..8192).map(|_| Some(format!("{:030}", numbers.below(500)))).collect::<StringArray>();
-            batches.push(batch(vec![column(RECORD_KEY_COLUMN, keys), column("long", longs), column("text", texts)]));
+            let strings = (0..8192).map(|_| Some(format!("{:030}", numbers.below(500)))).collect::<StringArray>();
+            batches.push(batch(vec![column(RECORD_KEY_COLUMN, keys), column("long", longs), column("text", strings)]));
         }
         for cut in [17, 29, 40] {
             let options = BaseFileOptions { threads, ..Default::default() };

@@ -72,8 +72,8 @@ fn a_constant_is_the_same_as_writing_it() {
         for rows in [1, 7, 128, 1000] {
             let name = Field::new("name", DataType::Utf8, nullable);
             let schema = Arc::new(Schema::new(vec![name]));
-            let texts: ArrayRef = Arc::new(StringArray::from(vec!["old"; rows]));
-            let old = RecordBatch::try_new(schema.clone(), vec![texts]).unwrap();
+            let strings: ArrayRef = Arc::new(StringArray::from(vec!["old"; rows]));
+            let old = RecordBatch::try_new(schema.clone(), vec![strings]).unwrap();
             let source = old_file(&old, options());
             let splice = Splice::new(&source, &schema, &options()).unwrap().unwrap();
             let mut writer = BaseFileWriter::try_new(Vec::new(), schema.clone(), options()).unwrap();
@@ -139,8 +139,8 @@ fn a_splice_that_does_not_fit_is_refused() {
 fn text_of(keys: &FileKeys) -> String {
     let filter = keys.bloom.as_ref().unwrap();
     let mut text = Vec::new();
-    filter.write_text(&mut text).unwrap();
-    assert_eq!(text.len(), filter.text_len());
+    filter.write_string(&mut text).unwrap();
+    assert_eq!(text.len(), filter.string_len());
     String::from_utf8(text).unwrap()
 }
 

@@ -95,7 +95,7 @@ impl Parser {
                 Some(nested) => self.node(nested, namespace, depth + 1),
                 None => Err(Error::corrupt("an Avro schema has a type object without \"type\"")),
             },
-            _ => Err(Error::corrupt("an Avro schema has a type that is no name, union or object")),
+            _ => Err(Error::corrupt("an Avro schema has a type that is not a name, union or object")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Parser {
         let part = |key: &'static str| {
             value
                 .get(key)
-                .ok_or_else(|| Error::corrupt("an Avro schema lacks a part").with("type", kind).with("part", key))
+                .ok_or_else(|| Error::corrupt("an Avro schema is incomplete").with("type", kind).with("part", key))
         };
         match kind {
             "array" => {

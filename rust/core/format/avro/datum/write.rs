@@ -275,7 +275,7 @@ impl SerializeStruct for Fields<'_, '_> {
 
     fn end(mut self) -> Result<(), DatumError> {
         match self.fields.next() {
-            Some((name, _)) => Err(DatumError::new(format!("the value lacks field {name}"))),
+            Some((name, _)) => Err(DatumError::new(format!("the value has no field {name}"))),
             None => Ok(()),
         }
     }

@@ -77,7 +77,7 @@ impl<'a> Converter<'a> {
                 Some(nested) => self.type_of(nested, namespace, depth + 1),
                 None => Err(self.corrupt("a type has no \"type\"")),
             },
-            _ => Err(self.corrupt("a type is no name, union or object")),
+            _ => Err(self.corrupt("a type is not a name, union or object")),
         }
     }
 

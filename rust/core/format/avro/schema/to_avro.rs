@@ -31,7 +31,8 @@ use crate::error::{Error, Result};
 /// # Ok::<(), hoodoo::Error>(())
 /// ```
 pub fn table_schema_to_avro(schema: &Schema, table_name: &str, with_meta_fields: bool) -> Result<String> {
-    let place = Place { name: record_name(table_name), namespace: record_namespace(table_name), path: String::new() };
+    let place =
+        RecordName { name: record_name(table_name), namespace: record_namespace(table_name), path: String::new() };
     let columns: Vec<&FieldRef> =
         schema.fields().iter().filter(|f| !META_FIELDS.contains(&f.name().as_str())).collect();
     let mut fields = Vec::new();
@@ -44,14 +45,14 @@ pub fn table_schema_to_avro(schema: &Schema, table_name: &str, with_meta_fields:
     Ok(record(&place, fields).to_string())
 }
 
-/// Where in the schema a type stands: what a record there is called, and the path of names for messages.
-struct Place {
+/// Name and namespace of a record in the schema, and its path for messages.
+struct RecordName {
     name: String,
     namespace: String,
     path: String,
 }
 
-impl Place {
+impl RecordName {
     fn field(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Self { name: name.to_owned(), namespace: self.inner(), path }
@@ -68,11 +69,11 @@ impl Place {
     }
 }
 
-fn record(place: &Place, fields: Vec<Value>) -> Value {
+fn record(place: &RecordName, fields: Vec<Value>) -> Value {
     json!({"type": "record", "name": place.name, "namespace": place.namespace, "fields": fields})
 }
 
-fn record_fields(fields: &[&FieldRef], place: &Place, depth: usize) -> Result<Vec<Value>> {
+fn record_fields(fields: &[&FieldRef], place: &RecordName, depth: usize) -> Result<Vec<Value>> {
     let mut seen = HashSet::new();
     let mut out = Vec::with_capacity(fields.len());
     for field in fields {
@@ -95,12 +96,12 @@ fn record_fields(fields: &[&FieldRef], place: &Place, depth: usize) -> Result<Ve
 }
 
 /// The type of a field, list element or map value, as a union with null if it may be null.
-fn nullable(field: &Field, place: &Place, depth: usize) -> Result<Value> {
+fn nullable(field: &Field, place: &RecordName, depth: usize) -> Result<Value> {
     let ty = avro_type(field.data_type(), place, depth + 1)?;
     Ok(if field.is_nullable() { json!(["null", ty]) } else { ty })
 }
 
-fn avro_type(ty: &DataType, place: &Place, depth: usize) -> Result<Value> {
+fn avro_type(ty: &DataType, place: &RecordName, depth: usize) -> Result<Value> {
     if depth > MAX_DEPTH {
         return Err(Error::unsupported(format!("column {} nests too deeply", place.path)).with("column", &place.path));
     }
@@ -137,7 +138,7 @@ fn avro_type(ty: &DataType, place: &Place, depth: usize) -> Result<Value> {
     })
 }
 
-fn timestamp(ty: &DataType, unit: TimeUnit, adjusted: bool, place: &Place) -> Result<Value> {
+fn timestamp(ty: &DataType, unit: TimeUnit, adjusted: bool, place: &RecordName) -> Result<Value> {
     let logical = match (unit, adjusted) {
         (TimeUnit::Second | TimeUnit::Millisecond, true) => "timestamp-millis",
         (TimeUnit::Second | TimeUnit::Millisecond, false) => "local-timestamp-millis",
@@ -148,7 +149,7 @@ fn timestamp(ty: &DataType, unit: TimeUnit, adjusted: bool, place: &Place) -> Re
     Ok(json!({"type": "long", "logicalType": logical}))
 }
 
-fn decimal(ty: &DataType, precision: u8, scale: i8, place: &Place) -> Result<Value> {
+fn decimal(ty: &DataType, precision: u8, scale: i8, place: &RecordName) -> Result<Value> {
     let fits = (1..=38).contains(&precision) && u8::try_from(scale).is_ok_and(|s| s <= precision);
     if !fits {
         return Err(place.refuse(ty, "Use a precision of 1 to 38 and a scale of 0 to the precision"));
@@ -171,7 +172,7 @@ fn decimal_size(precision: u8) -> u32 {
     (u128::BITS - largest.leading_zeros() + 1).div_ceil(8)
 }
 
-fn map(ty: &DataType, entries: &Field, place: &Place, depth: usize) -> Result<Value> {
+fn map(ty: &DataType, entries: &Field, place: &RecordName, depth: usize) -> Result<Value> {
     let DataType::Struct(fields) = entries.data_type() else { return Err(place.refuse(ty, "Give it keys and values")) };
     let mut fields = fields.iter();
     let (Some(key), Some(value)) = (fields.next(), fields.next()) else {

@@ -1,8 +1,6 @@
-//! Columns of few different values on their way through a sort: rows carry the number of their value, and the values are
-//! kept once, in their order.
-//!
-//! Files have such columns as numbers and a dictionary already. To put values in their place, to move those about, and to
-//! find out on writing that there are few of them is most of what sorting them would cost.
+//! Sorts low-cardinality columns by dictionary keys: rows carry the dictionary key of their value, and one sorted
+//! dictionary has all values. The files have such columns as dictionary keys already. Decoding the values, moving them
+//! about, and encoding them again would be most of the cost of a sort.
 
 use std::sync::Arc;
 
@@ -17,46 +15,45 @@ use arrow::datatypes::{
 
 use super::files::BaseFiles;
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, BaseFileScan, CodeScan, RECORD_KEY_COLUMN, ScanOptions};
+use crate::file_group::base::{BaseFileReader, BaseFileScan, DictionaryKeyScan, RECORD_KEY_COLUMN, ScanOptions};
 use crate::parallel::run_parallel;
 use crate::storage::FileReader;
 
-/// The part of the memory budget that dictionaries may take, as they stand in the files: in memory they take several
+/// The fraction of the memory budget that dictionaries may take, by their encoded size: in memory they take several
 /// times as much.
 const BUDGET_SHARE: u64 = 64;
 
-/// The columns of files, some of them carried as numbers.
-pub(super) struct CodedColumns {
-    /// The other columns, which are read as they are.
+/// The columns of files, low-cardinality ones as dictionary keys.
+pub(super) struct DictionaryColumns {
+    /// The other columns, which are read as values.
     values: SchemaRef,
-    /// What goes through the sort.
+    /// The schema of the rows that are sorted.
     pub(super) schema: SchemaRef,
-    columns: Vec<CodedColumn>,
+    columns: Vec<DictionaryColumn>,
 }
 
-/// A column that is carried as numbers.
-struct CodedColumn {
-    place: usize,
+/// A column of dictionary keys.
+struct DictionaryColumn {
+    index: usize,
     field: FieldRef,
-    /// The number of its row groups that each file has, with the number of each entry of the dictionary there.
+    /// For each row group of each file, the key in `values` of each entry of its dictionary.
     files: Vec<Vec<Vec<u32>>>,
-    /// All values, each once, in their order.
+    /// All distinct values, sorted.
     values: ArrayRef,
 }
 
-impl CodedColumn {
-    /// Numbers what the dictionaries hold that the row groups of each file have.
-    fn of(place: usize, field: FieldRef, files: &[&[ArrayRef]]) -> Result<Self> {
+impl DictionaryColumn {
+    /// Merges the dictionaries of all row groups of all files.
+    fn of(index: usize, field: FieldRef, files: &[&[ArrayRef]]) -> Result<Self> {
         let flat: Vec<&ArrayRef> = files.iter().copied().flatten().collect();
-        let (values, numbers) = in_order(&flat, field.data_type()).map_err(|e| e.with("column", field.name()))?;
-        if numbers.len() != flat.len() || numbers.iter().zip(&flat).any(|(numbers, array)| numbers.len() != array.len())
-        {
-            let what = "a dictionary has other values than were numbered";
+        let (values, keys) = in_order(&flat, field.data_type()).map_err(|e| e.with("column", field.name()))?;
+        if keys.len() != flat.len() || keys.iter().zip(&flat).any(|(keys, array)| keys.len() != array.len()) {
+            let what = "a dictionary changed while it was read";
             return Err(Error::corrupt(what).with("column", field.name()));
         }
-        let mut numbers = numbers.into_iter();
-        let files = files.iter().map(|groups| numbers.by_ref().take(groups.len()).collect()).collect();
-        Ok(Self { place, field, files, values })
+        let mut keys = keys.into_iter();
+        let files = files.iter().map(|groups| keys.by_ref().take(groups.len()).collect()).collect();
+        Ok(Self { index, field, files, values })
     }
 
     fn key_type(&self) -> DataType {
@@ -67,36 +64,36 @@ impl CodedColumn {
         }
     }
 
-    /// Whether rows are cheaper to move with numbers in the place of values.
+    /// Whether rows with keys are cheaper to move than rows with values.
     fn is_worth_it(&self, rows: u64) -> bool {
         let narrower = match self.field.data_type().primitive_width() {
-            // So many values hardly repeat where their files were not sorted: they would be put in their place again.
+            // So many distinct values hardly repeat within a file: the writer would encode them as plain values again.
             Some(width) => self.key_type().primitive_width().is_some_and(|key| key < width && key <= size_of::<u16>()),
             None => true,
         };
         narrower && self.values.len() as u64 * 2 <= rows
     }
 
-    /// The column as it is written.
-    fn spell(&self, numbers: &ArrayRef) -> Result<ArrayRef> {
+    /// Returns the column with its dictionary, as it is written.
+    fn decode(&self, keys: &ArrayRef) -> Result<ArrayRef> {
         Ok(match self.key_type() {
-            DataType::UInt8 => Arc::new(self.with_values::<UInt8Type>(numbers)?),
-            DataType::UInt16 => Arc::new(self.with_values::<UInt16Type>(numbers)?),
-            _ => Arc::new(self.with_values::<UInt32Type>(numbers)?),
+            DataType::UInt8 => Arc::new(self.with_values::<UInt8Type>(keys)?),
+            DataType::UInt16 => Arc::new(self.with_values::<UInt16Type>(keys)?),
+            _ => Arc::new(self.with_values::<UInt32Type>(keys)?),
         })
     }
 
-    fn with_values<K: ArrowDictionaryKeyType>(&self, numbers: &ArrayRef) -> Result<DictionaryArray<K>> {
-        let numbers = numbers.as_primitive_opt::<K>();
-        let numbers =
-            numbers.ok_or_else(|| Error::schema("a column is not numbered").with("column", self.field.name()))?;
-        Ok(DictionaryArray::try_new(numbers.clone(), self.values.clone())?)
+    fn with_values<K: ArrowDictionaryKeyType>(&self, keys: &ArrayRef) -> Result<DictionaryArray<K>> {
+        let keys = keys.as_primitive_opt::<K>();
+        let keys = keys
+            .ok_or_else(|| Error::schema("a column does not have dictionary keys").with("column", self.field.name()))?;
+        Ok(DictionaryArray::try_new(keys.clone(), self.values.clone())?)
     }
 }
 
-impl CodedColumns {
-    /// Chooses columns, none of those named in `but`, of which all files have dictionaries: as many as a part of the memory
-    /// budget has room for.
+impl DictionaryColumns {
+    /// Chooses columns that are dictionary-encoded in all files and not in `but`, as long as their dictionaries fit the
+    /// memory budget.
     pub(super) fn choose(
         schema: &SchemaRef,
         but: &[String],
@@ -106,12 +103,12 @@ impl CodedColumns {
     ) -> Result<Self> {
         let is_asked = |field: &&FieldRef| {
             let name = field.name();
-            // Each row has another key.
+            // Record keys are distinct.
             name != RECORD_KEY_COLUMN && !but.iter().any(|b| b == name || b.split('.').next() == Some(name.as_str()))
         };
         let asked: Vec<&FieldRef> = schema.fields().iter().filter(is_asked).collect();
-        let numbers = files.all().unwrap_or_default();
-        let sizes = run_parallel(numbers.clone(), threads, |file| {
+        let slices = files.all().unwrap_or_default();
+        let sizes = run_parallel(slices.clone(), threads, |file| {
             let file = files.open(file)?;
             Ok((file.rows(), asked.iter().map(|field| file.dictionary_bytes(field)).collect::<Vec<_>>()))
         })?;
@@ -125,7 +122,7 @@ impl CodedColumns {
             fits
         };
         let chosen: Vec<&FieldRef> = (0..).zip(&asked).filter(|(column, _)| fits(*column)).map(|(_, f)| *f).collect();
-        let read = run_parallel(numbers, threads, |number| {
+        let read = run_parallel(slices, threads, |number| {
             let file = files.open(number)?;
             let groups = file.row_groups().len();
             let of_column = |field: &&FieldRef| (0..groups).map(|group| file.dictionary(field, group)).collect();
@@ -137,94 +134,90 @@ impl CodedColumns {
             let of_column = of_column.ok_or_else(|| {
                 Error::internal("the dictionaries of a file were not read").with("column", field.name())
             })?;
-            CodedColumn::of(schema.index_of(field.name())?, (*field).clone(), &of_column)
+            DictionaryColumn::of(schema.index_of(field.name())?, (*field).clone(), &of_column)
         })?;
-        let columns: Vec<CodedColumn> = columns.into_iter().filter(|column| column.is_worth_it(rows)).collect();
-        let coded = |place: usize| columns.iter().find(|column| column.place == place);
-        let through = (0..).zip(schema.fields()).map(|(place, field)| match coded(place) {
+        let columns: Vec<DictionaryColumn> = columns.into_iter().filter(|column| column.is_worth_it(rows)).collect();
+        let encoded = |index: usize| columns.iter().find(|column| column.index == index);
+        let through = (0..).zip(schema.fields()).map(|(index, field)| match encoded(index) {
             Some(column) => Arc::new(Field::new(field.name(), column.key_type(), field.is_nullable())),
             None => field.clone(),
         });
         let through = Arc::new(Schema::new(through.collect::<Vec<_>>()));
-        let values = (0..).zip(schema.fields()).filter(|(place, _)| coded(*place).is_none());
+        let values = (0..).zip(schema.fields()).filter(|(index, _)| encoded(*index).is_none());
         let values = Arc::new(Schema::new(values.map(|(_, field)| field.clone()).collect::<Vec<_>>()));
         Ok(Self { values, schema: through, columns })
     }
 
-    /// The rows of a row group of a file, by its number among those that were given, at most so many at once.
+    /// Reads the rows of a row group of file `number`, at most `batch_rows` at a time.
     pub(super) fn scan(
         &self,
         number: usize,
         file: &BaseFileReader<FileReader>,
         group: usize,
         batch_rows: usize,
-    ) -> Result<CodedScan> {
+    ) -> Result<KeyedScan> {
         let options = ScanOptions::new(self.values.clone()).with_batch_size(batch_rows).with_row_groups(vec![group]);
-        let codes = self.columns.iter().map(|column| {
-            let numbers = column.files.get(number).and_then(|groups| groups.get(group));
-            let numbers = numbers.ok_or_else(|| Error::internal("the dictionaries of a row group were not read"))?;
-            Ok((column.place, Codes::of(column, numbers, file.codes(&column.field, group, numbers.len())?)))
+        let keys = self.columns.iter().map(|column| {
+            let keys = column.files.get(number).and_then(|groups| groups.get(group));
+            let keys = keys.ok_or_else(|| Error::internal("the dictionaries of a row group were not read"))?;
+            Ok((column.index, Keys::of(column, keys, file.dictionary_keys(&column.field, group, keys.len())?)))
         });
-        Ok(CodedScan {
-            codes: codes.collect::<Result<_>>()?,
-            values: file.scan(&options)?,
-            schema: self.schema.clone(),
-        })
+        Ok(KeyedScan { keys: keys.collect::<Result<_>>()?, values: file.scan(&options)?, schema: self.schema.clone() })
     }
 
-    /// Puts values in the place of numbers: as dictionaries, all rows with the same.
-    pub(super) fn spell(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// Replaces keys by dictionary arrays, which share one dictionary.
+    pub(super) fn decode(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if self.columns.is_empty() {
             return Ok(batch.clone());
         }
         let mut columns = batch.columns().to_vec();
         let mut fields = batch.schema_ref().fields().to_vec();
         for column in &self.columns {
-            let found = columns.get_mut(column.place).zip(fields.get_mut(column.place));
-            let (numbers, field) = found.ok_or_else(|| {
+            let found = columns.get_mut(column.index).zip(fields.get_mut(column.index));
+            let (keys, field) = found.ok_or_else(|| {
                 Error::internal("a column of dictionary keys is missing").with("column", column.field.name())
             })?;
-            *numbers = column.spell(numbers)?;
-            *field = Arc::new(field.as_ref().clone().with_data_type(numbers.data_type().clone()));
+            *keys = column.decode(keys)?;
+            *field = Arc::new(field.as_ref().clone().with_data_type(keys.data_type().clone()));
         }
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 }
 
 /// The rows of a row group.
-pub(super) struct CodedScan {
+pub(super) struct KeyedScan {
     values: BaseFileScan<FileReader>,
-    codes: Vec<(usize, Codes)>,
+    keys: Vec<(usize, Keys)>,
     schema: SchemaRef,
 }
 
-/// The numbers of a column's rows.
-enum Codes {
-    One(CodeScan<FileReader>, Vec<u8>),
-    Two(CodeScan<FileReader>, Vec<u16>),
-    Four(CodeScan<FileReader>, Vec<u32>),
+/// The dictionary keys of a column.
+enum Keys {
+    One(DictionaryKeyScan<FileReader>, Vec<u8>),
+    Two(DictionaryKeyScan<FileReader>, Vec<u16>),
+    Four(DictionaryKeyScan<FileReader>, Vec<u32>),
 }
 
-impl Codes {
-    /// `numbers` fit into the keys of the column: there are no more of them than of its values.
-    fn of(column: &CodedColumn, numbers: &[u32], scan: CodeScan<FileReader>) -> Self {
+impl Keys {
+    /// The keys fit the key type of the column, which is chosen by the number of its values.
+    fn of(column: &DictionaryColumn, keys: &[u32], scan: DictionaryKeyScan<FileReader>) -> Self {
         match column.key_type() {
-            DataType::UInt8 => Self::One(scan, numbers.iter().map(|number| *number as u8).collect()),
-            DataType::UInt16 => Self::Two(scan, numbers.iter().map(|number| *number as u16).collect()),
-            _ => Self::Four(scan, numbers.to_vec()),
+            DataType::UInt8 => Self::One(scan, keys.iter().map(|number| *number as u8).collect()),
+            DataType::UInt16 => Self::Two(scan, keys.iter().map(|number| *number as u16).collect()),
+            _ => Self::Four(scan, keys.to_vec()),
         }
     }
 
     fn next(&mut self, rows: usize) -> Result<ArrayRef> {
         Ok(match self {
-            Self::One(scan, numbers) => Arc::new(scan.next::<UInt8Type>(rows, numbers)?),
-            Self::Two(scan, numbers) => Arc::new(scan.next::<UInt16Type>(rows, numbers)?),
-            Self::Four(scan, numbers) => Arc::new(scan.next::<UInt32Type>(rows, numbers)?),
+            Self::One(scan, keys) => Arc::new(scan.next::<UInt8Type>(rows, keys)?),
+            Self::Two(scan, keys) => Arc::new(scan.next::<UInt16Type>(rows, keys)?),
+            Self::Four(scan, keys) => Arc::new(scan.next::<UInt32Type>(rows, keys)?),
         })
     }
 }
 
-impl Iterator for CodedScan {
+impl Iterator for KeyedScan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -234,12 +227,12 @@ impl Iterator for CodedScan {
         };
         let rows = batch.num_rows();
         let mut columns = batch.columns().to_vec();
-        for (place, codes) in &mut self.codes {
-            match codes.next(rows) {
-                // The places before it are taken already.
-                Ok(column) if *place <= columns.len() => columns.insert(*place, column),
+        for (index, keys) in &mut self.keys {
+            match keys.next(rows) {
+                // Columns before it are inserted already.
+                Ok(column) if *index <= columns.len() => columns.insert(*index, column),
                 Ok(_) => {
-                    let what = format!("column {place} comes behind {} that were read", columns.len());
+                    let what = format!("column {index} comes behind {} that were read", columns.len());
                     return Some(Err(Error::internal(what)));
                 }
                 Err(e) => return Some(Err(e)),
@@ -251,14 +244,14 @@ impl Iterator for CodedScan {
     }
 }
 
-/// All values of arrays, each once, in their order, and of each value its number there.
+/// Returns the distinct values of all arrays, sorted, and for each array the key of each of its values.
 fn in_order(arrays: &[&ArrayRef], data_type: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>)> {
     match data_type {
         DataType::Utf8 => {
             let texts = arrays.iter().map(|array| Some(array.as_string_opt::<i32>()?.iter().flatten().collect()));
             let texts = texts.collect::<Option<Vec<Vec<&str>>>>();
-            let (values, numbers) = ranked(&texts.ok_or_else(other_values)?)?;
-            Ok((Arc::new(StringArray::from(values)), numbers))
+            let (values, keys) = ranked(&texts.ok_or_else(other_values)?)?;
+            Ok((Arc::new(StringArray::from(values)), keys))
         }
         DataType::Int32 => of_numbers::<Int32Type>(arrays, data_type),
         DataType::Date32 => of_numbers::<Date32Type>(arrays, data_type),
@@ -274,7 +267,7 @@ fn in_order(arrays: &[&ArrayRef], data_type: &DataType) -> Result<(ArrayRef, Vec
 }
 
 fn other_values() -> Error {
-    Error::corrupt("the dictionaries of a column hold other values")
+    Error::corrupt("the dictionaries of a column have values of another type")
 }
 
 fn of_numbers<T: ArrowPrimitiveType<Native: Ord>>(
@@ -282,22 +275,22 @@ fn of_numbers<T: ArrowPrimitiveType<Native: Ord>>(
     data_type: &DataType,
 ) -> Result<(ArrayRef, Vec<Vec<u32>>)> {
     let lists = arrays.iter().map(|array| Some(array.as_primitive_opt::<T>()?.values().to_vec()));
-    let (values, numbers) = ranked(&lists.collect::<Option<Vec<_>>>().ok_or_else(other_values)?)?;
-    Ok((Arc::new(PrimitiveArray::<T>::new(values.into(), None).with_data_type(data_type.clone())), numbers))
+    let (values, keys) = ranked(&lists.collect::<Option<Vec<_>>>().ok_or_else(other_values)?)?;
+    Ok((Arc::new(PrimitiveArray::<T>::new(values.into(), None).with_data_type(data_type.clone())), keys))
 }
 
-/// All values, each once, in their order, and of each its place there.
+/// Returns the distinct values, sorted, and the key of each value.
 fn ranked<T: Ord + Copy>(lists: &[Vec<T>]) -> Result<(Vec<T>, Vec<Vec<u32>>)> {
     let mut values = lists.concat();
     values.sort_unstable();
     values.dedup();
     if u32::try_from(values.len()).is_err() {
-        return Err(Error::schema("a column of more than 4 billion different values"));
+        return Err(Error::schema("a column has more than 4 billion distinct values"));
     }
-    let place = |value: &T| values.binary_search(value).ok().map(|place| place as u32);
-    let numbers: Option<Vec<Vec<u32>>> = lists.iter().map(|list| list.iter().map(place).collect()).collect();
-    let numbers = numbers.ok_or_else(|| Error::internal("a value of a dictionary is not among all values"))?;
-    Ok((values, numbers))
+    let index = |value: &T| values.binary_search(value).ok().map(|index| index as u32);
+    let keys: Option<Vec<Vec<u32>>> = lists.iter().map(|list| list.iter().map(index).collect()).collect();
+    let keys = keys.ok_or_else(|| Error::internal("a value of a dictionary is missing from the merged dictionary"))?;
+    Ok((values, keys))
 }
 
 #[cfg(test)]
@@ -309,25 +302,25 @@ mod tests {
     #[test]
     fn values_are_numbered_in_their_order_over_all_dictionaries() {
         let texts = |texts: &[&str]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
-        let (values, numbers) =
+        let (values, keys) =
             in_order(&[&texts(&["b", "a"]), &texts(&[]), &texts(&["c", "b", "ä", "Z"])], &DataType::Utf8).unwrap();
         assert_eq!(values.as_ref(), texts(&["Z", "a", "b", "c", "ä"]).as_ref());
-        assert_eq!(numbers, [vec![2, 1], vec![], vec![3, 2, 4, 0]]);
+        assert_eq!(keys, [vec![2, 1], vec![], vec![3, 2, 4, 0]]);
         let decimal = DataType::Decimal128(15, 2);
         let of = |values: &[i128]| {
             Arc::new(Decimal128Array::from_iter_values(values.iter().copied()).with_data_type(decimal.clone()))
                 as ArrayRef
         };
-        let (values, numbers) = in_order(&[&of(&[5, -3]), &of(&[0, 5])], &decimal).unwrap();
-        assert_eq!((values.as_ref(), numbers), (of(&[-3, 0, 5]).as_ref(), vec![vec![2, 0], vec![1, 2]]));
+        let (values, keys) = in_order(&[&of(&[5, -3]), &of(&[0, 5])], &decimal).unwrap();
+        assert_eq!((values.as_ref(), keys), (of(&[-3, 0, 5]).as_ref(), vec![vec![2, 0], vec![1, 2]]));
         assert!(in_order(&[&of(&[1])], &DataType::Int32).is_err());
         assert!(in_order(&[], &DataType::Float64).is_err());
     }
 
     #[test]
     fn numbers_are_as_narrow_as_they_can_be() {
-        let column = |values: i64| CodedColumn {
-            place: 0,
+        let column = |values: i64| DictionaryColumn {
+            index: 0,
             field: Arc::new(Field::new("x", DataType::Int64, true)),
             files: Vec::new(),
             values: Arc::new(arrow::array::Int64Array::from_iter_values(0..values)),
@@ -339,7 +332,7 @@ mod tests {
         }
         assert!(column(100).is_worth_it(200));
         assert!(column(65_536).is_worth_it(1 << 20));
-        assert!(!column(65_537).is_worth_it(1 << 20), "too many to stay numbers");
+        assert!(!column(65_537).is_worth_it(1 << 20), "too many to stay keys");
         assert!(!column(101).is_worth_it(200), "they hardly repeat");
     }
 }

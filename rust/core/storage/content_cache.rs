@@ -21,16 +21,16 @@ const LARGEST: usize = 1 << 20;
 
 /// Files by path, the oldest ones first to go.
 #[derive(Default)]
-pub(super) struct KeptContent(Mutex<Kept>);
+pub(super) struct ContentCache(Mutex<Cached>);
 
 #[derive(Default)]
-struct Kept {
+struct Cached {
     files: HashMap<String, Bytes>,
     order: VecDeque<String>,
     bytes: usize,
 }
 
-impl KeptContent {
+impl ContentCache {
     // Nobody waits here: a forked child may find a lock that is never given back.
     fn get(&self, path: &str) -> Option<Bytes> {
         self.0.try_lock().ok()?.files.get(path).cloned()
@@ -92,7 +92,7 @@ impl Storage {
     }
 
     /// Spares fetching what was just written into a file that nobody changes once it is there.
-    pub fn keep_unchanging(&self, path: &str, content: &Bytes) {
+    pub fn cache_unchanging(&self, path: &str, content: &Bytes) {
         if self.is_remote() {
             self.kept.put(path, content);
         }
@@ -101,7 +101,7 @@ impl Storage {
     /// Has files that never change fetched once more: whether they did change is what somebody wants to know.
     pub fn forget_unchanging(&self) {
         if let Ok(mut kept) = self.kept.0.try_lock() {
-            *kept = Kept::default();
+            *kept = Cached::default();
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_first_and_large_ones_are_not_kept() {
-        let kept = KeptContent::default();
+        let kept = ContentCache::default();
         let half = Bytes::from(vec![1; LARGEST]);
         let count = MOST / LARGEST;
         (0..=count).for_each(|n| kept.put(&n.to_string(), &half));

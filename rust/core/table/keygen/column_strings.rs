@@ -1,8 +1,7 @@
-//! A column as the text that Hudi's key generators make of its values (of their Avro form).
-//!
-//! | type | text |
+//! The string that Hudi's key generators make of each value of a column (of its Avro form).
+//! | type | string |
 //! |---|---|
-//! | text, boolean, whole numbers | as they are |
+//! | string, boolean, integers | as they are |
 //! | float, double | Java's `toString` |
 //! | decimal | `BigDecimal.toString`: `1.50`, but `1E-8` |
 //! | date | `yyyy-MM-dd` |
@@ -23,7 +22,7 @@ use arrow::record_batch::RecordBatch;
 use arrow_cast::cast;
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
-use super::text_builder::write_digits;
+use super::string_builder::write_digits;
 use crate::error::{Error, Result};
 use crate::format::java::{write_decimal, write_double, write_float};
 
@@ -98,8 +97,8 @@ impl ColumnPath {
     }
 }
 
-/// A column in the form that its text is made from.
-pub(super) enum ColumnText {
+/// A column in the type that its strings are made from.
+pub(super) enum ColumnStrings {
     Utf8(StringArray),
     Boolean(BooleanArray),
     Long(Int64Array),
@@ -112,7 +111,7 @@ pub(super) enum ColumnText {
     Binary(BinaryArray),
 }
 
-impl ColumnText {
+impl ColumnStrings {
     /// Takes a column; `consistent`: timestamps with a zone stay timestamps.
     pub(super) fn new(array: &ArrayRef, name: &str, consistent: bool) -> Result<Self> {
         let long = |array: &ArrayRef| -> Result<Self> {
@@ -187,7 +186,7 @@ impl ColumnText {
         self.array().is_null(row)
     }
 
-    /// Whether the text of a row that is not null is empty.
+    /// Whether the string of a row that is not null is empty.
     pub(super) fn is_empty(&self, row: usize) -> bool {
         match self {
             Self::Utf8(a) => a.value_length(row) == 0,
@@ -196,7 +195,7 @@ impl ColumnText {
         }
     }
 
-    /// Writes the text of a row that is not null.
+    /// Writes the string of a row that is not null.
     pub(super) fn write<W: Write>(&self, row: usize, out: &mut W) -> fmt::Result {
         match self {
             Self::Utf8(a) => out.write_str(a.value(row)),

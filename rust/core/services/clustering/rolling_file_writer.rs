@@ -1,7 +1,7 @@
-//! The files that a group becomes: each is ended when it has the bytes that it is to have.
+//! Writes the rows of a group to files of the target size.
 //!
-//! How many rows these are is known from what rows before them took: those of the same file that are on the disk
-//! already, those of the file before, or, in the beginning, a part of the first batch that is encoded for trial.
+//! The number of rows of a file is estimated from the encoded size of earlier rows: those of the same file that are
+//! flushed already, those of the file before, or, in the beginning, a sample of the first batch.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,40 +24,40 @@ use crate::storage::FileWriter;
 use crate::table::HudiTable;
 use crate::transaction::DataFiles;
 
-/// Rows that are encoded for trial, unless they are much more than a file is to have.
+/// Rows of the first batch that are encoded as a sample, unless they exceed the target size of a file by much.
 const TRIAL_ROWS: usize = 32_768;
 const LEAST_TRIAL_ROWS: usize = 64;
-/// Rows that are written before the size of the file is looked at again.
+/// Rows that are written before the size of the file is checked again.
 const STEP_ROWS: usize = 32_768;
 
-/// How much more goes into a file with this part of its bytes has to be known.
+/// From this fraction of the target size on, the size of the file must be known exactly.
 const NEARLY_FULL: f64 = 0.75;
-/// Of the first files of a group a row group is ended then: those before tell least of what their rows weigh, for rows without
-/// a value to sort by come first.
+/// In the first files of a group the row group is flushed at that point: estimates from earlier rows are poor there,
+/// because rows with null sort keys come first.
 const MEASURED_FILES: usize = 2;
-/// A file with this part of its bytes is full.
+/// A file with this fraction of the target size is full.
 const FULL: f64 = 0.97;
-/// More than this is too much.
+/// Maximum fraction of the target size.
 const OVERFULL: f64 = 1.03;
 
-/// What the files of a group have in common.
-pub(super) struct OutputSettings<'a> {
+/// Settings of the files of a group.
+pub(super) struct RollingFileSettings<'a> {
     pub(super) table: &'a HudiTable,
     pub(super) files: &'a DataFiles,
     pub(super) instant: &'a str,
     pub(super) partition: &'a str,
-    /// Tells this task and attempt from others.
+    /// Unique to this task and attempt.
     pub(super) token: &'a str,
     /// Columns of data files.
     pub(super) schema: SchemaRef,
-    /// The table's columns, whose ranges are told of each file.
+    /// The table's columns, whose ranges are reported for each file.
     pub(super) data: SchemaRef,
     pub(super) options: BaseFileOptions,
-    /// Bytes after which a file ends.
+    /// Target size of a file.
     pub(super) target_bytes: Option<u64>,
 }
 
-impl OutputSettings<'_> {
+impl RollingFileSettings<'_> {
     /// Publishes a file.
     fn end(&self, file: OpenFile) -> Result<WrittenFile> {
         let (sink, written, footer) = file.writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
@@ -95,23 +95,23 @@ impl OutputSettings<'_> {
     }
 }
 
-/// A file that is written.
+/// A published file.
 pub(super) struct WrittenFile {
     pub(super) stat: WriteStat,
     pub(super) milliseconds: u64,
-    /// Of the columns that the settings name.
+    /// Ranges of the columns of `data`.
     pub(super) ranges: FileRanges,
 }
 
-/// What becomes of a file that is ended beside the next ones.
+/// Progress of the thread that finishes files.
 enum Progress {
-    /// All rows are on the disk: how many, and the bytes that they take.
+    /// All rows of the file are flushed: their number and bytes.
     Rows(u64, f64),
-    /// The file is written.
+    /// The file is published.
     Written(Box<WrittenFile>),
 }
 
-/// A file in the making.
+/// The file that is being written.
 pub(super) struct OpenFile {
     file_id: String,
     pub(super) name: String,
@@ -120,7 +120,7 @@ pub(super) struct OpenFile {
     started: Stopwatch,
 }
 
-/// Bytes of a file with so many rows.
+/// Estimates the bytes of a file by its rows.
 #[derive(Debug, Clone, Copy)]
 struct SizeModel {
     fixed: f64,
@@ -133,37 +133,37 @@ impl SizeModel {
     }
 }
 
-/// Writes the rows of a group into one file after the other.
-pub(super) struct Outputs<'a> {
-    settings: &'a OutputSettings<'a>,
+/// Writes the rows of a group to one file after the other.
+pub(super) struct RollingFileWriter<'a> {
+    settings: &'a RollingFileSettings<'a>,
     model: Option<SizeModel>,
     open: Option<OpenFile>,
     /// Files begun so far.
     begun: usize,
     done: Vec<WrittenFile>,
-    /// What the last file has besides rows: bloom filter and footer.
+    /// Bytes of bloom filter and footer of the last file.
     end_bytes: Option<f64>,
-    beside: Option<Beside>,
+    finisher: Option<Finisher>,
 }
 
-/// A thread that ends files while the next ones are written.
-struct Beside {
+/// A thread that finishes files while the next ones are written.
+struct Finisher {
     files: Sender<OpenFile>,
     progress: Receiver<Result<Progress>>,
-    /// Whether the rows of the file that it got last are still to be weighed.
+    /// Whether the size of the rows of its last file is not known yet.
     busy: bool,
-    /// Bytes of the rows of the file that is ended now.
+    /// Bytes of the rows of the file that is being finished.
     row_bytes: f64,
-    /// Files that are not written yet.
+    /// Files that are not published yet.
     under_way: usize,
 }
 
-impl Beside {
-    /// Ends files as they come.
-    fn work(settings: &OutputSettings<'_>, files: &Receiver<OpenFile>, progress: &Sender<Result<Progress>>) {
+impl Finisher {
+    /// Finishes the files that it receives.
+    fn work(settings: &RollingFileSettings<'_>, files: &Receiver<OpenFile>, progress: &Sender<Result<Progress>>) {
         let end = |mut file: OpenFile| {
             file.writer.end_row_group().map_err(|e| e.with("file", &file.path))?;
-            // How many rows the file after it has waits for this alone.
+            // Sent first, because the size of the next file depends on it.
             let rows = Progress::Rows(file.writer.rows(), file.writer.flushed_bytes() as f64);
             let _ = progress.send(Ok(rows));
             Ok(Progress::Written(Box::new(settings.end(file)?)))
@@ -178,21 +178,21 @@ impl Beside {
     }
 }
 
-impl<'a> Outputs<'a> {
-    pub(super) fn new(settings: &'a OutputSettings<'a>) -> Self {
-        Self { settings, model: None, open: None, begun: 0, done: Vec::new(), end_bytes: None, beside: None }
+impl<'a> RollingFileWriter<'a> {
+    pub(super) fn new(settings: &'a RollingFileSettings<'a>) -> Self {
+        Self { settings, model: None, open: None, begun: 0, done: Vec::new(), end_bytes: None, finisher: None }
     }
 
-    /// The same, files ended by a thread of their own: the rows of two of them are in memory at times.
-    pub(super) fn with_thread<'s>(settings: &'a OutputSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
+    /// The same with a thread that finishes files: the rows of two files may be in memory at a time.
+    pub(super) fn with_thread<'s>(settings: &'a RollingFileSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
     where
         'a: 's,
     {
         let (files, to_end) = channel();
         let (sender, progress) = channel();
-        scope.spawn(interrupt::carried(move || Beside::work(settings, &to_end, &sender)));
-        let beside = Beside { files, progress, busy: false, row_bytes: 0.0, under_way: 0 };
-        Self { beside: Some(beside), ..Self::new(settings) }
+        scope.spawn(interrupt::carried(move || Finisher::work(settings, &to_end, &sender)));
+        let finisher = Finisher { files, progress, busy: false, row_bytes: 0.0, under_way: 0 };
+        Self { finisher: Some(finisher), ..Self::new(settings) }
     }
 
     /// Adds rows, with or without the column of file names.
@@ -204,16 +204,16 @@ impl<'a> Outputs<'a> {
             if self.settings.target_bytes.is_some() && self.model.is_none() {
                 self.model = Some(self.try_out(&rest)?);
             }
-            let room = self.room()?;
+            let room = self.remaining_rows()?;
             if room == 0 {
                 self.end_file()?;
                 continue;
             }
             let to_nearly = self.rows_to_nearly_full(room);
             let mut take = room.min(rest.num_rows()).min(STEP_ROWS);
-            if self.beside.as_ref().is_some_and(|beside| beside.busy) {
+            if self.finisher.as_ref().is_some_and(|finisher| finisher.busy) {
                 if to_nearly == 0 {
-                    // What the file before weighs tells best how much goes into this one.
+                    // The size of the previous file gives the best estimate for this one.
                     self.settle()?;
                     continue;
                 }
@@ -238,7 +238,7 @@ impl<'a> Outputs<'a> {
             return Ok(batch.clone());
         }
         let mut columns = batch.columns().to_vec();
-        // Texts may come with dictionaries.
+        // String columns may be dictionary arrays.
         let mut fields = batch.schema_ref().fields().to_vec();
         let field = schema.fields().get(FILE_NAME).ok_or_else(|| Error::schema("a file without meta columns"))?;
         columns.insert(FILE_NAME.min(columns.len()), new_null_array(field.data_type(), batch.num_rows()));
@@ -246,7 +246,7 @@ impl<'a> Outputs<'a> {
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
-    /// The file in the making; a new one when there is none.
+    /// Returns the current file; begins one if there is none.
     pub(super) fn file(&mut self) -> Result<&mut OpenFile> {
         let file = match self.open.take() {
             Some(file) => file,
@@ -269,18 +269,18 @@ impl<'a> Outputs<'a> {
         Ok(OpenFile { file_id, name, path, writer, started: Stopwatch::now() })
     }
 
-    /// Bytes that the file in the making would have if it were ended now.
+    /// Estimated bytes of the current file if it ended now.
     pub(super) fn bytes(&self) -> f64 {
         let Some(file) = &self.open else { return 0.0 };
-        // Row groups that are on the disk tell best what rows weigh.
+        // Flushed row groups give the best estimate.
         match &self.model {
             Some(model) if file.writer.flushed_rows() * 2 < file.writer.rows() => model.bytes(file.writer.rows()),
             _ => file.writer.bytes_written_estimate() as f64,
         }
     }
 
-    /// Rows that still fit into the file in the making; one file takes at least one.
-    fn room(&self) -> Result<usize> {
+    /// Number of rows that still fit into the current file; at least one for an empty file.
+    fn remaining_rows(&self) -> Result<usize> {
         let Some(target) = self.settings.target_bytes else { return Ok(usize::MAX) };
         let rows = self.open.as_ref().map_or(0, |file| file.writer.rows());
         let model = self.model.unwrap_or(SizeModel { fixed: 0.0, per_row: 1.0 });
@@ -290,29 +290,29 @@ impl<'a> Outputs<'a> {
         };
         let fits = ((target as f64 - bytes) / per_row).floor();
         let fits = if fits >= 1.0 { fits as usize } else { 0 };
-        // Where a file weighs more without rows than it may have, half of it is rows.
+        // If footer and bloom filter exceed the target size, half of the file is rows.
         let least =
             if target as f64 > 2.0 * model.fixed { 1 } else { (model.fixed / per_row).ceil().max(1.0) as usize };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         Ok(if rows < least { fits.max(least - rows) } else { fits })
     }
 
-    /// Rows after which the file in the making is nearly full, when so many more go into it.
+    /// Number of rows until the current file is nearly full.
     fn rows_to_nearly_full(&self, room: usize) -> usize {
         let rows = self.open.as_ref().map_or(0, |file| file.writer.rows());
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         ((rows.saturating_add(room) as f64 * NEARLY_FULL) as usize).saturating_sub(rows)
     }
 
-    /// Whether a row group of the file in the making has to end before the file does, so that its bytes are known.
+    /// Whether a row group of the current file has to be flushed before the file ends, so that its size is known.
     fn is_to_be_measured(&self) -> bool {
-        // The file that comes next counts too.
+        // Counts the file that is begun next too.
         let number = self.begun + usize::from(self.open.is_none());
         let flushed = self.open.as_ref().map_or(0, |file| file.writer.flushed_rows());
         self.settings.target_bytes.is_some() && number <= MEASURED_FILES && flushed == 0
     }
 
-    /// Whether so many more encoded bytes go into a file: one that is all but full is ended before.
+    /// Whether `more` encoded bytes fit into the current file; a file that is nearly full is finished first.
     pub(super) fn has_room(&mut self, more: u64) -> Result<bool> {
         let Some(target) = self.settings.target_bytes else { return Ok(true) };
         let full = target as f64 * FULL;
@@ -322,7 +322,7 @@ impl<'a> Outputs<'a> {
         Ok(self.bytes() + more as f64 <= target as f64 * OVERFULL)
     }
 
-    /// Encodes some rows and half of them: what a row weighs, and what a file weighs without rows.
+    /// Encodes a sample of rows and half of it, to estimate the bytes of a row and of an empty file.
     fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
         let threads = self.settings.options.threads;
         let size = |rows: usize| -> Result<f64> {
@@ -338,7 +338,7 @@ impl<'a> Outputs<'a> {
         };
         let mut all = batch.num_rows().min(TRIAL_ROWS);
         let (mut more, mut less) = sizes(all)?;
-        // Rows of a small file weigh more than those of a large one.
+        // Rows of a small file take more bytes than those of a large one.
         let enough = self.settings.target_bytes.map_or(f64::MAX, |target| target as f64 * 2.0);
         while more > enough && all > LEAST_TRIAL_ROWS {
             all = ((all as f64 * enough / 2.0 / more) as usize).min(all / 2).max(LEAST_TRIAL_ROWS);
@@ -352,56 +352,56 @@ impl<'a> Outputs<'a> {
         Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
     }
 
-    /// Publishes the file in the making; a thread of its own may do so, which [`Outputs::settle`] waits for.
+    /// Finishes the current file, possibly on a thread, which [`RollingFileWriter::settle`] waits for.
     pub(super) fn end_file(&mut self) -> Result<()> {
         self.settle()?;
         let Some(file) = self.open.take() else { return Ok(()) };
-        match &mut self.beside {
+        match &mut self.finisher {
             None => {
                 let written = self.settings.end(file)?;
                 let number = |n: Option<i64>| n.unwrap_or_default().max(0).cast_unsigned();
                 self.weigh(number(written.stat.num_writes), number(written.stat.file_size_in_bytes) as f64);
                 self.done.push(written);
             }
-            Some(beside) => {
-                beside.files.send(file).map_err(|_| died())?;
-                beside.busy = true;
-                beside.under_way += 1;
+            Some(finisher) => {
+                finisher.files.send(file).map_err(|_| panicked())?;
+                finisher.busy = true;
+                finisher.under_way += 1;
             }
         }
         Ok(())
     }
 
-    /// Waits until it is known what the rows of the last file weigh.
+    /// Waits until the size of the rows of the last file is known.
     fn settle(&mut self) -> Result<()> {
-        while self.beside.as_ref().is_some_and(|beside| beside.busy) {
+        while self.finisher.as_ref().is_some_and(|finisher| finisher.busy) {
             self.follow()?;
         }
         Ok(())
     }
 
-    /// Waits for what the thread that ends files tells next.
+    /// Waits for the next message of the thread that finishes files.
     fn follow(&mut self) -> Result<()> {
-        let Some(beside) = &mut self.beside else { return Ok(()) };
-        match interrupt::receive(&beside.progress)?.ok_or_else(died)?? {
+        let Some(finisher) = &mut self.finisher else { return Ok(()) };
+        match interrupt::receive(&finisher.progress)?.ok_or_else(panicked)?? {
             Progress::Written(file) => {
-                beside.under_way -= 1;
+                finisher.under_way -= 1;
                 let bytes = file.stat.file_size_in_bytes.unwrap_or_default() as f64;
-                self.end_bytes = Some((bytes - beside.row_bytes).max(0.0));
+                self.end_bytes = Some((bytes - finisher.row_bytes).max(0.0));
                 self.done.push(*file);
             }
             Progress::Rows(rows, bytes) => {
-                beside.row_bytes = bytes;
+                finisher.row_bytes = bytes;
                 match self.end_bytes {
                     Some(more) => {
-                        beside.busy = false;
+                        finisher.busy = false;
                         self.weigh(rows, bytes + more);
                     }
-                    // What the first file weighs is known when it is written.
+                    // The size of the first file is known when it is published.
                     None => {
                         self.follow()?;
                         self.weigh(rows, bytes + self.end_bytes.unwrap_or_default());
-                        self.beside.iter_mut().for_each(|beside| beside.busy = false);
+                        self.finisher.iter_mut().for_each(|finisher| finisher.busy = false);
                     }
                 }
             }
@@ -409,27 +409,27 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Learns from a file.
+    /// Updates the estimate with the size of a file.
     fn weigh(&mut self, rows: u64, bytes: f64) {
         if let Some(model) = &mut self.model
             && rows > 0
         {
-            // What a file weighs without rows was found by trial: no more than half of one that has some.
+            // The size of an empty file was estimated from a sample: it cannot be more than half of a file with rows.
             model.fixed = model.fixed.min(bytes / 2.0);
             model.per_row = ((bytes - model.fixed) / rows as f64).max(0.01);
         }
     }
 
-    /// Publishes the last file.
+    /// Finishes the last file.
     pub(super) fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.end_file()?;
-        while self.beside.as_ref().is_some_and(|beside| beside.under_way > 0) {
+        while self.finisher.as_ref().is_some_and(|finisher| finisher.under_way > 0) {
             self.follow()?;
         }
         Ok(self.done)
     }
 }
 
-fn died() -> Error {
-    Error::storage("a thread that ended files died").remedy("Run the operation again and report this")
+fn panicked() -> Error {
+    Error::storage("a thread that finishes files panicked").remedy("Run the operation again, and please report this")
 }

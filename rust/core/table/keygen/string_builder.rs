@@ -1,4 +1,4 @@
-//! Builds a text column without a `String` a row.
+//! Builds a string column without allocating each string.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use crate::error::{Error, Result};
 
-/// Texts, one after the other: write, then [`TextBuilder::end`] the row.
-pub(super) struct TextBuilder {
+/// Strings, one after the other: write one, then call [`KeyStringBuilder::end`].
+pub(super) struct KeyStringBuilder {
     text: String,
     offsets: Vec<i32>,
 }
 
-impl TextBuilder {
-    /// Room for `rows` texts of about `width` bytes.
+impl KeyStringBuilder {
+    /// Reserves memory for `rows` strings of about `width` bytes.
     pub(super) fn new(rows: usize, width: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows.saturating_add(1));
         offsets.push(0);
         Self { text: String::with_capacity(rows.saturating_mul(width)), offsets }
     }
 
-    /// Ends the text of a row.
+    /// Ends the string of a row.
     pub(super) fn end(&mut self) -> Result<()> {
         let end = i32::try_from(self.text.len()).map_err(|_| {
             Error::schema("the record keys of one batch have more than 2 GiB").remedy("Write smaller batches")
@@ -36,7 +36,7 @@ impl TextBuilder {
     }
 }
 
-impl fmt::Write for TextBuilder {
+impl fmt::Write for KeyStringBuilder {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text.push_str(text);

@@ -1,4 +1,4 @@
-//! Parts of a group that tasks of several processes rewrite: those of a large group have each a range of the order.
+//! Tasks of several processes that rewrite a group: each task of a large group rewrites a range of the sort order.
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -11,27 +11,27 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::ClusteringGroup;
 use crate::sort::OrderBy;
 
-/// Rows of a batch that are looked at to find out where to divide a group.
+/// Rows of a batch that are sampled to find the boundaries of tasks.
 const SAMPLED_ROWS: usize = 512;
 
-/// What one task rewrites: a group, or the rows of it whose place in the order is in a range.
+/// What one task rewrites: a group, or the rows of it whose sort key is in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Portion {
+pub struct ClusteringTask {
     /// The group.
     pub group: ClusteringGroup,
-    /// The first place of the range, as text; from the beginning when there is none.
+    /// First sort key of the range, in Base64; `None`: from the beginning.
     pub from: Option<String>,
-    /// The place behind the range; to the end when there is none.
+    /// Sort key after the range, in Base64; `None`: to the end.
     pub to: Option<String>,
 }
 
-impl Portion {
+impl ClusteringTask {
     /// All of a group.
     pub fn whole(group: ClusteringGroup) -> Self {
         Self { group, from: None, to: None }
     }
 
-    /// What keeps the rows of the range; `None` when it is the whole group.
+    /// The filter for the rows of the range; `None` for a whole group.
     ///
     /// # Errors
     /// `Corrupt` for a range that cannot be read; those of the order.
@@ -44,17 +44,17 @@ impl Portion {
             decoded.map_err(|e| Error::corrupt("the range of a clustering task cannot be read").caused_by(e))
         };
         let (from, to) = (place(&self.from)?, place(&self.to)?);
-        Ok(Some(RangeFilter { places: Places::new(order, schema)?, from, to }))
+        Ok(Some(RangeFilter { keys: SortKeys::new(order, schema)?, from, to }))
     }
 }
 
-/// Places of rows in an order, as bytes that compare as the rows do.
-pub(super) struct Places {
+/// Sort keys of rows, as bytes that compare as the rows do.
+pub(super) struct SortKeys {
     order: OrderBy,
     converter: RowConverter,
 }
 
-impl Places {
+impl SortKeys {
     pub(super) fn new(order: OrderBy, schema: &Schema) -> Result<Self> {
         let columns = order(&RecordBatch::new_empty(schema.clone().into()))?;
         let fields = columns.iter().map(|c| SortField::new(c.data_type().clone()));
@@ -63,7 +63,7 @@ impl Places {
         Ok(Self { order, converter })
     }
 
-    /// The places of some rows of a batch, evenly spread.
+    /// Samples the sort keys of a batch at even distances.
     pub(super) fn sample(&self, batch: &RecordBatch, into: &mut Vec<Vec<u8>>) -> Result<()> {
         let rows = self.converter.convert_columns(&(self.order)(batch)?)?;
         let step = batch.num_rows().div_ceil(SAMPLED_ROWS).max(1);
@@ -74,14 +74,14 @@ impl Places {
 
 /// Keeps the rows of a range.
 pub(super) struct RangeFilter {
-    places: Places,
+    keys: SortKeys,
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
 }
 
 impl RangeFilter {
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let rows = self.places.converter.convert_columns(&(self.places.order)(batch)?)?;
+        let rows = self.keys.converter.convert_columns(&(self.keys.order)(batch)?)?;
         let inside = |row: &[u8]| {
             self.from.as_deref().is_none_or(|from| row >= from) && self.to.as_deref().is_none_or(|to| row < to)
         };
@@ -90,17 +90,17 @@ impl RangeFilter {
     }
 }
 
-/// Divides a group at these sampled places into so many portions of about equal rows.
-pub(super) fn divide(group: &ClusteringGroup, mut places: Vec<Vec<u8>>, parts: usize) -> Vec<Portion> {
-    places.sort_unstable();
-    let mut cuts: Vec<&Vec<u8>> = (1..parts).filter_map(|part| places.get(part * places.len() / parts)).collect();
+/// Divides a group at these sampled keys into so many tasks of about equal rows.
+pub(super) fn divide(group: &ClusteringGroup, mut keys: Vec<Vec<u8>>, parts: usize) -> Vec<ClusteringTask> {
+    keys.sort_unstable();
+    let mut cuts: Vec<&Vec<u8>> = (1..parts).filter_map(|part| keys.get(part * keys.len() / parts)).collect();
     cuts.dedup();
-    // Before the least value there is nothing.
-    cuts.retain(|cut| places.first() != Some(*cut));
+    // No row is before the smallest value.
+    cuts.retain(|cut| keys.first() != Some(*cut));
     let text = |place: &Vec<u8>| STANDARD.encode_to_string(place);
     let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(text(cut))));
     let ends = cuts.iter().map(|cut| Some(text(cut))).chain(std::iter::once(None));
-    starts.zip(ends).map(|(from, to)| Portion { group: group.clone(), from, to }).collect()
+    starts.zip(ends).map(|(from, to)| ClusteringTask { group: group.clone(), from, to }).collect()
 }
 
 #[cfg(test)]
@@ -116,18 +116,18 @@ mod tests {
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         let batch = RecordBatch::try_from_iter_with_nullable([("n", column, true)]).unwrap();
         let order: OrderBy = Arc::new(|batch: &RecordBatch| Ok(batch.columns().to_vec()));
-        let places = Places::new(order.clone(), &batch.schema()).unwrap();
+        let keys = SortKeys::new(order.clone(), &batch.schema()).unwrap();
         let mut sampled = Vec::new();
-        places.sample(&batch, &mut sampled).unwrap();
-        let portions = divide(&ClusteringGroup::default(), sampled, 4);
-        assert_eq!(portions.len(), 4);
-        let rows: Vec<usize> = portions
+        keys.sample(&batch, &mut sampled).unwrap();
+        let tasks = divide(&ClusteringGroup::default(), sampled, 4);
+        assert_eq!(tasks.len(), 4);
+        let rows: Vec<usize> = tasks
             .iter()
             .map(|p| p.filter(order.clone(), &batch.schema()).unwrap().unwrap().apply(&batch).unwrap().num_rows())
             .collect();
         assert_eq!(rows.iter().sum::<usize>(), 1000);
         assert!(rows.iter().all(|n| (200..300).contains(n)), "{rows:?}");
-        let whole = Portion::whole(ClusteringGroup::default());
+        let whole = ClusteringTask::whole(ClusteringGroup::default());
         assert!(whole.filter(order, &batch.schema()).unwrap().is_none());
         // One value cannot be divided.
         assert_eq!(divide(&ClusteringGroup::default(), vec![vec![1]; 9], 4).len(), 1);

@@ -1,4 +1,4 @@
-//! Row groups read a few columns at a time, to find out what of them changes.
+//! Reads row groups a few columns at a time, to find out which of them change.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,28 +15,28 @@ use super::reader::{BaseFileReader, ScanOptions};
 use super::splice::Splice;
 use crate::error::Result;
 
-/// Rows that are decoded into one array.
-pub const PIECE_ROWS: usize = 32_768;
-/// Bytes of columns that are read together, nearly.
+/// Rows of an array.
+pub const COLUMN_BATCH_ROWS: usize = 32_768;
+/// Approximate bytes of columns that are read together.
 const TOGETHER_BYTES: u64 = 1 << 20;
-/// Bytes of a value of no known length: texts that are stored once and named by number take more when they are read.
+/// Assumed bytes of a string that is stored in a dictionary.
 const UNKNOWN_BYTES: u64 = 32;
 
-/// Columns of a row group, [`PIECE_ROWS`] rows at a time.
+/// Columns of a row group, [`COLUMN_BATCH_ROWS`] rows at a time.
 ///
 /// # Errors
 /// Those of [`BaseFileReader::scan`] and of the scan.
-pub fn row_group_pieces<R: ChunkReader + 'static>(
+pub fn read_column_batches<R: ChunkReader + 'static>(
     reader: &BaseFileReader<R>,
     schema: &SchemaRef,
     index: usize,
 ) -> Result<Vec<RecordBatch>> {
-    let options = ScanOptions::new(schema.clone()).with_batch_size(PIECE_ROWS).with_row_groups(vec![index]);
+    let options = ScanOptions::new(schema.clone()).with_batch_size(COLUMN_BATCH_ROWS).with_row_groups(vec![index]);
     reader.scan(&options)?.collect()
 }
 
-/// Columns of a row group, each read when it is asked for: a large one by itself, small ones with others, for a reader
-/// takes time for every column of the file, and one for each of thousands would take the square of that.
+/// Reads columns of a row group on demand: large ones alone, small ones together. A reader takes time for each column
+/// of the file, so a reader for each of thousands of columns would take quadratic time.
 pub struct GroupColumns<'a, R> {
     reader: &'a BaseFileReader<R>,
     group: usize,
@@ -45,12 +45,12 @@ pub struct GroupColumns<'a, R> {
     together: Vec<(Range<usize>, Mutex<Together>)>,
 }
 
-/// The arrays of columns that were read together, until each is taken.
+/// Arrays of columns that were read together and are not taken yet.
 type Together = Option<Vec<Option<Vec<ArrayRef>>>>;
 
 impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
-    /// Will read these columns of the new file that `splice` was made for, by place, as the given fields, from row group
-    /// `group`. Nothing is read yet.
+    /// Prepares to read columns of row group `group`, by their index in the new file of `splice`, as the given fields.
+    /// Nothing is read yet.
     pub fn new(reader: &'a BaseFileReader<R>, splice: &Splice, group: usize, fields: Vec<(usize, FieldRef)>) -> Self {
         let mut together = Vec::new();
         let (mut first, mut bytes) = (0, 0);
@@ -68,10 +68,11 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
         Self { reader, group, fields, together }
     }
 
-    /// A column, [`PIECE_ROWS`] rows at a time; `None` when it was not announced, or was taken already.
+    /// Returns a column in arrays of [`COLUMN_BATCH_ROWS`] rows; `None` if it is not among the fields, or was taken
+    /// already.
     ///
     /// # Errors
-    /// Those of [`row_group_pieces`].
+    /// Those of [`read_column_batches`].
     pub fn take(&self, column: usize) -> Result<Option<Vec<ArrayRef>>> {
         let Ok(at) = self.fields.binary_search_by_key(&column, |(column, _)| *column) else { return Ok(None) };
         let holds = self.together.partition_point(|(fields, _)| fields.end <= at);
@@ -88,12 +89,12 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
         let fields: Vec<FieldRef> =
             self.fields.get(fields).unwrap_or_default().iter().map(|(_, field)| field.clone()).collect();
         let columns = fields.len();
-        let pieces = row_group_pieces(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
-        Ok((0..columns).map(|i| Some(pieces.iter().map(|batch| batch.column(i).clone()).collect())).collect())
+        let arrays = read_column_batches(self.reader, &Arc::new(Schema::new(fields)), self.group)?;
+        Ok((0..columns).map(|i| Some(arrays.iter().map(|batch| batch.column(i).clone()).collect())).collect())
     }
 }
 
-/// Bytes that a chunk takes when it is read, nearly.
+/// Approximate bytes of a chunk in memory.
 pub fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
     let encoded = chunk.uncompressed_size().max(0).cast_unsigned();
     let values = chunk.num_values().max(0).cast_unsigned();
@@ -103,16 +104,16 @@ pub fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
     }
 }
 
-/// Whether so many new rows are to go into a last row group of this size: a small one is filled up, so that they never
-/// make many fragments; a large one would have to be written anew for them.
+/// Whether `more` new rows are added to a last row group of `rows` rows: a small one is filled up, which avoids
+/// fragments; a large one is not rewritten.
 pub fn fills_up(rows: u64, more: usize, options: &BaseFileOptions) -> bool {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
     rows < options.row_group_rows / 4 && rows.saturating_add(more) <= options.row_group_rows
 }
 
-/// Whether all data pages of a chunk hold numbers of its dictionary: none holds values, for the dictionary had become too
+/// Whether all data pages of a chunk are dictionary-encoded: none has plain values because the dictionary became too
 /// large.
-pub fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
+pub fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
     match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
@@ -122,13 +123,13 @@ pub fn has_only_numbers(chunk: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// Whether two arrays hold the same values, to the bit. `false` where that cannot be told cheaply.
+/// Whether two arrays are bitwise equal. `false` if a cheap comparison is not possible.
 ///
 /// # Errors
 /// `Schema` for arrays of two types.
 pub fn same_values(a: &ArrayRef, b: &ArrayRef) -> Result<bool> {
     if a.data_type().is_nested() {
-        // Floats inside compare by value, and so would lose the sign of a zero.
+        // Nested floats compare by value, so the sign of a zero would be lost.
         return Ok(!has_floats(a.data_type()) && a.as_ref() == b.as_ref());
     }
     let same = not_distinct(a, b)?;

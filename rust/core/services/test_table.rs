@@ -1,4 +1,4 @@
-//! Small tables for tests, written step by step as a writer would, so that any step can be left out.
+//! Small tables for tests, written step by step, so that any step can be left out.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::table::{HudiTable, Options, TableSpec, with_meta_columns};
 use crate::timeline::SystemClock;
 
 /// A table with the columns `id` and `part`, keyed by `id`, partitioned by `part`.
-pub(super) struct Handmade {
+pub(super) struct TestTable {
     pub(super) table: HudiTable,
 }
 
@@ -29,16 +29,16 @@ fn columns() -> Schema {
     Schema::new(vec![Field::new("id", DataType::Utf8, true), Field::new("part", DataType::Utf8, true)])
 }
 
-/// A write under way.
+/// A pending write.
 pub(super) struct Pending<'a> {
-    pub(super) made: &'a Handmade,
+    pub(super) made: &'a TestTable,
     pub(super) instant: Instant,
     stats: BTreeMap<String, Vec<WriteStat>>,
     replaced: BTreeMap<String, Vec<String>>,
     operation: &'static str,
 }
 
-impl Handmade {
+impl TestTable {
     pub(super) fn new(options: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let uri = format!("memory://services-{}/t", COUNT.fetch_add(1, Ordering::Relaxed));

@@ -10,7 +10,7 @@ use crate::storage::FileMeta;
 
 /// A data file that a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatedFile {
+pub struct CommittedFile {
     /// Path relative to the table's base.
     pub path: String,
     /// Partition path.
@@ -28,7 +28,11 @@ pub struct StatedFile {
 }
 
 /// The data files that a commit of the requested time wrote, of which base and log files have a known form.
-pub fn stated_files(metadata: &ReplaceCommitMetadata, requested: &str, times: &impl CommitTimes) -> Vec<StatedFile> {
+pub fn committed_files(
+    metadata: &ReplaceCommitMetadata,
+    requested: &str,
+    times: &impl CommitTimes,
+) -> Vec<CommittedFile> {
     let stats = metadata.partition_to_write_stats.values().flatten();
     let named = stats.filter_map(|stat| {
         let path = stat.path.as_ref().filter(|path| !path.is_empty())?;
@@ -36,26 +40,26 @@ pub fn stated_files(metadata: &ReplaceCommitMetadata, requested: &str, times: &i
         let offset = stat.log_offset.and_then(|offset| u64::try_from(offset).ok()).unwrap_or(0);
         let partition = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         let file = FileMeta { path: path.clone(), size: 0, modified_ms: 0 };
-        let stated = |file_id: String, time: String, size: Option<u64>, is_log: bool| {
+        let committed = |file_id: String, time: String, size: Option<u64>, is_log: bool| {
             let (path, commit) = (path.clone(), requested.to_owned());
-            StatedFile { path, partition, file_id, commit, time, size, is_log }
+            CommittedFile { path, partition, file_id, commit, time, size, is_log }
         };
         if let Some(base) = BaseFile::parse(&file) {
             // Without a row and a size there need be no file.
             let is_made = size.is_some() || stat.num_writes != Some(0);
-            return is_made.then(|| stated(base.file_id, base.instant, size, false));
+            return is_made.then(|| committed(base.file_id, base.instant, size, false));
         }
         let log = LogFile::parse(&file)?;
         if times.logs_name_their_slice() {
-            return Some(stated(log.file_id, log.instant, size.map(|size| offset + size), true));
+            return Some(committed(log.file_id, log.instant, size.map(|size| offset + size), true));
         }
         let completed = times.completion_time(&log.instant).unwrap_or(&log.instant).to_owned();
-        Some(stated(log.file_id, completed, size, true))
+        Some(committed(log.file_id, completed, size, true))
     });
     named.collect()
 }
 
-/// What is wrong with a stated file, given the files of its file group.
+/// What is wrong with a committed file, given the files of its file group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is not there.
@@ -64,7 +68,7 @@ pub enum Fault {
     Size(u64),
 }
 
-impl StatedFile {
+impl CommittedFile {
     /// Compares with the file group as a listing shows it. `None` for a file that is as it should be, and for one of an
     /// older file slice.
     pub fn fault(&self, group: Option<&FileGroup>, times: &impl CommitTimes) -> Option<Fault> {
@@ -87,20 +91,20 @@ impl StatedFile {
     }
 
     fn wrong_size(&self, stored: u64, may_grow: bool) -> Option<Fault> {
-        let stated = self.size?;
-        let is_right = if may_grow { stored >= stated } else { stored == stated };
+        let committed = self.size?;
+        let is_right = if may_grow { stored >= committed } else { stored == committed };
         (!is_right).then_some(Fault::Size(stored))
     }
 
     /// The fault in words.
     pub fn message(&self, fault: Fault) -> String {
-        let stated = self.size.unwrap_or_default();
+        let committed = self.size.unwrap_or_default();
         match fault {
             Fault::Missing if self.is_log => {
-                format!("the commit {} wrote this log file, but it is not there", self.commit)
+                format!("the commit {} wrote this log file, but it is missing", self.commit)
             }
-            Fault::Missing => format!("the commit {} wrote this base file, but it is not there", self.commit),
-            Fault::Size(stored) => format!("the file has {stored} bytes, its commit {} says {stated}", self.commit),
+            Fault::Missing => format!("the commit {} wrote this base file, but it is missing", self.commit),
+            Fault::Size(stored) => format!("the file has {stored} bytes, its commit {} says {committed}", self.commit),
         }
     }
 
@@ -143,8 +147,8 @@ mod tests {
         }
     }
 
-    fn fault_in(names_slice: bool, stated: (&str, i64, i64), stored: &[(&str, u64)]) -> Option<Fault> {
-        let (path, offset, size) = stated;
+    fn fault_in(names_slice: bool, committed: (&str, i64, i64), stored: &[(&str, u64)]) -> Option<Fault> {
+        let (path, offset, size) = committed;
         let times = Times { names_slice };
         let stat = WriteStat {
             path: Some(path.into()),
@@ -158,7 +162,7 @@ mod tests {
         let files: Vec<FileMeta> =
             stored.iter().map(|(p, size)| FileMeta { path: (*p).into(), size: *size, modified_ms: 0 }).collect();
         let groups = group_files("", &files, &times);
-        stated_files(&metadata, requested.unwrap(), &times)[0].fault(groups.first(), &times)
+        committed_files(&metadata, requested.unwrap(), &times)[0].fault(groups.first(), &times)
     }
 
     #[test]

@@ -15,13 +15,13 @@ use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// Option: such bytes are passed over in all files, as Hudi does.
-pub(super) const SKIP_TORN: &str = "hoodoo.log.skip.corrupt.blocks";
+pub(super) const SKIP_TRUNCATED: &str = "hoodoo.log.skip.corrupt.blocks";
 
 /// Refuses a torn log file that a commit names. Nothing is read for files that are whole.
 ///
 /// # Errors
 /// `Corrupt`; `Storage`.
-pub(super) fn check_torn(storage: &Storage, timeline: &Timeline, path: &str) -> Result<()> {
+pub(super) fn check_truncated(storage: &Storage, timeline: &Timeline, path: &str) -> Result<()> {
     let file = FileMeta { path: path.to_owned(), size: 0, modified_ms: 0 };
     let Some(log) = LogFile::parse(&file).filter(|_| !timeline.commits_are_json()) else { return Ok(()) };
     let names = metadata_of(storage, timeline, &log.instant)?.is_none_or(|metadata| {
@@ -34,7 +34,7 @@ pub(super) fn check_torn(storage: &Storage, timeline: &Timeline, path: &str) -> 
         .with("table", storage.uri())
         .with("file", path)
         .with("commit", log.instant)
-        .remedy(format!("Restore the file from a copy. {SKIP_TORN}=true reads what is left, as Hudi does")))
+        .remedy(format!("Restore the file from a copy. {SKIP_TRUNCATED}=true reads what is left, as Hudi does")))
 }
 
 /// Refuses log files whose blocks say that they belong elsewhere, or to a base file that is gone.

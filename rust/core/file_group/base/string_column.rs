@@ -1,7 +1,6 @@
-//! A column chunk of texts that hardly repeat, such as keys: they stand behind each other in pages, without a dictionary.
+//! A column chunk of strings that hardly repeat, such as keys: plain encoding, without a dictionary.
 //!
-//! Through the general encoder each text is copied into arrays of its own first. Here it goes from wherever it is into the
-//! page, once.
+//! The general encoder copies each string several times. Here it is copied once, from its array to the page.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait, StringViewArray};
 use arrow::buffer::NullBuffer;
@@ -17,67 +16,67 @@ use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
 
-/// Bytes of a text that the column index keeps, as other writers do.
+/// Bytes of a string in the column index, as other writers have.
 const INDEX_BYTES: usize = 64;
-/// Bytes before each text in a page.
+/// Bytes of the length before each string in a page.
 const LENGTH_BYTES: usize = size_of::<u32>();
-/// Room before the texts of a page for the levels of one in which all rows have a text, so that the texts need not be moved.
+/// Space before the strings of a page for the levels of a page without nulls, so that the strings need not be moved.
 const ROOM: usize = 16;
 
-/// What is known of a column of texts.
+/// Settings of a column of strings.
 #[derive(Clone)]
-pub(super) struct PlainTextSettings {
+pub(super) struct PlainStringSettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     pub(super) content: PageContent,
-    /// Most bytes of a page, unless one text has more.
+    /// Maximum bytes of a page, unless one string has more.
     pub(super) page_bytes: usize,
-    /// Bytes of a text that statistics keep; none are made of 0.
+    /// Bytes of a string in statistics; 0: no statistics.
     pub(super) statistics_bytes: usize,
 }
 
-/// Whether a column is encoded here: a flat one of texts.
-pub(super) fn is_plain_text(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
+/// Whether a column is encoded here: a flat column of strings.
+pub(super) fn is_plain_string(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
     let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
     flat && data_type == &DataType::Utf8 && descriptor.physical_type() == Type::BYTE_ARRAY
 }
 
-/// A chunk in the making.
-pub(super) struct PlainTexts {
-    settings: PlainTextSettings,
+/// The chunk that is being encoded.
+pub(super) struct PlainStrings {
+    settings: PlainStringSettings,
     pages: ChunkPages,
-    page: TextPage,
+    page: StringPage,
     ends: Option<(Vec<u8>, Vec<u8>)>,
     order: PageOrder<Vec<u8>>,
     bytes: usize,
 }
 
-/// Rows of a page in the making.
-struct TextPage {
+/// The current page.
+struct StringPage {
     rows: usize,
     nulls: usize,
-    /// [`ROOM`], and behind it the texts, the length before each.
+    /// [`ROOM`], then the strings, each after its length.
     plain: Vec<u8>,
-    /// Which rows have one; nothing as long as all have.
+    /// Which rows have a value; empty as long as all have.
     present: Vec<bool>,
-    /// Where in `plain` the least and the greatest text begin.
+    /// Offsets in `plain` of the minimum and maximum.
     ends: Option<(usize, usize)>,
 }
 
-impl PlainTexts {
-    pub(super) fn new(settings: PlainTextSettings) -> Result<Self> {
+impl PlainStrings {
+    pub(super) fn new(settings: PlainStringSettings) -> Result<Self> {
         let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.format, Encoding::PLAIN, settings.content)?;
-        Ok(Self { settings, pages, page: TextPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
+        Ok(Self { settings, pages, page: StringPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
     }
 
     /// Adds rows.
     ///
     /// # Errors
-    /// `Schema` when a row has no text in a column that has to have one, or an array holds no texts.
+    /// `Schema` for a null in a required column, or an array of another type.
     pub(super) fn add(&mut self, array: &ArrayRef) -> Result<()> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if nulls.is_some() && self.settings.descriptor.max_def_level() == 0 {
-            let what = "a required column has no value in some row";
+            let what = "a required column has a null";
             return Err(Error::schema(what).with("column", self.settings.descriptor.name()));
         }
         match array.data_type() {
@@ -85,7 +84,7 @@ impl PlainTexts {
             DataType::LargeUtf8 => self.add_strings(array.as_string_opt::<i64>(), nulls.as_ref()),
             DataType::Utf8View => self.add_views(array.as_string_view_opt(), nulls.as_ref()),
             other => {
-                let what = format!("a column of texts comes as {other}");
+                let what = format!("a column of strings was passed as {other}");
                 Err(Error::schema(what).with("column", self.settings.descriptor.name()))
             }
         }
@@ -97,28 +96,23 @@ impl PlainTexts {
         nulls: Option<&NullBuffer>,
     ) -> Result<()> {
         let array = array.ok_or_else(no_strings)?;
-        self.add_texts(array.len(), nulls, |row| array.value(row))
+        self.add_each(array.len(), nulls, |row| array.value(row))
     }
 
     fn add_views(&mut self, array: Option<&StringViewArray>, nulls: Option<&NullBuffer>) -> Result<()> {
         let array = array.ok_or_else(no_strings)?;
-        self.add_texts(array.len(), nulls, |row| array.value(row))
+        self.add_each(array.len(), nulls, |row| array.value(row))
     }
 
-    /// `text` gives the text of a row below `rows`.
-    fn add_texts<'t>(
-        &mut self,
-        rows: usize,
-        nulls: Option<&NullBuffer>,
-        text: impl Fn(usize) -> &'t str,
-    ) -> Result<()> {
+    /// `text` returns the string of a row.
+    fn add_each<'t>(&mut self, rows: usize, nulls: Option<&NullBuffer>, text: impl Fn(usize) -> &'t str) -> Result<()> {
         let mut row = 0;
         while row < rows {
             let end = rows.min(row + (PAGE_ROWS - self.page.rows));
             if nulls.is_some() {
                 self.page.present.resize(self.page.rows, true);
             }
-            while row < end && self.page.texts().len() < self.settings.page_bytes {
+            while row < end && self.page.strings().len() < self.settings.page_bytes {
                 let valid = nulls.is_none_or(|nulls| nulls.is_valid(row));
                 if valid {
                     self.page.put(text(row).as_bytes(), self.settings.statistics_bytes > 0)?;
@@ -131,7 +125,7 @@ impl PlainTexts {
                 self.page.rows += 1;
                 row += 1;
             }
-            if self.page.rows == PAGE_ROWS || self.page.texts().len() >= self.settings.page_bytes {
+            if self.page.rows == PAGE_ROWS || self.page.strings().len() >= self.settings.page_bytes {
                 self.end_page()?;
             }
         }
@@ -143,9 +137,8 @@ impl PlainTexts {
         if page.rows == 0 {
             return Ok(());
         }
-        let ends = page.ends.map(|(least, most)| (page.text(least).to_vec(), page.text(most).to_vec()));
-        let short =
-            |(least, most): &(Vec<u8>, Vec<u8>)| (cut_least(least, INDEX_BYTES).0, cut_most(most, INDEX_BYTES).0);
+        let ends = page.ends.map(|(min, max)| (page.text(min).to_vec(), page.text(max).to_vec()));
+        let short = |(min, max): &(Vec<u8>, Vec<u8>)| (cut_min(min, INDEX_BYTES).0, cut_max(max, INDEX_BYTES).0);
         let optional = self.settings.descriptor.max_def_level() == 1;
         let levels = if optional { levels(page.rows, page.nulls, page.present.iter().copied())? } else { Vec::new() };
         let ends_of_page = ends.as_ref().map(short).unwrap_or_default();
@@ -156,20 +149,20 @@ impl PlainTexts {
                 rows,
                 nulls,
                 levels: Some(levels),
-                put: &|body| body.extend_from_slice(page.texts()),
+                put: &|body| body.extend_from_slice(page.strings()),
                 ends: ends_of_page,
             })?,
         }
-        self.bytes += page.texts().len();
-        if let Some((least, most)) = &ends {
+        self.bytes += page.strings().len();
+        if let Some((min, max)) = &ends {
             match &mut self.ends {
-                None => self.ends = Some((least.clone(), most.clone())),
+                None => self.ends = Some((min.clone(), max.clone())),
                 Some((a, b)) => {
-                    if least < a {
-                        a.clone_from(least);
+                    if min < a {
+                        a.clone_from(min);
                     }
-                    if most > b {
-                        b.clone_from(most);
+                    if max > b {
+                        b.clone_from(max);
                     }
                 }
             }
@@ -179,12 +172,12 @@ impl PlainTexts {
         Ok(())
     }
 
-    /// Bytes of all texts so far, nearly, as they will be in the file.
+    /// Approximate bytes of all strings so far in the file.
     pub(super) fn encoded_bytes(&self) -> usize {
-        let plain = self.bytes + self.page.texts().len();
+        let plain = self.bytes + self.page.strings().len();
         match (self.bytes, self.settings.format.codec) {
             (_, Compression::UNCOMPRESSED) => plain,
-            // Whether they compress well is not known yet.
+            // An upper bound: compression is not known yet.
             (0, _) => plain / 2,
             (done, _) => (plain as u128 * self.pages.written() as u128 / done as u128) as usize,
         }
@@ -198,16 +191,16 @@ impl PlainTexts {
             return self.pages.finish(descriptor, None);
         }
         self.pages.set_order(if self.ends.is_some() { self.order.found() } else { BoundaryOrder::UNORDERED });
-        let (mut least, mut most) = (None, None);
+        let (mut min, mut max) = (None, None);
         let mut exact = (true, true);
         if let Some((a, b)) = &self.ends {
-            let (a, a_whole) = cut_least(a, bytes);
-            let (b, b_whole) = cut_most(b, bytes);
+            let (a, a_whole) = cut_min(a, bytes);
+            let (b, b_whole) = cut_max(b, bytes);
             exact = (a_whole, b_whole);
-            least = Some(ByteArray::from(a));
-            most = Some(ByteArray::from(b));
+            min = Some(ByteArray::from(a));
+            max = Some(ByteArray::from(b));
         }
-        let statistics = ValueStatistics::new(least, most, None, Some(nulls), false)
+        let statistics = ValueStatistics::new(min, max, None, Some(nulls), false)
             .with_backwards_compatible_min_max(false)
             .with_min_is_exact(exact.0)
             .with_max_is_exact(exact.1);
@@ -216,22 +209,22 @@ impl PlainTexts {
 }
 
 fn no_strings() -> Error {
-    Error::internal("an array of strings has another type than it says")
+    Error::internal("an array of strings has an unexpected type")
 }
 
-impl Default for TextPage {
+impl Default for StringPage {
     fn default() -> Self {
         Self { rows: 0, nulls: 0, plain: vec![0; ROOM], present: Vec::new(), ends: None }
     }
 }
 
-impl TextPage {
-    /// The texts, the length before each.
-    fn texts(&self) -> &[u8] {
+impl StringPage {
+    /// The strings, each after its length.
+    fn strings(&self) -> &[u8] {
         self.plain.get(ROOM..).unwrap_or_default()
     }
 
-    /// The page as it is in a file; `None` where there is no room for its levels.
+    /// The page as it is in a file; `None` if there is no space for its levels.
     fn with_levels(&mut self, levels: Option<&[u8]>) -> Option<&[u8]> {
         let Some(levels) = levels else { return self.plain.get(ROOM..) };
         let values_at = ROOM.checked_sub(levels.len())?;
@@ -242,13 +235,13 @@ impl TextPage {
     }
 
     fn put(&mut self, text: &[u8], with_ends: bool) -> Result<()> {
-        let length = u32::try_from(text.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
+        let length = u32::try_from(text.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
         let at = self.plain.len();
         if with_ends {
             self.ends = Some(match self.ends {
                 None => (at, at),
-                Some((least, most)) if text < self.text(least) => (at, most),
-                Some((least, most)) if text > self.text(most) => (least, at),
+                Some((min, max)) if text < self.text(min) => (at, max),
+                Some((min, max)) if text > self.text(max) => (min, at),
                 Some(ends) => ends,
             });
         }
@@ -257,7 +250,7 @@ impl TextPage {
         Ok(())
     }
 
-    /// The text that begins here, with its length.
+    /// The string at this offset.
     fn text(&self, at: usize) -> &[u8] {
         let Some((length, rest)) = self.plain.get(at..).and_then(|rest| rest.split_first_chunk::<LENGTH_BYTES>())
         else {
@@ -266,7 +259,7 @@ impl TextPage {
         rest.get(..u32::from_le_bytes(*length) as usize).unwrap_or_default()
     }
 
-    /// Empties it; its memory stays.
+    /// Clears it, but keeps its memory.
     fn clear(&mut self) {
         self.plain.truncate(ROOM);
         self.present.clear();
@@ -274,16 +267,16 @@ impl TextPage {
     }
 }
 
-/// A text of at most so many bytes that is not greater; and whether it is the text itself.
-fn cut_least(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
+/// Truncates a minimum to at most `max_bytes`; also returns whether it is exact.
+fn cut_min(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     match prefix(text, most_bytes) {
         None => (text.to_vec(), true),
         Some(prefix) => (prefix.as_bytes().to_vec(), false),
     }
 }
 
-/// A text that is not smaller, of about so many bytes where there is one; and whether it is the text itself.
-fn cut_most(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
+/// Truncates a maximum and rounds it up; also returns whether it is exact.
+fn cut_max(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     let Some(prefix) = prefix(text, most_bytes) else { return (text.to_vec(), true) };
     let next = |c: char| char::from_u32(c as u32 + 1).or((c == '\u{d7ff}').then_some('\u{e000}'));
     let greater = prefix.char_indices().rev().find_map(|(at, c)| {
@@ -297,7 +290,7 @@ fn cut_most(text: &[u8], most_bytes: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// The beginning of a longer text, whole characters of it.
+/// The longest prefix of whole characters, if the string is longer.
 fn prefix(text: &[u8], most_bytes: usize) -> Option<&str> {
     if text.len() <= most_bytes {
         return None;
@@ -313,16 +306,16 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_to_what_is_not_greater_and_not_smaller() {
-        let least = |text: &str, bytes| String::from_utf8(cut_least(text.as_bytes(), bytes).0).unwrap_or_default();
-        let most = |text: &str, bytes| String::from_utf8(cut_most(text.as_bytes(), bytes).0).unwrap_or_default();
-        assert_eq!((least("abc", 3), most("abc", 3)), ("abc".to_owned(), "abc".to_owned()));
-        assert_eq!((least("abcd", 3), most("abcd", 3)), ("abc".to_owned(), "abd".to_owned()));
+        let min = |text: &str, bytes| String::from_utf8(cut_min(text.as_bytes(), bytes).0).unwrap_or_default();
+        let max = |text: &str, bytes| String::from_utf8(cut_max(text.as_bytes(), bytes).0).unwrap_or_default();
+        assert_eq!((min("abc", 3), max("abc", 3)), ("abc".to_owned(), "abc".to_owned()));
+        assert_eq!((min("abcd", 3), max("abcd", 3)), ("abc".to_owned(), "abd".to_owned()));
         // Characters stay whole, and what has no next one is left out.
-        assert_eq!((least("aäb", 2), most("aäb", 2)), ("a".to_owned(), "b".to_owned()));
-        assert_eq!(most("a\u{10ffff}b", 5), "b");
-        assert_eq!(most("\u{d7ff}b", 3), "\u{e000}");
+        assert_eq!((min("aäb", 2), max("aäb", 2)), ("a".to_owned(), "b".to_owned()));
+        assert_eq!(max("a\u{10ffff}b", 5), "b");
+        assert_eq!(max("\u{d7ff}b", 3), "\u{e000}");
         let highest = "\u{10ffff}\u{10ffff}";
-        assert_eq!((most(highest, 4), cut_most(highest.as_bytes(), 4).1), (highest.to_owned(), true));
-        assert!(!cut_least("abcd".as_bytes(), 3).1);
+        assert_eq!((max(highest, 4), cut_max(highest.as_bytes(), 4).1), (highest.to_owned(), true));
+        assert!(!cut_min("abcd".as_bytes(), 3).1);
     }
 }

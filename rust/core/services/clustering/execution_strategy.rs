@@ -1,5 +1,5 @@
-//! How the rows of a plan's groups are laid out: what the plan says, and the options of whoever carries it out where it
-//! is silent. Pure.
+//! The clustering strategy: how the rows of a plan's groups are sorted and cut into files. The plan says it, and the
+//! options where the plan does not. Pure.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::ClusteringPlan;
 use crate::sort::OrderBy;
 
-/// What becomes of the rows of a group.
+/// How the rows of a group are rewritten.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recipe {
-    /// Columns that rows are sorted by; as they are stored when there are none.
+pub struct ExecutionStrategy {
+    /// Columns to sort by; if empty, rows keep their order.
     pub sort_columns: Vec<String>,
-    /// How they are sorted by several columns.
+    /// How rows are ordered by several columns.
     pub layout: Layout,
-    /// Bytes after which an output ends; none where each slice becomes one file.
+    /// Target size of a file in bytes; `None` if each slice becomes one file.
     pub target_bytes: Option<u64>,
 }
 
-impl Recipe {
-    /// What a plan asks for. Hudi's plans name the sort columns only; the rest is up to the options.
+impl ExecutionStrategy {
+    /// Reads the strategy of a plan. Hudi's plans name only the sort columns; the rest comes from the options.
     ///
     /// # Errors
-    /// `Unsupported` for a class of execution that means something else than rewriting rows; `InvalidOption`.
+    /// `Unsupported` for an execution strategy class that does more than rewrite rows; `InvalidOption`.
     pub fn of(plan: &ClusteringPlan, options: &ClusteringOptions) -> Result<Self> {
         let strategy = plan.strategy.as_ref();
         let class = strategy.and_then(|s| s.strategy_class_name.as_deref()).unwrap_or_default();
@@ -44,7 +44,7 @@ impl Recipe {
             | "SparkBinaryCopyClusteringExecutionStrategy" => false,
             "SparkSingleFileSortExecutionStrategy" => true,
             _ => {
-                return Err(Error::unsupported(format!("the clustering execution strategy {class}"))
+                return Err(Error::unsupported(format!("the clustering execution strategy {class} is not supported"))
                     .remedy("Plan with SparkSortAndSizeExecutionStrategy or SparkSingleFileSortExecutionStrategy"));
             }
         };
@@ -53,7 +53,7 @@ impl Recipe {
         let target = match param(TARGET_BYTES).map(str::parse) {
             Some(Ok(bytes)) => bytes,
             Some(Err(_)) => {
-                return Err(Error::corrupt(format!("{TARGET_BYTES} of a clustering plan is no number")));
+                return Err(Error::corrupt(format!("{TARGET_BYTES} of a clustering plan is not a number")));
             }
             None => options.target_file_bytes,
         };
@@ -68,20 +68,20 @@ impl Recipe {
         })
     }
 
-    /// Whether rows are put into an order.
+    /// Whether rows are sorted.
     pub fn sorts(&self) -> bool {
         !self.sort_columns.is_empty()
     }
 
-    /// The columns in whose order the rows of an output are, one after the other; none along a curve.
+    /// The columns that the rows of a file are sorted by; empty along a curve.
     pub fn sorted_by(&self) -> &[String] {
         if self.layout == Layout::Linear || self.sort_columns.len() == 1 { &self.sort_columns } else { &[] }
     }
 
-    /// What rows are ordered by.
+    /// Returns the sort order.
     ///
     /// # Errors
-    /// `InvalidOption` for a column that is not there or that no curve can be laid through.
+    /// `InvalidOption` for a column that is missing or whose type a curve does not support.
     pub fn order(&self, schema: &Schema) -> Result<OrderBy> {
         let empty = RecordBatch::new_empty(Arc::new(schema.clone()));
         let names = self.sort_columns.clone();
@@ -104,7 +104,7 @@ impl Recipe {
     }
 }
 
-/// There is one zero and one NaN to sort by, and NaN is greater than all numbers, as in Spark.
+/// Makes all zeros and all NaNs equal; NaN is larger than all numbers, as in Spark.
 fn one_zero(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float32 => {
@@ -119,11 +119,11 @@ fn one_zero(column: ArrayRef) -> ArrayRef {
     }
 }
 
-/// A column, or a part of one as in `a.b`.
+/// Returns a column, or a nested field such as `a.b`.
 fn column_at(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
     let missing = || {
-        Error::invalid_option(format!("a clustering plan sorts by '{path}', which the table does not have"))
-            .remedy("Roll the plan back, and plan again by other columns")
+        Error::invalid_option(format!("a clustering plan sorts by '{path}', but the table has no such column"))
+            .remedy("Roll the plan back, and plan again with other columns")
     };
     if let Some(column) = batch.column_by_name(path) {
         return Ok(column.clone());
@@ -133,7 +133,7 @@ fn column_at(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
     for part in parts {
         let parent = column.as_struct_opt().ok_or_else(missing)?;
         let child = parent.column_by_name(part).ok_or_else(missing)?;
-        // Where the whole is null, so is each part.
+        // Fields of a null struct are null.
         let nulls = NullBuffer::union(parent.nulls(), child.nulls());
         column = make_array(child.to_data().into_builder().nulls(nulls).build()?);
     }
@@ -149,7 +149,7 @@ mod tests {
     use arrow::array::{Float64Array, Int64Array, StructArray};
     use arrow::datatypes::Field;
 
-    fn recipe(class: &str, params: &[(&str, &str)]) -> Result<Recipe> {
+    fn strategy(class: &str, params: &[(&str, &str)]) -> Result<ExecutionStrategy> {
         let params = params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let strategy = ClusteringStrategy {
             strategy_class_name: Some(class.to_owned()),
@@ -157,19 +157,19 @@ mod tests {
             ..Default::default()
         };
         let plan = ClusteringPlan { strategy: Some(strategy), ..Default::default() };
-        Recipe::of(&plan, &ClusteringOptions::from_options(&Options::default()).unwrap())
+        ExecutionStrategy::of(&plan, &ClusteringOptions::from_options(&Options::default()).unwrap())
     }
 
     #[test]
     fn the_plan_comes_before_the_options() {
-        let plain = recipe("a.b.SparkSortAndSizeExecutionStrategy", &[]).unwrap();
+        let plain = strategy("a.b.SparkSortAndSizeExecutionStrategy", &[]).unwrap();
         assert_eq!((plain.target_bytes, plain.sorts(), plain.layout), (Some(1 << 30), false, Layout::Linear));
-        let sorted = recipe("", &[(SORT_COLUMNS, "a, b"), (TARGET_BYTES, "7"), (LAYOUT, "HILBERT")]).unwrap();
+        let sorted = strategy("", &[(SORT_COLUMNS, "a, b"), (TARGET_BYTES, "7"), (LAYOUT, "HILBERT")]).unwrap();
         assert_eq!((sorted.target_bytes, sorted.layout), (Some(7), Layout::Hilbert));
         assert_eq!((sorted.sort_columns.join("+"), sorted.sorted_by()), ("a+b".to_owned(), &[][..]));
-        assert_eq!(recipe("x.SparkSingleFileSortExecutionStrategy", &[]).unwrap().target_bytes, None);
-        assert!(recipe("x.SparkConsistentBucketClusteringExecutionStrategy", &[]).is_err());
-        assert!(recipe("", &[(TARGET_BYTES, "x")]).is_err());
+        assert_eq!(strategy("x.SparkSingleFileSortExecutionStrategy", &[]).unwrap().target_bytes, None);
+        assert!(strategy("x.SparkConsistentBucketClusteringExecutionStrategy", &[]).is_err());
+        assert!(strategy("", &[(TARGET_BYTES, "x")]).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Columns of texts without dictionaries, which are encoded by `text_column.rs`: they come back, and what footers and page
+//! Columns of strings without dictionaries, which are encoded by `string_column.rs`: they come back, and what footers and page
 //! indexes say of them is what the general encoder says.
 
 use parquet::arrow::ArrowWriter;
@@ -27,7 +27,7 @@ fn text(numbers: &mut Numbers) -> String {
     }
 }
 
-fn texts(rows: usize, nulls: bool, seed: u64) -> RecordBatch {
+fn strings(rows: usize, nulls: bool, seed: u64) -> RecordBatch {
     let mut numbers = Numbers(seed);
     let is_null = |row: usize| nulls && (row % 7 == 3 || (21_000..45_000).contains(&row));
     let mut of = |nulls: bool| -> StringArray {
@@ -68,7 +68,7 @@ fn all_texts_come_back_from_every_codec() {
     for (codec, seed) in codecs.into_iter().zip(1..) {
         for rows in [1, 2, 5000, 19_999, 20_000, 20_001, 90_000] {
             for nulls in [false, true] {
-                let data = texts(rows, nulls, seed);
+                let data = strings(rows, nulls, seed);
                 let cut = |at: usize| data.slice(at, 9999.min(rows - at));
                 let options = BaseFileOptions { codec, ..options() };
                 let (file, _) = write(&(0..rows).step_by(9999).map(cut).collect::<Vec<_>>(), options);
@@ -82,7 +82,7 @@ fn all_texts_come_back_from_every_codec() {
 #[test]
 fn what_is_said_of_them_is_what_the_general_encoder_says() {
     for (nulls, seed) in [(false, 7), (true, 8)] {
-        let data = texts(65_000, nulls, seed);
+        let data = strings(65_000, nulls, seed);
         let (file, _) = write(std::slice::from_ref(&data), BaseFileOptions { page_bytes: LARGE, ..options() });
         let plain = |name: &str| ColumnPath::new(vec![name.to_owned()]);
         let mut properties = WriterProperties::builder()
@@ -127,7 +127,7 @@ fn what_is_said_of_them_is_what_the_general_encoder_says() {
 
 #[test]
 fn pages_end_by_their_bytes_too() {
-    let data = texts(10_000, true, 9);
+    let data = strings(10_000, true, 9);
     let options = BaseFileOptions { page_bytes: 16 << 10, ..options() };
     let (file, _) = write(std::slice::from_ref(&data), options);
     let index = with_index(&file);

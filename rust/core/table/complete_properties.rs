@@ -1,4 +1,4 @@
-//! Whether `hoodie.properties` is whole.
+//! Checks that `hoodie.properties` is complete.
 //!
 //! Hudi's `hoodie.table.checksum` is one of the table's name only, so a file that was cut short still agrees with it. But
 //! Hudi, and hoodoo, begin the file with a comment that names them, end each line, and always write some properties.
@@ -27,13 +27,13 @@ const URL_ENCODE: &str = "hoodie.datasource.write.partitionpath.urlencode";
 const META_FIELDS: &str = "hoodie.populate.meta.fields";
 const ZONE: &str = "hoodie.table.timeline.timezone";
 
-/// Refuses a file that lost its end.
+/// Fails for a truncated file.
 ///
 /// # Errors
 /// `Corrupt`.
 pub(super) fn check(bytes: &[u8], properties: &Properties) -> Result<()> {
     if bytes.contains(&0) {
-        return Err(cut("hoodie.properties holds bytes that are zero, which no writer puts there".to_owned()));
+        return Err(cut("hoodie.properties has zero bytes".to_owned()));
     }
     if !is_of_known_writer(bytes) {
         return Ok(());
@@ -45,14 +45,14 @@ pub(super) fn check(bytes: &[u8], properties: &Properties) -> Result<()> {
     let always = ALWAYS.iter().chain(if is_since_8 { ALWAYS_SINCE_8.as_slice() } else { &[] });
     let missing = always.copied().find(|key| properties.get_non_empty(key).is_none());
     match missing.or_else(|| lost(properties)) {
-        Some(key) => Err(cut(format!("hoodie.properties lacks {key}, which its writer always puts there"))),
+        Some(key) => Err(cut(format!("hoodie.properties has no {key}, which its writer always writes"))),
         None => Ok(()),
     }
 }
 
 fn cut(message: String) -> Error {
     Error::corrupt(message).remedy(
-        "The file was cut short or edited: restore it from a copy, or put the missing lines back (an empty value says \
+        "The file was truncated or edited: restore it from a backup, or add the missing lines (an empty value says \
          that there is none)",
     )
 }

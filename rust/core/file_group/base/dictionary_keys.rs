@@ -19,8 +19,8 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::column_arrays::is_all_dictionary;
 use super::number_column::is_number;
-use super::pieces::has_only_numbers;
 use super::reader::BaseFileReader;
 use crate::error::{Error, Result};
 use crate::storage::guard::{Chunks, decode};
@@ -36,7 +36,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             let chunk = chunk_of(group, field)?;
             let bytes = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)?;
             let known = is_text(field, chunk.column_descr()) || is_number(field.data_type(), &chunk.column_descr_ptr());
-            (known && has_only_numbers(chunk)).then(|| u64::try_from(bytes).ok()).flatten()
+            (known && is_all_dictionary(chunk)).then(|| u64::try_from(bytes).ok()).flatten()
         };
         self.metadata().row_groups().iter().map(of_group).sum()
     }
@@ -62,9 +62,9 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn codes(&self, field: &Field, group: usize, entries: usize) -> Result<CodeScan<R>> {
+    pub fn dictionary_keys(&self, field: &Field, group: usize, entries: usize) -> Result<DictionaryKeyScan<R>> {
         let (pages, chunk) = self.pages(field, group).map_err(|e| e.with("column", field.name()))?;
-        Ok(CodeScan {
+        Ok(DictionaryKeyScan {
             pages,
             chunks: self.source().clone(),
             column: field.name().clone(),
@@ -76,8 +76,8 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
 
     fn pages(&self, field: &Field, group: usize) -> Result<(SerializedPageReader<Chunks<R>>, &ColumnChunkMetaData)> {
         let group = self.metadata().row_groups().get(group);
-        let group = group.ok_or_else(|| Error::corrupt("a base file lacks a row group"))?;
-        let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a base file lacks a column"))?;
+        let group = group.ok_or_else(|| Error::corrupt("a row group of a base file is missing"))?;
+        let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a column of a base file is missing"))?;
         let rows = usize::try_from(group.num_rows()).map_err(|_| Error::corrupt("a row group of too many rows"))?;
         let pages = SerializedPageReader::new(Arc::new(self.source().clone()), chunk, rows, None)
             .map_err(|e| self.source().explain_parquet(e))?;
@@ -100,16 +100,16 @@ fn entries(plain: &[u8], count: usize, data_type: &DataType, descriptor: &Column
     let fixed = |width: usize| plain.get(..count.checked_mul(width)?).map(|bytes| bytes.chunks_exact(width));
     Ok(match descriptor.physical_type() {
         Type::BYTE_ARRAY => {
-            let mut texts: Vec<&str> = Vec::new();
+            let mut strings: Vec<&str> = Vec::new();
             let mut rest = plain;
             for _ in 0..count {
                 let (length, behind) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
                 let (text, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(cut)?;
                 let no_text = |e| Error::corrupt("a dictionary holds bytes that are no text").caused_by(e);
-                texts.push(std::str::from_utf8(text).map_err(no_text)?);
+                strings.push(std::str::from_utf8(text).map_err(no_text)?);
                 rest = behind;
             }
-            Arc::new(StringArray::from(texts))
+            Arc::new(StringArray::from(strings))
         }
         Type::INT32 => {
             let value = |bytes: &[u8]| bytes.try_into().map(i32::from_le_bytes).unwrap_or_default();
@@ -133,22 +133,22 @@ fn entries(plain: &[u8], count: usize, data_type: &DataType, descriptor: &Column
 }
 
 /// The numbers of the rows of a column chunk.
-pub struct CodeScan<R: ChunkReader> {
+pub struct DictionaryKeyScan<R: ChunkReader> {
     pages: SerializedPageReader<Chunks<R>>,
     chunks: Chunks<R>,
     column: String,
     optional: bool,
     entries: usize,
-    page: Option<CodedPage>,
+    page: Option<KeyPage>,
 }
 
 /// What is left of a page.
-struct CodedPage {
+struct KeyPage {
     rows: usize,
     /// Which rows have a value; `None`: all.
     levels: Option<Levels>,
     /// The numbers of those that have; `None` where the page holds something else.
-    codes: Option<RleDecoder>,
+    keys: Option<RleDecoder>,
 }
 
 /// Which rows of a page have a value.
@@ -158,19 +158,19 @@ enum Levels {
     Bits(Bytes, usize),
 }
 
-impl<R: ChunkReader + 'static> CodeScan<R> {
-    /// The next rows: for each the one of `numbers` that stands in the place of its entry, or null.
+impl<R: ChunkReader + 'static> DictionaryKeyScan<R> {
+    /// Reads the next rows. Returns for each row the entry of `mapping` at its dictionary key, or null.
     ///
     /// # Errors
-    /// `Corrupt` for a damaged page, and when the chunk has not so many rows left.
-    pub fn next<K: ArrowPrimitiveType>(&mut self, rows: usize, numbers: &[K::Native]) -> Result<PrimitiveArray<K>> {
-        decode("a page of a base file", || self.read(rows, numbers)).map_err(|e| e.with("column", &self.column))
+    /// `Corrupt` for a damaged page, or if the chunk has fewer rows.
+    pub fn next<K: ArrowPrimitiveType>(&mut self, rows: usize, mapping: &[K::Native]) -> Result<PrimitiveArray<K>> {
+        decode("a page of a base file", || self.read(rows, mapping)).map_err(|e| e.with("column", &self.column))
     }
 
-    fn read<K: ArrowPrimitiveType>(&mut self, rows: usize, numbers: &[K::Native]) -> Result<PrimitiveArray<K>> {
+    fn read<K: ArrowPrimitiveType>(&mut self, rows: usize, mapping: &[K::Native]) -> Result<PrimitiveArray<K>> {
         let mut values: Vec<K::Native> = Vec::with_capacity(rows);
         let mut valid: Option<BooleanBufferBuilder> = None;
-        let (mut present, mut codes): (Vec<u8>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut present, mut keys): (Vec<u8>, Vec<u32>) = (Vec::new(), Vec::new());
         while values.len() < rows {
             let Some(page) = self.page.as_mut().filter(|page| page.rows > 0) else {
                 self.page = self.next_page()?;
@@ -188,13 +188,13 @@ impl<R: ChunkReader + 'static> CodeScan<R> {
             }
             let with_value = present.iter().filter(|level| **level == 1).count();
             let all = page.levels.is_none() || with_value == count;
-            codes.clear();
-            codes.resize(if all { count } else { with_value }, 0);
-            read_codes(page.codes.as_mut(), &mut codes)?;
-            if codes.iter().max().is_some_and(|most| *most as usize >= self.entries.min(numbers.len())) {
-                return Err(Error::corrupt("a row names an entry that its dictionary does not have"));
+            keys.clear();
+            keys.resize(if all { count } else { with_value }, 0);
+            read_keys(page.keys.as_mut(), &mut keys)?;
+            if keys.iter().max().is_some_and(|most| *most as usize >= self.entries.min(mapping.len())) {
+                return Err(Error::corrupt("a row has a dictionary key without a value"));
             }
-            let mut found = codes.iter().map(|code| numbers.get(*code as usize).copied().unwrap_or_default());
+            let mut found = keys.iter().map(|key| mapping.get(*key as usize).copied().unwrap_or_default());
             if all {
                 if let Some(valid) = &mut valid {
                     valid.append_n(count, true);
@@ -216,7 +216,7 @@ impl<R: ChunkReader + 'static> CodeScan<R> {
     }
 
     /// `None` behind the last page.
-    fn next_page(&mut self) -> Result<Option<CodedPage>> {
+    fn next_page(&mut self) -> Result<Option<KeyPage>> {
         while let Some(page) = self.pages.get_next_page().map_err(|e| self.chunks.explain_parquet(e))? {
             let page = match page {
                 Page::DictionaryPage { .. } => continue,
@@ -235,14 +235,14 @@ impl<R: ChunkReader + 'static> CodeScan<R> {
                             (Some(Levels::Bits(levels, 0)), values)
                         }
                     };
-                    CodedPage { rows, levels, codes: codes_of(encoding, values)? }
+                    KeyPage { rows, levels, keys: keys_of(encoding, values)? }
                 }
                 Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. } => {
                     let start = rep_levels_byte_len as usize;
                     let end = start.checked_add(def_levels_byte_len as usize).ok_or_else(cut)?;
                     let (levels, values) = split(&buf, start, end)?;
                     let levels = self.optional.then(|| runs(1, levels).map(Levels::Runs)).transpose()?;
-                    CodedPage { rows: num_values as usize, levels, codes: codes_of(encoding, values)? }
+                    KeyPage { rows: num_values as usize, levels, keys: keys_of(encoding, values)? }
                 }
             };
             if page.rows > 0 {
@@ -272,28 +272,29 @@ fn runs(bits: u8, data: Bytes) -> Result<RleDecoder> {
 }
 
 fn damaged(e: ParquetError) -> Error {
-    Error::corrupt("numbers of a page cannot be read").caused_by(e)
+    Error::corrupt("dictionary keys of a page cannot be read").caused_by(e)
 }
 
 /// The numbers of a page: `None` where it holds values, which is right where all rows are null.
-fn codes_of(encoding: Encoding, values: Bytes) -> Result<Option<RleDecoder>> {
+fn keys_of(encoding: Encoding, values: Bytes) -> Result<Option<RleDecoder>> {
     if !matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY) {
         return Ok(None);
     }
     match values.first() {
         None => Ok(None),
-        Some(bits) if *bits > 32 => Err(Error::corrupt(format!("numbers of {bits} bits"))),
+        Some(bits) if *bits > 32 => Err(Error::corrupt(format!("dictionary keys of {bits} bits"))),
         Some(bits) => runs(*bits, values.slice(1..)).map(Some),
     }
 }
 
-fn read_codes(decoder: Option<&mut RleDecoder>, codes: &mut [u32]) -> Result<()> {
-    if codes.is_empty() {
+fn read_keys(decoder: Option<&mut RleDecoder>, keys: &mut [u32]) -> Result<()> {
+    if keys.is_empty() {
         return Ok(());
     }
-    let lacks = || Error::corrupt("a page has no numbers where the footer speaks of a dictionary");
-    match decoder.ok_or_else(lacks)?.get_batch(codes).map_err(damaged)? {
-        read if read == codes.len() => Ok(()),
+    let lacks =
+        || Error::corrupt("a page has no dictionary keys, although the footer says that it is dictionary-encoded");
+    match decoder.ok_or_else(lacks)?.get_batch(keys).map_err(damaged)? {
+        read if read == keys.len() => Ok(()),
         _ => Err(cut()),
     }
 }

@@ -1,4 +1,4 @@
-//! Columns that are read and written as numbers of dictionary entries: `dictionary_codes.rs` and `coded_column.rs`.
+//! Columns that are read and written as numbers of dictionary entries: `dictionary_keys.rs` and `ordered_dictionary_column.rs`.
 
 use arrow::compute::cast;
 use arrow::row::{RowConverter, SortField};
@@ -18,17 +18,17 @@ fn decoded<R: parquet::file::reader::ChunkReader + 'static>(
     let mut pieces = Vec::new();
     for (group, info) in reader.row_groups().iter().enumerate() {
         let entries = reader.dictionary(field, group)?;
-        let mut codes = reader.codes(field, group, entries.len())?;
+        let mut keys = reader.dictionary_keys(field, group, entries.len())?;
         let numbers: Vec<u32> = (0..entries.len() as u32).collect();
         let mut left = info.rows as usize;
         while left > 0 {
             let rows = left.min(step);
-            let keys = codes.next::<UInt32Type>(rows, &numbers)?;
+            let keys = keys.next::<UInt32Type>(rows, &numbers)?;
             assert_eq!(keys.len(), rows);
             pieces.push(arrow::compute::take(&entries, &keys, None)?);
             left -= rows;
         }
-        assert_eq!(codes.next::<UInt32Type>(1, &numbers).unwrap_err().kind(), ErrorKind::Corrupt, "there is no more");
+        assert_eq!(keys.next::<UInt32Type>(1, &numbers).unwrap_err().kind(), ErrorKind::Corrupt, "there is no more");
     }
     Ok(pieces)
 }
@@ -59,7 +59,7 @@ fn columns(rows: usize, different: usize, nulls: bool) -> RecordBatch {
         .collect();
     let ints = Int32Array::from(values.clone());
     let longs = cast(&ints, &DataType::Int64).unwrap().as_primitive::<Int64Type>().clone();
-    let texts: StringArray = values.iter().map(|v| v.map(|v| format!("t\u{e9}xt {v}"))).collect();
+    let strings: StringArray = values.iter().map(|v| v.map(|v| format!("t\u{e9}xt {v}"))).collect();
     let wide = longs.unary::<_, Decimal128Type>(|v| i128::from(v) * 10_i128.pow(18));
     let narrow = longs.unary::<_, Decimal128Type>(i128::from);
     let columns: Vec<(Field, ArrayRef)> = vec![
@@ -70,7 +70,7 @@ fn columns(rows: usize, different: usize, nulls: bool) -> RecordBatch {
         column("millis", longs.reinterpret_cast::<TimestampMillisecondType>()),
         column("narrow", narrow.with_precision_and_scale(7, 2).unwrap()),
         column("wide", wide.with_precision_and_scale(38, 4).unwrap()),
-        column("text", texts),
+        column("text", strings),
     ];
     let required = |(field, array): (Field, ArrayRef)| (field.with_nullable(nulls), array);
     batch(columns.into_iter().map(required).collect())
@@ -176,9 +176,9 @@ fn codes_that_are_not_worth_it_come_back_too() {
     let schema =
         Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, true), Field::new("n", DataType::Int64, true)]));
     let keys = || UInt8Array::from(vec![Some(0), Some(2), None, Some(1)]);
-    let piece = |texts: [&str; 3], values: [i64; 3]| {
+    let piece = |strings: [&str; 3], values: [i64; 3]| {
         batch(vec![
-            column("s", UInt8DictionaryArray::new(keys(), Arc::new(StringArray::from(texts.to_vec())))),
+            column("s", UInt8DictionaryArray::new(keys(), Arc::new(StringArray::from(strings.to_vec())))),
             column("n", UInt8DictionaryArray::new(keys(), Arc::new(Int64Array::from(values.to_vec())))),
         ])
     };
@@ -226,11 +226,11 @@ fn dictionaries_of_other_writers_are_read() {
             }
         }
     }
-    for (name, least) in [("avro_writer", 3), ("row_writer", 3), ("int96", 1), ("two_level_lists", 1)] {
+    for (name, min) in [("avro_writer", 3), ("row_writer", 3), ("int96", 1), ("two_level_lists", 1)] {
         let path = format!("{}/tests/fixtures/base_files/{name}.parquet", env!("CARGO_MANIFEST_DIR"));
         let reader = BaseFileReader::open(Bytes::from(std::fs::read(path).unwrap())).unwrap();
         let count = compare(&reader, 33);
-        assert!(count >= least, "{name}: {count}");
+        assert!(count >= min, "{name}: {count}");
     }
 }
 
