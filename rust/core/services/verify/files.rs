@@ -152,7 +152,7 @@ fn sizes(table: &HudiTable, listing: &Listing, written: &Written, report: &mut R
         {
             report.error(
                 &file.path,
-                format!("the file has {} bytes, but {} wrote {stated}", file.size, written.instant),
+                format!("the file has {} bytes, but its commit {} wrote {stated}", file.size, written.instant),
                 "The file was changed or truncated: restore it from a backup, or restore the table to a savepoint before the commit",
             );
             wrong.insert(file.path.clone());

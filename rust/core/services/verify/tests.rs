@@ -76,7 +76,7 @@ fn instants_are_read() {
 #[test]
 fn what_is_left_over_is_a_warning() {
     let p = after(|m| drop(m.begin(Action::Commit).file("p1", "a", &["9"])));
-    only(&p, "warning", "did not complete");
+    only(&p, "warning", "is pending");
     only(&after(|m| m.storage().create("p1/z_0-1-1_20990101000000000.parquet", "x").unwrap()), "warning", "no instant");
     let p = after(|m| create_marker(m.storage(), "20200101000000000", "p1/x.parquet", MarkerType::Create).unwrap());
     only(&p, "warning", "markers");
@@ -85,17 +85,17 @@ fn what_is_left_over_is_a_warning() {
 
 #[test]
 fn missing_and_changed_files_are_errors() {
-    only(&after(|m| drop(m.storage().delete(&newest(m, "p2")))), "error", "is not there");
+    only(&after(|m| drop(m.storage().delete(&newest(m, "p2")))), "error", "is missing");
     let p = after(|m| {
         let path = newest(m, "p2");
         let bytes = m.storage().read(&path).unwrap();
         m.storage().replace(&path, bytes.slice(..bytes.len() / 2)).unwrap();
     });
-    assert!(p.len() == 2 && p[0].contains("bytes, its commit") && p[1].contains("cannot be read"), "{p:#?}");
+    assert!(p.len() == 2 && p[0].contains("bytes, but its commit") && p[1].contains("cannot be read"), "{p:#?}");
     let p = after(|m| drop(m.storage().delete("p2/.hoodie_partition_metadata")));
     only(&p, "error", "no .hoodie_partition_metadata");
     let p = after(|m| m.storage().replace("p2/.hoodie_partition_metadata", "partitionDepth=3").unwrap());
-    only(&p, "warning", "partitionDepth is 1");
+    only(&p, "warning", "the partition has depth 1");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn swap(made: &TestTable, partition: &str, content: impl FnOnce(&str, &str) -> V
 #[test]
 fn rows_and_meta_columns_are_those_of_the_file() {
     let has = |p: Vec<String>, about: &str| assert!(p.iter().any(|p| p.contains(about)), "{about}: {p:#?}");
-    has(after(|m| swap(m, "p1", |t, name| base_file(t, "p1", name, &["1"]))), "1 rows, its commit says 3");
+    has(after(|m| swap(m, "p1", |t, name| base_file(t, "p1", name, &["1"]))), "1 rows, but its commit wrote 3");
     has(
         after(|m| swap(m, "p2", |t, name| base_file(t, "p1", name, &["1"]))),
         "_hoodie_partition_path of row 0 is 'p1'",

@@ -74,7 +74,7 @@ fn a_value_that_does_not_fit_its_schema_is_not_written() {
         id: String,
     }
     let e = write(TRIP, &Short { id: "x".into() }).unwrap_err();
-    assert!(e.to_string().contains("lacks field fare"), "{e}");
+    assert!(e.to_string().contains("has no field fare"), "{e}");
     assert!(write("\"int\"", &1i64).is_err());
     assert!(write("[\"null\",\"string\"]", &1i32).is_err());
     assert!(write("\"string\"", &None::<String>).is_err());
