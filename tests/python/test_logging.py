@@ -56,7 +56,7 @@ def test_calls_of_other_threads_are_logged_too(tmp_path: Path, caplog: pytest.Lo
 def test_a_write_that_is_planned_again_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another writer commits while the rows come."""
     uri = tmp_path / "t"
-    options = {"hoodoo.write.turns": "false"}
+    options = {"hoodoo.write.lease": "false"}
     hoodoo.Table.create(uri, SCHEMA, name="t", record_key="id", options=options).upsert(ROWS)
 
     def batches() -> Iterator[pa.RecordBatch]:

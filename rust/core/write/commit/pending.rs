@@ -227,7 +227,7 @@ fn refuse_rolled_back(storage: &Storage, timeline: &Timeline, own: &str) -> Resu
             return Err(Error::conflict("another writer rolls this write back, as one that failed")
                 .with("table", storage.uri())
                 .with("instant", rollback)
-                .remedy("Nothing was written. Write again, and let one process at a time write to the table"));
+                .remedy("Nothing was written. Write again. If writers run on several machines, set hoodie.write.lock.provider for all of them"));
         }
     }
     Ok(())
