@@ -127,7 +127,7 @@ from hoodoo import _native
 table = make(1000, "COPY_ON_WRITE")
 native = table._native.with_options({"hoodie.clustering.plan.strategy.sort.columns": "n"})
 clustering = _native.NativeClustering.begin(native, None, True)
-begun = _native.NativeWrite.begin(table._native, "bulk_insert", schema, 4)
+begun = _native.NativeWrite.begin(table._native, "bulk_insert", schema, 4, 10_000)
 beats = lambda: os.listdir(os.path.join(root, ".hoodie", ".heartbeat"))
 assert len(beats()) >= 1
 before = beats()

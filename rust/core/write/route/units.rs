@@ -21,7 +21,7 @@ use crate::write::setup::WriteSetup;
 /// Work on one file group, or on new ones.
 pub(in crate::write) enum Unit {
     /// Rows that meet its records, and new rows.
-    Group(FileUpdates, Vec<RowRef>),
+    Group(Box<FileUpdates>, Vec<RowRef>),
     /// New rows of a partition.
     New(String, Vec<RowRef>),
 }
@@ -144,7 +144,7 @@ impl Units {
 
     /// One after the other, file groups first.
     pub(in crate::write) fn into_list(self) -> Vec<Unit> {
-        let groups = self.groups.into_iter().map(|(met, inserts)| Unit::Group(met, inserts));
+        let groups = self.groups.into_iter().map(|(met, inserts)| Unit::Group(Box::new(met), inserts));
         groups.chain(self.new.into_iter().map(|(partition, rows)| Unit::New(partition, rows))).collect()
     }
 }
