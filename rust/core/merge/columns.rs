@@ -8,8 +8,7 @@ use arrow::compute::{and, interleave, is_null};
 use arrow::datatypes::DataType;
 
 use super::ordering::OrderingValues;
-use super::records::{Records, RowAddress};
-use super::rule::Merged;
+use super::records::{Merged, Records, RowAddress};
 use crate::error::Result;
 
 /// Values of a winning record in whose place the other record's are taken.

@@ -27,5 +27,5 @@ pub use judge::{Judge, MergeMode, Side, Step};
 pub use ordering::OrderingValues;
 pub use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};
 pub use precombine::{KeyedRows, Precombined, RowRef, hash_key, precombine, precombine_in_order};
-pub use records::{Records, RowAddress, interleave_columns, nullable};
-pub use rule::{CustomMerge, MergeContext, MergeRule, Merged, MergedRows, RecordMerger, missing};
+pub use records::{Merged, Records, RowAddress, interleave_columns, nullable};
+pub use rule::{CustomMerge, MergeContext, MergeRule, MergedRows, RecordMerger, missing};

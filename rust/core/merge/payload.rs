@@ -10,8 +10,7 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::columns::{Fill, Sides, put_together};
 use super::judge::{Judge, MergeMode, Step};
-use super::records::Records;
-use super::rule::Merged;
+use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 
 /// What PostgreSQL's connector writes for a value that it did not get.

@@ -178,6 +178,15 @@ fn text(array: &ArrayRef) -> Result<StringArray> {
     array.as_string_opt::<i32>().cloned().ok_or_else(|| Error::schema("record keys are not strings"))
 }
 
+/// What came of pairs of records.
+#[derive(Debug)]
+pub struct Merged {
+    /// A record for each pair.
+    pub records: Records,
+    /// Pairs of which the older record stays as it is.
+    pub unchanged: BooleanArray,
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

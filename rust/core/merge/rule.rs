@@ -12,7 +12,7 @@ use super::columns::{Fill, Sides, equal_rows, put_together};
 use super::judge::{Judge, MergeMode, Step};
 use super::ordering::OrderingValues;
 use super::payload::PayloadClass;
-use super::records::Records;
+use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 
 /// The column of record keys, where records have it.
@@ -86,15 +86,6 @@ pub enum MergeRule {
     Custom(CustomMerge),
     /// A merger or payload class that is not there: its id or name.
     Missing(String),
-}
-
-/// What came of pairs of records.
-#[derive(Debug)]
-pub struct Merged {
-    /// A record for each pair.
-    pub records: Records,
-    /// Pairs of which the older record stays as it is.
-    pub unchanged: BooleanArray,
 }
 
 impl MergeRule {

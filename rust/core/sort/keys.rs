@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::datatypes::Schema;
 use arrow_row::{RowConverter, Rows, SortField};
 
-use super::OrderBy;
+use super::rows::OrderBy;
 use crate::error::{Error, Result};
 
 /// Bytes that are compared first.

@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::keys::{KeyEncoder, Keys};
+use super::rows::{BATCH_ROWS, Rows, batch_rows, bytes_of};
 use super::run::gather;
-use super::{BATCH_ROWS, Rows, batch_rows, bytes_of};
 use crate::error::{Error, Result};
 
 /// A place in a sorted stream.

@@ -5,34 +5,25 @@
 
 mod keys;
 mod merge;
+mod rows;
 mod run;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 
 use self::keys::{KeyEncoder, Keys};
 use self::merge::{Cursor, Merge};
+use self::rows::LEAST_ROWS;
+pub use self::rows::{OrderBy, Rows, batch_rows};
 use self::run::{InMemory, SortedRun};
 use crate::error::Result;
 use crate::storage::{SpillOptions, SpillWriter};
 
-/// Most rows of a batch that is given out.
-const BATCH_ROWS: usize = 32_768;
-/// The part of the budget that such a batch may take.
-const BATCH_SHARE: usize = 16;
-/// Fewer rows are not worth a batch.
-const LEAST_ROWS: usize = 256;
 /// Into how many batches such a one is cut on the disk.
 const CHUNKS_OF_A_BATCH: usize = 8;
-
-/// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
-pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
-
-/// A stream of rows that are sorted.
-pub type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// Makes what rows are compared by; several threads may do that for one sorter.
 #[derive(Clone)]
@@ -161,16 +152,6 @@ impl Sorter {
         let cursors = self.sorted.into_iter().map(|rows| Cursor::open(rows, self.keys.clone()));
         Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?, self.spill.budget)?))
     }
-}
-
-/// Rows of a batch that takes no more than its part of the budget, when so many rows take so many bytes.
-pub fn batch_rows(budget: usize, bytes: usize, rows: usize) -> usize {
-    (budget / BATCH_SHARE / (bytes / rows.max(1)).max(1)).clamp(LEAST_ROWS, BATCH_ROWS)
-}
-
-/// Bytes that the values of a batch take.
-fn bytes_of(batch: &RecordBatch) -> Result<usize> {
-    batch.columns().iter().map(|column| Ok(column.to_data().get_slice_memory_size()?)).sum()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::SchemaRef;
 
 use super::keys::Keys;
-use super::{batch_rows, bytes_of};
+use super::rows::{batch_rows, bytes_of};
 use crate::error::{Error, Result};
 use crate::parallel::run_parallel;
 

@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::local_disk::DiskChange;
+use super::disk_change::DiskChange;
 use crate::process::Process;
 
 /// Files and folders from which on the whole file system is synced by one call: one by one each would wait for the disk.

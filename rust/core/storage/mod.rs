@@ -12,6 +12,7 @@
 mod changes;
 mod content_cache;
 mod deletion;
+mod disk_change;
 mod durability;
 mod file_reader;
 mod file_writer;
@@ -41,12 +42,13 @@ use crate::interrupt;
 pub use changes::Staged;
 use content_cache::ContentCache;
 pub use deletion::SideFiles;
+#[doc(hidden)]
+pub use disk_change::DiskChange;
 pub use file_reader::FileReader;
 pub use file_writer::{CopyFrom, FileWriter};
 use local_disk::LocalDisk;
 pub use local_disk::LocalSettings;
-#[doc(hidden)]
-pub use local_disk::{DiskChange, Watch};
+pub use local_disk::Watch;
 use local_folder::LocalFolder;
 pub use location::{Location, StorageOptions};
 pub use runtime::block_on;

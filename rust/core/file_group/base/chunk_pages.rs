@@ -9,10 +9,10 @@ use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation}
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::constant_column::{EncodedChunk, offset, run};
+use super::constant_column::{offset, run};
+use super::encoded_chunk::{EncodedChunk, encode_error};
 use super::options::PageFormat;
 use super::page_codec::{PageCodec, PageContent};
-use super::row_group::encode_error;
 use crate::error::{Error, Result};
 use crate::format::parquet::{PageHeader, PageKind};
 

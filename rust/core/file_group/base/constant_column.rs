@@ -12,15 +12,9 @@ use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation}
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::row_group::encode_error;
+use super::encoded_chunk::{EncodedChunk, encode_error};
 use crate::error::{Error, Result};
 use crate::format::parquet::{PageHeader, PageKind};
-
-/// An encoded chunk: its bytes and metadata.
-pub(super) struct EncodedChunk {
-    pub(super) bytes: Bytes,
-    pub(super) close: ColumnCloseResult,
-}
 
 /// Encodes the chunk of a flat string column with `rows` times the same value.
 ///

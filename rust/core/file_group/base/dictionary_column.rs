@@ -13,7 +13,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_keys};
-use super::constant_column::EncodedChunk;
+use super::encoded_chunk::EncodedChunk;
 use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};

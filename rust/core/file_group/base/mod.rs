@@ -20,6 +20,7 @@ mod chunk_pages;
 mod constant_column;
 mod dictionary_column;
 mod dictionary_keys;
+mod encoded_chunk;
 mod evolution;
 mod footer_checksum;
 mod ordered_dictionary_column;

@@ -13,8 +13,8 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
-use super::constant_column::EncodedChunk;
 use super::dictionary_column::LONGEST_STRING;
+use super::encoded_chunk::EncodedChunk;
 use super::number_column::{NumberValues, number_values};
 use super::options::PageFormat;
 use super::page_codec::PageContent;

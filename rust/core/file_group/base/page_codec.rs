@@ -9,7 +9,7 @@ use parquet::compression::{Codec, CodecOptions, create_codec};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{CParameter, ParamSwitch, compress_bound};
 
-use super::row_group::encode_error;
+use super::encoded_chunk::encode_error;
 use crate::error::{Error, Result};
 
 /// The content of a column's pages. At level 1, Zstandard gets search parameters for it if they save time and do not

@@ -1,6 +1,5 @@
 //! Encodes one row group by column, on several threads if asked.
 
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -8,12 +7,11 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
 use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::errors::ParquetError;
-use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::bits_for;
-use super::constant_column::EncodedChunk;
 use super::dictionary_column::{DictionaryStrings, dictionary_chunk};
+use super::encoded_chunk::{EncodedChunk, encode_error};
 use super::number_column::{NumberSettings, number_chunk};
 use super::options::PageFormat;
 use super::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictionary_chunk};
@@ -44,13 +42,6 @@ pub(super) struct DictionarySettings {
     pub(super) descriptor: ColumnDescPtr,
     pub(super) format: PageFormat,
     pub(super) dictionary_bytes: usize,
-}
-
-impl EncodedChunk {
-    /// Appends it to the row group.
-    pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
-        out.append_column(&self.bytes, self.close).map_err(encode_error)
-    }
 }
 
 /// One column of the table: a Parquet column for each of its leaves.
@@ -171,21 +162,6 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, value) => Ok(cast(array, value)?),
         _ => Ok(array.clone()),
-    }
-}
-
-/// Converts an encoding error: one of the sink keeps its kind, any other is a schema error.
-pub(super) fn encode_error(error: ParquetError) -> Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(io) if io.get_ref().is_some_and(|e| e.is::<Error>()) => match io.into_inner().map(|e| e.downcast()) {
-                Some(Ok(own)) => *own,
-                _ => Error::storage("failed to write a base file"),
-            },
-            Ok(io) => Error::storage("failed to write a base file").caused_by(io),
-            Err(other) => ParquetError::External(other).into(),
-        },
-        other => Error::schema("failed to encode rows for a base file").caused_by(other),
     }
 }
 

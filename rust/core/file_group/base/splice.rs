@@ -16,11 +16,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
-use super::constant_column::{EncodedChunk, constant_chunk};
+use super::constant_column::constant_chunk;
+use super::encoded_chunk::{EncodedChunk, encode_error};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
-use super::row_group::{RowGroupEncoder, encode_error, in_parallel, leaf_count};
+use super::row_group::{RowGroupEncoder, in_parallel, leaf_count};
 use super::sink::{Announced, StandIn};
 use super::writer::{BaseFileWriter, column_factory, column_use, properties, repeats};
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, LEVEL_BYTES, PAGE_ROWS, PageOrder, PageValues, level_bytes, levels};
-use super::constant_column::EncodedChunk;
+use super::encoded_chunk::EncodedChunk;
 use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};

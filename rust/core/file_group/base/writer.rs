@@ -14,6 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
 use super::constant_column::constant_chunk;
+use super::encoded_chunk::encode_error;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
@@ -24,7 +25,7 @@ use super::page_codec::PageContent;
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
 use super::reader::BaseFileReader;
-use super::row_group::{ColumnUse, DictionarySettings, RowGroupEncoder, encode_error, leaf_count};
+use super::row_group::{ColumnUse, DictionarySettings, RowGroupEncoder, leaf_count};
 use super::sink::{LongValue, Sink};
 use super::string_column::{PlainStringSettings, is_plain_string};
 use super::{

@@ -6,15 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::NaiveDate;
 
-use super::strategy::Choice;
+use super::strategy::{Choice, sizes};
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::{CompactionOperation, CompactionPlan, CompactionStrategy};
 use crate::format::instant::Action;
 use crate::table::Options;
 use crate::timeline::{TimeZone, Timeline, parse_instant_ms};
-
-const MIB: f64 = (1u64 << 20) as f64;
 
 /// When a compaction is due (`hoodie.compact.inline.trigger.strategy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,19 +193,6 @@ pub fn plan_compaction(
         preserve_hoodie_metadata: Some(false),
         missing_schedule_partitions: Some(Vec::new()),
     }))
-}
-
-/// MiB of log files; of what is read; of what is written, as Hudi guesses it.
-fn sizes(slice: &FileSlice) -> (f64, f64, f64) {
-    let log_bytes = slice.logs.iter().map(|l| l.size).sum::<u64>() as f64;
-    let base_bytes = slice.base.as_ref().map_or(0, |b| b.size) as f64;
-    (log_bytes, (base_bytes + log_bytes) / MIB, base_bytes.max(log_bytes) / MIB)
-}
-
-/// MiB that are read and written when a slice is compacted.
-pub(super) fn io_mib(slice: &FileSlice) -> f64 {
-    let (_, read, written) = sizes(slice);
-    read + written
 }
 
 fn operation(slice: &FileSlice) -> CompactionOperation {

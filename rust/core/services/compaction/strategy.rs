@@ -6,7 +6,6 @@
 use chrono::{Days, NaiveDate};
 use regex::Regex;
 
-use super::plan::io_mib;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::table::Options;
@@ -161,6 +160,22 @@ fn day(partition: &str) -> Result<NaiveDate> {
             .with("partition", partition)
             .remedy("Use another hoodie.compaction.strategy; days are yyyy/MM/dd")
     })
+}
+
+/// Bytes of a MiB.
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// MiB that are read and written when a slice is compacted.
+fn io_mib(slice: &FileSlice) -> f64 {
+    let (_, read, written) = sizes(slice);
+    read + written
+}
+
+/// MiB of log files; of what is read; of what is written, as Hudi guesses it.
+pub(super) fn sizes(slice: &FileSlice) -> (f64, f64, f64) {
+    let log_bytes = slice.logs.iter().map(|l| l.size).sum::<u64>() as f64;
+    let base_bytes = slice.base.as_ref().map_or(0, |b| b.size) as f64;
+    (log_bytes, (base_bytes + log_bytes) / MIB, base_bytes.max(log_bytes) / MIB)
 }
 
 #[cfg(test)]

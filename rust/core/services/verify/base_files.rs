@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::files::{Listing, Written};
+use super::files::Written;
 use super::keys::{KeySource, duplicates};
+use super::listing::Listing;
 use super::{Report, file_groups, is_about_content};
 use crate::error::Result;
 use crate::file_group::base::{BaseFileReader, ScanOptions};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::files::Listing;
+use super::listing::Listing;
 use super::{Report, file_groups, is_about_content};
 use crate::error::Result;
 use crate::file_group::{CommitTimes, FileGroup};

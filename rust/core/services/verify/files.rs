@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::expected::Expected;
+use super::listing::Listing;
 use super::{Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::markers::marked_files;
@@ -12,11 +13,8 @@ use crate::format::properties::Properties;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
+use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
-use crate::timeline::{META_FOLDER, Timeline};
-
-/// Files by folder, Hudi's own folder left out.
-pub(super) type Listing = BTreeMap<String, Vec<FileMeta>>;
 
 /// Files that commits of the active timeline wrote, by path.
 #[derive(Default)]
@@ -39,20 +37,6 @@ impl Written {
     pub(super) fn get(&self, path: &str) -> Option<&WrittenFile> {
         self.files.get(path)
     }
-}
-
-/// Lists the table once.
-pub(super) fn list(storage: &Storage) -> Result<Listing> {
-    let top = storage.list("")?;
-    let mut listing = Listing::new();
-    let mut files = top.files;
-    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
-    files.extend(storage.list_all_recursive(&below)?);
-    for file in files {
-        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        listing.entry(folder.to_owned()).or_default().push(file);
-    }
-    Ok(listing)
 }
 
 pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, report: &mut Report) -> Result<Written> {

@@ -9,6 +9,7 @@ mod expected;
 mod files;
 mod history;
 mod keys;
+mod listing;
 mod timeline;
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
         }
         Err(e) => return Err(e),
     };
-    let listing = files::list(table.storage())?;
+    let listing = listing::list(table.storage())?;
     let written = files::check(table, view, &listing, report)?;
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)
 }

@@ -7,48 +7,21 @@
 
 mod row_group;
 mod strings;
+mod target;
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use row_group::RowGroupMerge;
 pub use row_group::{MergedRowGroup, MergedRows, merge_column};
 pub use strings::NewerStrings;
+pub use target::{ColumnValues, Target};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice};
+use crate::file_group::base::{BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice};
 use crate::storage::{FileReader, FileWriter};
-
-/// The new file.
-pub struct Target<'a> {
-    /// Its columns.
-    pub schema: &'a SchemaRef,
-    /// How it is written.
-    pub options: &'a BaseFileOptions,
-    /// Threads for its columns.
-    pub threads: usize,
-    /// Whether its records have meta columns.
-    pub populate_meta: bool,
-    /// What each of its columns holds.
-    pub columns: Vec<ColumnValues>,
-}
-
-/// What a column of the new file holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnValues {
-    /// One string in all rows.
-    Constant(String),
-    /// No values.
-    Null,
-    /// A newer record says the same as the stored one in whose place it comes: both have the same key.
-    OfKey,
-    /// The stored value stays, whatever the newer record says.
-    Stored,
-    /// What became of the records.
-    Merged,
-}
 
 /// Puts one new base file together.
 pub struct FileGroupMerger<'a> {

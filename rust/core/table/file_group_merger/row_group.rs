@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use parquet::basic::LogicalType;
 
 use super::strings::{MergedStrings, NewerStrings, with_dictionary};
-use super::{ColumnValues, Target};
+use super::target::{ColumnValues, Target};
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileReader, GroupColumns, Splice, SplicedColumn, is_all_dictionary, read_column_batches, same_values,

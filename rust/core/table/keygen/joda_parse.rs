@@ -3,7 +3,7 @@
 
 use chrono::{Datelike, Days, NaiveDate};
 
-use super::joda::{Field, Item, MONTHS, WEEKDAYS};
+use super::joda_items::{Field, Item, MONTHS, WEEKDAYS};
 use super::zone::Zone;
 
 /// The fields that a text holds.

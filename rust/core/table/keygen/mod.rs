@@ -9,6 +9,7 @@ mod auto_keys;
 mod column_strings;
 mod config;
 mod joda;
+mod joda_items;
 mod joda_parse;
 mod partition_path;
 mod record_key;

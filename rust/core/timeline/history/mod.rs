@@ -15,6 +15,7 @@ mod check;
 mod compactor;
 mod entry;
 mod file;
+mod layout;
 mod manifest;
 mod overlap;
 mod reader;

@@ -19,8 +19,8 @@ use parquet::file::writer::SerializedRowGroupWriter;
 
 use super::entry::{FILE_SCHEMA, LoadMode, METADATA, PLAN};
 use super::file::OpenFile;
+use super::layout::{GROUP_BYTES, GROUP_ROWS, SCHEMA_ROOT, sorted_mark, with_version};
 use super::overlap::Order;
-use super::writer::{GROUP_BYTES, GROUP_ROWS, SCHEMA_ROOT, sorted_mark, with_version};
 use crate::error::{Error, Result};
 use crate::storage::FileWriter;
 

@@ -3,14 +3,10 @@
 //! Encodings and codec are ours to choose, Hudi reads them all: times share prefixes with their neighbours
 //! (DELTA_BYTE_ARRAY), bodies repeat their Avro schema (zstd over pages of many rows).
 
-use std::sync::Arc;
-
-use arrow::array::{Int32Array, RecordBatch};
-use arrow::datatypes::Schema;
+use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
@@ -18,7 +14,7 @@ use super::compactor::{Compacted, CompactionLimits, pick};
 use super::entry::{
     ACTION, COMPLETION_TIME, FILE_SCHEMA, HistoryEntry, INSTANT_TIME, LoadMode, METADATA, PLAN, VERSION, to_batch,
 };
-use super::file::SORTED_KEY;
+use super::layout::{GROUP_BYTES, GROUP_ROWS, SCHEMA_ROOT, sorted_mark, with_version};
 use super::manifest::{HistoryFile, HistoryFolder, Snapshot};
 use super::overlap::Order;
 use super::reader::HistoryReader;
@@ -28,11 +24,6 @@ use crate::storage::{FileWriter, Storage};
 use crate::timeline::TimelineConfig;
 
 /// Name of the rows, as Hudi has it.
-pub(super) const SCHEMA_ROOT: &str = "org.apache.hudi.avro.model.HoodieLSMTimelineInstant";
-/// Rows of a row group, at most: what one thread reads at a time.
-pub(super) const GROUP_ROWS: usize = 100_000;
-/// Bytes of a row group, at most.
-pub(super) const GROUP_BYTES: usize = 32 << 20;
 /// Rows of a page, at most: what a lookup of one instant decodes.
 const PAGE_ROWS: usize = 4_096;
 
@@ -143,14 +134,6 @@ impl HistoryWriter {
     }
 }
 
-/// The batch with the version of its rows behind it.
-pub(super) fn with_version(batch: &RecordBatch) -> Result<RecordBatch> {
-    let (mut fields, mut columns) = (batch.schema().fields().to_vec(), batch.columns().to_vec());
-    fields.extend(FILE_SCHEMA.fields().last().cloned());
-    columns.push(Arc::new(Int32Array::from(vec![1; batch.num_rows()])));
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
-}
-
 /// Encodes a file, and says in its footer when its rows ascend.
 fn encode(mut writer: ArrowWriter<FileWriter>, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
     let (mut order, mut ascending) = (Order::default(), true);
@@ -163,11 +146,6 @@ fn encode(mut writer: ArrowWriter<FileWriter>, batches: impl Iterator<Item = Res
         writer.append_key_value_metadata(sorted_mark());
     }
     writer.into_inner()?.finish()
-}
-
-/// What says that the rows of a file ascend.
-pub(super) fn sorted_mark() -> KeyValue {
-    KeyValue::new(SORTED_KEY.to_owned(), "true".to_owned())
 }
 
 fn properties() -> WriterProperties {

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
+use super::config::LockConfig;
+use super::provider::{Attempt, Lease, LockProvider, lost, millis};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::timeline::holder::is_known_ended;

@@ -17,6 +17,7 @@ mod config;
 mod file_system;
 mod in_process;
 mod machine;
+mod provider;
 mod storage_based;
 mod writer_lease;
 
@@ -27,16 +28,18 @@ use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
+pub use provider::{Attempt, Lease, LockProvider};
 pub use storage_based::LastLease;
 pub use writer_lease::WriterLease;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
 use self::machine::{MachineGuard, MachineLock};
+use self::provider::millis;
 use self::storage_based::StorageBasedLock;
 use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::parallel::Later;
 use crate::process::Process;
@@ -44,36 +47,6 @@ use crate::storage::Storage;
 
 /// Name of the lock in messages.
 const WHAT: &str = "the table lock";
-
-/// A lock that excludes other processes.
-pub trait LockProvider: Send + Sync {
-    /// Tries once to acquire the lock. `owner` is the name of a [`Holder`]; all attempts of one caller have the same.
-    fn try_acquire(&self, owner: &str) -> Result<Attempt>;
-    /// Name of the provider, for messages.
-    fn name(&self) -> &'static str;
-    /// Path of the lock, for messages.
-    fn path(&self) -> String;
-    /// What to do if the lock cannot be acquired.
-    fn remedy(&self) -> String;
-}
-
-/// The result of one attempt.
-pub enum Attempt {
-    /// This process holds the lock.
-    Acquired(Box<dyn Lease>),
-    /// Another writer holds it; its name, if known.
-    Busy(Option<String>),
-}
-
-/// A lock that is held.
-pub trait Lease: Send {
-    /// Fails if this process knows that the lock was lost. Makes no request.
-    fn check(&self) -> Result<()>;
-    /// Fails unless the storage confirms that this process holds the lock.
-    fn verify(&self) -> Result<()>;
-    /// Releases the lock, unless it was lost.
-    fn release(&mut self) -> Result<()>;
-}
 
 /// The lock of one table.
 #[derive(Clone)]
@@ -264,20 +237,9 @@ impl Drop for HeldLock {
     }
 }
 
-/// The error of a lock that was lost.
-fn lost(why: impl std::fmt::Display, path: &str) -> Error {
-    Error::new(ErrorKind::Lock, format!("the table lock was lost: {why}"))
-        .with("lock", path)
-        .remedy("Nothing was published. Write again; the next write removes the invisible files of this one")
-}
-
 /// Varies a pause, so that writers that began to wait together do not try again together.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(rand::rng().random_range(0.5..=1.0))
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

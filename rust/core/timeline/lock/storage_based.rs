@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Lease, LockConfig, LockProvider, lost, millis};
+use super::config::LockConfig;
+use super::provider::{Attempt, Lease, LockProvider, lost, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileVersion, Storage};
 use crate::timeline::Clock;

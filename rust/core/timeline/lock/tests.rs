@@ -2,6 +2,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::storage::StorageOptions;
 
 /// A clock that goes on only when somebody sleeps.

@@ -9,8 +9,8 @@ use crate::table::KeyMatch;
 use crate::table::slice_reader::SliceReader;
 use crate::write::config::Operation;
 use crate::write::locate::log_keys::{LogKeys, Logs};
+use crate::write::locate::lookup::Tagging;
 use crate::write::locate::stored_records::StoredRecords;
-use crate::write::locate::tagging::Tagging;
 
 /// What a slice holds of the wanted keys.
 pub(in crate::write) struct Found {

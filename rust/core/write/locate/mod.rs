@@ -3,6 +3,7 @@
 pub(in crate::write) mod busy_groups;
 pub(in crate::write) mod log_keys;
 pub(in crate::write) mod logged;
+pub(in crate::write) mod lookup;
 pub(in crate::write) mod new_rows;
 pub(in crate::write) mod stored_records;
 pub(in crate::write) mod tagging;

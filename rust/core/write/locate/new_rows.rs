@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::merge::{RowRef, precombine};
 use crate::table::{KeyQuery, lookup_keys};
-use crate::write::locate::tagging::MatchedRow;
+use crate::write::locate::lookup::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::setup::WriteSetup;

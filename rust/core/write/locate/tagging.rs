@@ -1,7 +1,7 @@
 //! Tagging: one record for each key of the write, and where that key is stored now.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::Array;
 
@@ -12,11 +12,10 @@ use crate::merge::{
     Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
 };
 use crate::parallel::run_parallel;
-use crate::table::keygen::KeyGenConfig;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 use crate::write::config::Operation;
-use crate::write::locate::log_keys::Logs;
 use crate::write::locate::logged::{Found, look_into_logs};
+use crate::write::locate::lookup::{FileUpdates, Tagged, Tagging};
 use crate::write::locate::stored_records::{StoredRecords, base_file_ordering};
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::WriteContext;
@@ -26,86 +25,6 @@ const LISTED_KEYS: usize = 100_000;
 
 /// Files of an object store that are looked into at a time.
 const REQUESTS: usize = 128;
-
-/// A stored record that an incoming row meets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatchedRow {
-    /// Row number in the base file.
-    pub position: u32,
-    /// The incoming row.
-    pub row: RowRef,
-    /// The stored record goes, whatever the incoming row says: it moves to another partition.
-    pub moved: bool,
-}
-
-/// An incoming row whose key is in the log files of a slice only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoggedRow {
-    /// The incoming row.
-    pub row: RowRef,
-    /// See [`MatchedRow::moved`].
-    pub moved: bool,
-}
-
-/// The incoming rows that meet records of one file slice.
-#[derive(Debug, Clone)]
-pub struct FileUpdates {
-    /// The slice.
-    pub slice: FileSlice,
-    /// Rows that meet records of its base file, by position.
-    pub rows: Vec<MatchedRow>,
-    /// Rows that meet records of its log files.
-    pub logged: Vec<LoggedRow>,
-}
-
-impl FileUpdates {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.rows.len() + self.logged.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Adds a row that meets a record of the base file, or else one of the log files.
-    fn push(&mut self, position: Option<u32>, row: RowRef, moved: bool) {
-        match position {
-            Some(position) => self.rows.push(MatchedRow { position, row, moved }),
-            None => self.logged.push(LoggedRow { row, moved }),
-        }
-    }
-}
-
-/// What tagging finds.
-#[derive(Debug, Default)]
-pub struct Tagged {
-    /// Updates and deletes, by slice.
-    pub updates: Vec<FileUpdates>,
-    /// Rows of keys that are not stored, by partition index.
-    pub inserts: BTreeMap<u32, Vec<RowRef>>,
-}
-
-/// How tagging is done.
-pub struct Tagging<'a> {
-    /// The write.
-    pub context: &'a WriteContext,
-    /// What it does.
-    pub operation: Operation,
-    /// Whether keys are unique in the whole table.
-    pub global: bool,
-    /// Whether the rows do not say where they belong.
-    pub anywhere: bool,
-    /// Whether each copy of a stored record is found, or the first of a file.
-    pub all_copies: bool,
-    /// Reads log files, in a table that has them.
-    pub logs: Option<&'a Logs>,
-    /// Set when record keys are computed from columns.
-    pub virtual_keys: Option<KeyGenConfig>,
-    /// Threads.
-    pub threads: usize,
-}
 
 /// Rows among which a key is unique, with the slices in which it may be stored.
 struct Group<'a> {

@@ -17,7 +17,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
 use crate::merge::RowRef;
-use crate::write::locate::tagging::{LoggedRow, MatchedRow};
+use crate::write::locate::lookup::{LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::{WriteContext, empty_stat};
 use crate::write::rewrite::file_rows::{Gathered, MadeColumns, file_columns, gather};

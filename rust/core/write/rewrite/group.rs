@@ -3,11 +3,12 @@
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
-use crate::write::locate::tagging::FileUpdates;
+use crate::write::locate::lookup::FileUpdates;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::append_log::{AppendRows, append_log};
 use crate::write::rewrite::context::WriteContext;
-use crate::write::rewrite::merge_file::{MergeRows, first_copies, merge_file};
+use crate::write::rewrite::merge_file::{first_copies, merge_file};
+use crate::write::rewrite::merge_rows::MergeRows;
 
 /// Writes the rows that meet stored records of a file group, and new ones: into log files of a merge-on-read table, unless
 /// there are new rows, which go to a new base file. `task` tells which task of the write this is, `token` is its write

@@ -12,25 +12,12 @@ use crate::file_group::base::Splice;
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, join};
 use crate::format::avro::metadata::WriteStat;
-use crate::merge::RowRef;
-use crate::write::locate::tagging::MatchedRow;
-use crate::write::prepare::incoming::Incoming;
+use crate::write::locate::lookup::MatchedRow;
 use crate::write::rewrite::context::{WriteContext, empty_stat};
 use crate::write::rewrite::file_rows::MadeColumns;
+use crate::write::rewrite::merge_rows::MergeRows;
 use crate::write::rewrite::splice_merge::splice_merge;
 use crate::write::rewrite::stream_merge::stream_merge;
-
-/// What is merged into a file group.
-pub struct MergeRows<'a> {
-    /// All rows of the write.
-    pub incoming: &'a Incoming,
-    /// Rows that meet stored records, by position; each position once.
-    pub updates: &'a [MatchedRow],
-    /// Rows that are new in the group.
-    pub inserts: &'a [RowRef],
-    /// Deletes by key win whatever the order says.
-    pub delete_by_key: bool,
-}
 
 impl MergeRows<'_> {
     /// Whether no stored record goes.

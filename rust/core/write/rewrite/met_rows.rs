@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{Chosen, MergeMode, MergeRule, Met, OrderingValues, Records, Stored, choose, nullable};
-use crate::write::locate::tagging::MatchedRow;
+use crate::write::locate::lookup::MatchedRow;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::Gathered;
 

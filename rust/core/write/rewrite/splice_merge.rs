@@ -16,10 +16,10 @@ use crate::table::META_COLUMNS;
 use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
-use crate::write::locate::tagging::MatchedRow;
+use crate::write::locate::lookup::MatchedRow;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{MADE, MadeColumns, file_columns, gather};
-use crate::write::rewrite::merge_file::MergeRows;
+use crate::write::rewrite::merge_rows::MergeRows;
 use crate::write::rewrite::met_rows::{MetRows, number};
 
 /// Rows that are written behind the old ones at once.

@@ -12,11 +12,11 @@ use crate::merge::{MergeCounts, RowRef};
 use crate::storage::{FileReader, FileWriter};
 use crate::table::META_COLUMNS;
 use crate::table::file_group_merger::merge_column;
-use crate::write::locate::tagging::MatchedRow;
+use crate::write::locate::lookup::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
-use crate::write::rewrite::merge_file::MergeRows;
+use crate::write::rewrite::merge_rows::MergeRows;
 use crate::write::rewrite::met_rows::{MetRows, number};
 
 /// Rows of the old file that are merged at once.

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
 
 use super::pack::{Packer, Routed, as_on_the_way, value_bytes};
@@ -57,11 +57,6 @@ impl Keyer {
         self.next_row = self.next_row.saturating_add(i64::try_from(all).unwrap_or_default());
         numbers
     }
-}
-
-/// The given columns that rows take along: not those that tasks add, which rows read from a table have too.
-pub(super) fn own_fields(given: &Schema) -> impl Iterator<Item = FieldRef> + '_ {
-    given.fields().iter().filter(|f| !ADDED_COLUMNS.contains(&f.name().as_str())).cloned()
 }
 
 /// Some rows of the given columns.

@@ -19,7 +19,7 @@ use crate::merge::{RowRef, hash_key};
 use crate::table::{DELETE_MARK, HudiTable};
 use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::log_keys::Logs;
-use crate::write::locate::tagging::{LoggedRow, MatchedRow, Tagged};
+use crate::write::locate::lookup::{LoggedRow, MatchedRow, Tagged};
 use crate::write::prepare::combine::combine_rows;
 use crate::write::prepare::incoming::{Incoming, key_schema};
 use crate::write::rewrite::context::WriteContext;

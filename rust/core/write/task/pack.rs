@@ -20,6 +20,7 @@ use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 
+use super::ADDED_COLUMNS;
 use crate::error::{Error, Result};
 
 /// Number of a row.
@@ -211,6 +212,11 @@ fn together(partition: &str, route: &str, list: &[RecordBatch]) -> Result<Unpack
     let schema = list.first().map(RecordBatch::schema).unwrap_or_else(|| Arc::new(Schema::empty()));
     let rows = concat_batches(&schema, list)?;
     Ok(Unpacked { partition: partition.to_owned(), route: route.to_owned(), rows })
+}
+
+/// The given columns that rows take along: not those that tasks add, which rows read from a table have too.
+pub(super) fn own_fields(given: &Schema) -> impl Iterator<Item = FieldRef> + '_ {
+    given.fields().iter().filter(|f| !ADDED_COLUMNS.contains(&f.name().as_str())).cloned()
 }
 
 /// The type of a column on its way: a dictionary would have to be sent along with each value.

@@ -8,8 +8,7 @@ use base64_simd::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::PLACE_COLUMNS;
-use super::keyer::own_fields;
-use super::pack::{ROW, columns_on_the_way, stream_header};
+use super::pack::{ROW, columns_on_the_way, own_fields, stream_header};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
