@@ -5,7 +5,7 @@ use arrow::compute::take;
 use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
 
-use super::pack::{Packer, Routed, as_on_the_way, value_bytes};
+use super::pack::{Packer, ROW, Routed, as_on_the_way, value_bytes};
 use super::{ADDED_COLUMNS, TaskPlan};
 use crate::error::Result;
 use crate::merge::hash_key;
@@ -59,12 +59,12 @@ impl Keyer {
     }
 }
 
-/// Some rows of the given columns.
-fn own_columns(batch: &RecordBatch, rows: &UInt32Array) -> Result<Vec<ArrayRef>> {
+/// Some rows of the given columns, with their names.
+fn own_columns(batch: &RecordBatch, rows: &UInt32Array) -> Result<Vec<(String, ArrayRef)>> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
     let own = columns.filter(|(f, _)| !ADDED_COLUMNS.contains(&f.name().as_str()));
-    Ok(own.map(|(_, column)| take(column, rows, None)).collect::<std::result::Result<_, _>>()?)
+    own.map(|(field, column)| Ok((field.name().clone(), take(column, rows, None)?))).collect()
 }
 
 /// Packs rows of a task with their numbers.
@@ -88,7 +88,7 @@ impl NumberedPacker {
         (partitions, routes): (StringArray, StringArray),
     ) -> Result<Option<RecordBatch>> {
         let mut columns = own_columns(batch, rows)?;
-        columns.push(Arc::new(keyer.number(rows, batch.num_rows())));
+        columns.push((ROW.to_owned(), Arc::new(keyer.number(rows, batch.num_rows()))));
         self.packer.add(Routed { rows: as_on_the_way(&self.columns, columns)?, partitions, routes })
     }
 

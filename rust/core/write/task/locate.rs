@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBat
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 
-use super::pack::{Packer, Routed, Unpacker, as_on_the_way, value_bytes};
+use super::pack::{Packer, Routed, Unpacker, value_bytes};
 use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
@@ -202,7 +202,7 @@ impl Ways {
         let mut taken = take_record_batch(source, &rows)?.columns().to_vec();
         taken.push(Arc::new(positions.collect::<Int64Array>()));
         taken.push(Arc::new(moved.collect::<BooleanArray>()));
-        Ok(Routed { rows: as_on_the_way(columns, taken)?, partitions, routes })
+        Ok(Routed { rows: RecordBatch::try_new(columns.clone(), taken)?, partitions, routes })
     }
 }
 

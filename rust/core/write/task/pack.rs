@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::buffer::Buffer;
-use arrow::compute::{concat, concat_batches, take_record_batch};
+use arrow::compute::{CastOptions, cast_with_options, concat, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::StreamDecoder;
@@ -239,18 +239,37 @@ pub(super) fn columns_on_the_way(given: impl Iterator<Item = FieldRef>, added: &
     Arc::new(Schema::new(given.chain(added.iter().cloned().map(Arc::new)).collect::<Vec<FieldRef>>()))
 }
 
-/// Columns in the types in which they are on their way.
-pub(super) fn as_on_the_way(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    if columns.len() != schema.fields().len() {
-        let (declared, passed) = (schema.fields().len(), columns.len());
-        return Err(Error::schema(format!("the engine passes {passed} columns and declared {declared}")));
+/// Columns of these names in the types in which they are on their way.
+///
+/// # Errors
+/// `Schema` for other columns than the engine declared, or values that would not arrive as they are.
+pub(super) fn as_on_the_way(schema: &SchemaRef, columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    if columns.iter().map(|(name, _)| name).ne(schema.fields().iter().map(|field| field.name())) {
+        let passed: Vec<&String> = columns.iter().map(|(name, _)| name).collect();
+        return Err(Error::schema(format!("the engine passes the columns {passed:?} and declared others")));
     }
-    let typed =
-        columns.into_iter().zip(schema.fields()).map(|(column, field)| match column.data_type() == field.data_type() {
-            true => Ok(column),
-            false => arrow_cast::cast(&column, field.data_type()),
-        });
-    Ok(RecordBatch::try_new(schema.clone(), typed.collect::<std::result::Result<Vec<_>, _>>()?)?)
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let typed = columns.into_iter().zip(schema.fields()).map(|((name, column), field)| {
+        let (passed, declared) = (column.data_type(), field.data_type());
+        if passed == declared {
+            return Ok(column);
+        }
+        // Strings with large offsets, dictionaries and times of another zone hold the same values; numbers may lose some.
+        if passed.is_primitive() && declared.is_primitive() && !is_of_another_zone(passed, declared) {
+            let what = format!("the engine passes column '{name}' as {passed} and declared {declared}");
+            return Err(Error::schema(what).with("column", name));
+        }
+        cast_with_options(&column, declared, &options).map_err(|e| Error::from(e).with("column", name))
+    });
+    Ok(RecordBatch::try_new(schema.clone(), typed.collect::<Result<Vec<_>>>()?)?)
+}
+
+/// Spark passes times in the zone of the session, and declares them as UTC.
+fn is_of_another_zone(passed: &DataType, declared: &DataType) -> bool {
+    match (passed, declared) {
+        (DataType::Timestamp(passed, Some(_)), DataType::Timestamp(declared, Some(_))) => passed == declared,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -323,6 +342,35 @@ mod tests {
         let broken = RecordBatch::try_new(packed.schema(), columns).unwrap();
         let error = Unpacker::new(&schema()).unwrap().unpack(&broken).err().unwrap();
         assert_eq!(error.kind(), crate::error::ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn columns_that_were_not_declared_so_are_refused() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let names: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        let named =
+            |columns: [(&str, &ArrayRef); 2]| columns.map(|(name, column)| (name.to_owned(), column.clone())).to_vec();
+        assert!(as_on_the_way(&schema(), named([("name", &names), (ROW, &numbers)])).is_ok());
+        let large = arrow_cast::cast(&names, &DataType::LargeUtf8).unwrap();
+        let sent = as_on_the_way(&schema(), named([("name", &large), (ROW, &numbers)])).unwrap();
+        assert_eq!(sent.column(0), &names);
+        let narrow = arrow_cast::cast(&numbers, &DataType::Int32).unwrap();
+        for columns in [
+            [(ROW, &numbers), ("name", &names)],
+            [("other", &names), (ROW, &numbers)],
+            [("name", &names), (ROW, &narrow)],
+        ] {
+            let error = as_on_the_way(&schema(), named(columns)).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Schema, "{error}");
+        }
+    }
+
+    #[test]
+    fn times_of_another_zone_are_the_same_instants() {
+        let zone = |name: &str| DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some(name.into()));
+        assert!(is_of_another_zone(&zone("Asia/Tokyo"), &zone("UTC")));
+        let seconds = DataType::Timestamp(arrow::datatypes::TimeUnit::Second, Some("UTC".into()));
+        assert!(!is_of_another_zone(&seconds, &zone("UTC")));
     }
 
     #[test]
