@@ -73,15 +73,18 @@ def write_loop(plan: Plan, writer: str, log: Path) -> None:
         while seq < plan.upserts:
             seq += 1
             out.write(json.dumps({"seq": seq, "begun": True}) + "\n")
+            given = rows(writer, seq, plan.same_keys)
             begun = time.monotonic()
             while True:
                 try:
-                    commit = table.upsert(rows(writer, seq, plan.same_keys))
+                    commit = table.upsert(given)
                     break
                 except (hoodoo.ConflictError, hoodoo.LockError) as e:
                     out.write(json.dumps({"seq": seq, "conflict": str(e)[:300]}) + "\n")
             took = time.monotonic() - begun
             entry = {"seq": seq, "instant": commit.instant, "completed": commit.completed, "took": round(took, 3)}
+            entry["stages"] = {stage: round(seconds, 3) for stage, seconds in commit.timings.items()}
+            entry["at"] = round(time.time(), 3)
             out.write(json.dumps(entry) + "\n")
 
 
@@ -90,6 +93,7 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
     table = table_of(plan)
     with log.open("a", buffering=1) as out:
         while True:
+            begun = time.monotonic()
             try:
                 if service == "read":
                     check_snapshot(table)
@@ -97,7 +101,8 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
                     table.cluster()
                 else:
                     table.compact()
-                out.write(json.dumps({"done": service}) + "\n")
+                took = round(time.monotonic() - begun, 3)
+                out.write(json.dumps({"done": service, "took": took, "at": round(time.time(), 3)}) + "\n")
             except hoodoo.HudiError as e:
                 fatal = service == "read" and not isinstance(e, hoodoo.StorageError)
                 out.write(json.dumps({"failed" if fatal else "conflict": f"{type(e).__name__}: {e}"[:300]}) + "\n")
@@ -253,7 +258,7 @@ def run(plan: Plan) -> Outcome:
     create(plan)
     with tempfile.TemporaryDirectory() as folder:
         outcome = Crew(plan, Path(folder)).run()
-        if not outcome.ok and os.environ.get("HOODOO_KEEP"):
+        if os.environ.get("HOODOO_KEEP"):
             print("kept:", Path(folder).rename(Path(tempfile.mkdtemp()) / "kept"))
         return outcome
 
@@ -300,6 +305,8 @@ def main() -> None:
     outcome = run(plan)
     print(f"{time.monotonic() - begun:.1f} s", "OK" if outcome.ok else "BAD", outcome)
     if server is not None:
+        requests = len(getattr(server, "log", ()))
+        print(f"{requests} requests, {requests / (time.monotonic() - begun):.0f} a second")
         server.close()
     sys.exit(not outcome.ok)
 

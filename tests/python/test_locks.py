@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -55,7 +56,14 @@ class Writer:
     ) -> None:
         job = json.dumps([uri, dict(options), dict(storage), row])
         command = [sys.executable, "-c", WRITER, job]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = dict(os.environ)
+        if options.get("hoodoo.write.lease") == "false":
+            # Processes of one machine meet in its folder for temporary files.
+            self.folder = tempfile.TemporaryDirectory()
+            environment["TMPDIR"] = self.folder.name
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 

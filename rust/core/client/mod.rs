@@ -71,10 +71,11 @@ pub fn open_or_create(
 /// Writes, with the checks before and the table services after.
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let mut timings = Timings::default();
-    let Ready { table, timeline, _lease } = timings.timed("lease", || ready_to_write(table))?;
+    let Ready { table, timeline, _lease: lease } = timings.timed("lease", || ready_to_write(table))?;
     let Committed { mut outcome, timeline, ending } =
         run_write(&table, timeline, request).map_err(|e| roll_back_failed(&table, e))?;
     outcome.timings.iter().for_each(|(stage, time)| timings.add(stage, time));
+    drop(lease);
     timings.timed("services", || {
         after_write(&table, &mut outcome, timeline);
         outcome.warnings.extend(ending.finish());
@@ -195,8 +196,9 @@ pub fn begin_distributed(
 
 /// Commits the results of the tasks and runs the inline services.
 pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
-    let BegunWrite { write, lease: _lease } = begun;
+    let BegunWrite { write, lease } = begun;
     let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| roll_back_failed(table, e))?;
+    drop(lease);
     after_write(table, &mut outcome, timeline);
     outcome.warnings.extend(ending.finish());
     Ok(outcome)
@@ -399,7 +401,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
         last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
     if let Some(done) = &mut last {
-        clean_and_archive_with_lease(&table, &mut done.warnings);
+        after_service(&table, &mut done.warnings);
     }
     Ok(last.map(outcome))
 }
@@ -423,7 +425,7 @@ pub fn begin_compaction(table: &HudiTable, instant: Option<&str>) -> Result<Opti
 pub fn commit_compaction(table: &HudiTable, job: CompactionJob, stats: Vec<WriteStat>) -> Result<CommitOutcome> {
     let mut done = job.complete(stats)?;
     match table.reload() {
-        Ok(table) => clean_and_archive_with_lease(&table, &mut done.warnings),
+        Ok(table) => after_service(&table, &mut done.warnings),
         Err(e) => settle(table, "cleaning", Err(e), &mut done.warnings),
     }
     Ok(outcome(done))
@@ -523,6 +525,7 @@ fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timelin
         Ok(true) => {}
         other => return settle(table, "table services", other.map(|_| ()), warnings),
     }
+    let Some(_lease) = services_lease(table, warnings) else { return };
     let mut known = Some(timeline);
     if table.config().table_type() == TableType::MergeOnRead {
         let compacted = known.take().map_or(Ok(None), |timeline| compact_inline(table, timeline, warnings));
@@ -534,12 +537,23 @@ fn after_commit(table: &HudiTable, warnings: &mut Vec<String>, timeline: Timelin
     clean_and_archive(table, warnings, known);
 }
 
-/// The same after a service that has completed. If the writer lease is not free, the next write cleans and archives.
-fn clean_and_archive_with_lease(table: &HudiTable, warnings: &mut Vec<String>) {
-    match acquire_writer_lease(table) {
-        Ok(_lease) => clean_and_archive(table, warnings, None),
-        Err(e) => settle(table, "cleaning", Err(e), warnings),
+/// The same after a service that has completed.
+fn after_service(table: &HudiTable, warnings: &mut Vec<String>) {
+    if let Some(_lease) = services_lease(table, warnings) {
+        clean_and_archive(table, warnings, None);
     }
+}
+
+/// The right to run inline services. `None` if another writer of this machine runs them now: the next commit does the rest.
+fn services_lease(table: &HudiTable, warnings: &mut Vec<String>) -> Option<Option<WriterLease>> {
+    let lease = || match table.options().flag("hoodoo.write.lease", true)? {
+        true => Ok(table.timeline_writer()?.try_services_lease()?.map(Some)),
+        false => Ok(Some(None)),
+    };
+    lease().unwrap_or_else(|e| {
+        settle(table, "table services", Err(e), warnings);
+        None
+    })
 }
 
 /// `timeline`: as it is now, where that is known.

@@ -32,6 +32,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -78,6 +79,8 @@ pub struct HudiTable {
     mergers: Arc<[Arc<dyn RecordMerger>]>,
     /// How this handle left the lock of a table in an object store.
     last_lease: Arc<LastLease>,
+    /// Whether this handle has looked for the folder of a metadata table that was dropped.
+    metadata_folder_checked: Arc<AtomicBool>,
 }
 
 impl HudiTable {
@@ -91,7 +94,8 @@ impl HudiTable {
     pub fn open_in(storage: Storage, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let storage = storage.with_local_settings(local_settings(&options)?);
         let config = TableConfig::load(&storage)?;
-        Ok(Self { storage, config, options, clock, mergers: Arc::new([]), last_lease: Arc::default() })
+        let (mergers, last_lease, metadata_folder_checked) = (Arc::new([]), Arc::default(), Arc::default());
+        Ok(Self { storage, config, options, clock, mergers, last_lease, metadata_folder_checked })
     }
 
     /// The table's files.
@@ -135,6 +139,12 @@ impl HudiTable {
     /// The same table, its configuration read anew.
     pub fn reload(&self) -> Result<Self> {
         Ok(Self { config: TableConfig::load(&self.storage)?, ..self.clone() })
+    }
+
+    /// Whether this handle has looked for the folder of a metadata table that was dropped, and a process died before the
+    /// folder was deleted.
+    pub(crate) fn metadata_folder_checked(&self) -> &AtomicBool {
+        &self.metadata_folder_checked
     }
 
     /// A value of the table, or else of the options.

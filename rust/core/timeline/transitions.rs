@@ -106,6 +106,14 @@ impl TimelineWriter {
         self.lock.acquire_writer_lease(&self.storage, &self.config)
     }
 
+    /// The right to run table services behind a commit, if no other thread or process of this machine has it.
+    ///
+    /// # Errors
+    /// Those of [`TableLock::try_services_lease`].
+    pub fn try_services_lease(&self) -> Result<Option<WriterLease>> {
+        self.lock.try_services_lease(&self.storage)
+    }
+
     /// Loads the timeline.
     pub fn load(&self) -> Result<Timeline> {
         Timeline::load(&self.storage, &self.config)

@@ -1,8 +1,9 @@
 //! The metadata table of a table whose writers do not keep it up to date.
 
+use std::sync::atomic::Ordering;
+
 use crate::error::Result;
 use crate::parallel::both;
-use crate::storage::Storage;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{TimeZone, format_instant};
 
@@ -16,9 +17,13 @@ pub(super) struct Found {
 
 /// Looks for a metadata table that another writer may have created since this table was opened. The caller holds the
 /// table lock.
-pub(super) fn look(storage: &Storage) -> Result<Found> {
+pub(super) fn look(table: &HudiTable) -> Result<Found> {
+    let storage = table.storage();
+    let checked = table.metadata_folder_checked();
+    let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
     let partitions = || Ok(!TableConfig::load(storage)?.metadata_partitions().is_empty());
-    let (partitions, files) = both(storage.is_remote(), partitions, || storage.has_files(FOLDER))?;
+    let (partitions, files) = both(storage.is_remote(), partitions, folder)?;
+    checked.store(true, Ordering::Relaxed);
     Ok(Found { partitions, files })
 }
 
@@ -40,5 +45,5 @@ impl Found {
 /// # Errors
 /// `Corrupt` for damaged table properties; `Storage`.
 pub fn drop_metadata_table(table: &HudiTable) -> Result<()> {
-    look(table.storage())?.drop(table)
+    look(table)?.drop(table)
 }

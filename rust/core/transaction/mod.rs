@@ -172,7 +172,7 @@ impl Transaction {
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
-        let look = || both(storage.is_remote(), || metadata_table::look(storage), own);
+        let look = || both(storage.is_remote(), || metadata_table::look(&self.table), own);
         let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
             check(timeline)?;
             if self.has_tasks {

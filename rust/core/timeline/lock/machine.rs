@@ -35,8 +35,12 @@ impl MachineLock {
     /// # Errors
     /// `Lock` if another process holds it for longer than `longest`.
     pub(super) fn acquire(&self, what: &str, longest: Duration) -> Result<Option<MachineGuard>> {
+        self.acquire_since(Instant::now(), what, longest)
+    }
+
+    /// The same, for a caller that has been waiting since `begun`.
+    pub(super) fn acquire_since(&self, begun: Instant, what: &str, longest: Duration) -> Result<Option<MachineGuard>> {
         let Ok(folder) = File::open(&self.0) else { return Ok(None) };
-        let begun = Instant::now();
         let mut pause = PAUSE;
         loop {
             match folder.try_lock() {

@@ -1,8 +1,8 @@
 //! The table lock: times are generated and instants created under it.
 //!
-//! A writer takes up to three locks, one inside the other: the lock between the threads of this process; for tables on
-//! a local disk, the lock between the processes of this machine; and the lock of the provider in
-//! `hoodie.write.lock.provider`, which excludes other machines and Hudi's writers:
+//! A writer takes up to three locks, one inside the other: the lock between the threads of this process; the lock
+//! between the processes of this machine, so that only one of them sends requests for the next; and the lock of the
+//! provider in `hoodie.write.lock.provider`, which excludes other machines and Hudi's writers:
 //!
 //! | provider | what it is |
 //! |---|---|
@@ -17,6 +17,7 @@ mod config;
 mod file_system;
 mod in_process;
 mod machine;
+mod machine_folder;
 mod provider;
 mod storage_based;
 mod writer_lease;
@@ -35,6 +36,7 @@ pub use writer_lease::WriterLease;
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
 use self::machine::{MachineGuard, MachineLock};
+use self::machine_folder::machine_folder;
 use self::provider::millis;
 use self::storage_based::StorageBasedLock;
 use super::holder::Holder;
@@ -90,7 +92,7 @@ impl TableLock {
             LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
             LockProviderKind::StorageBased => Some(Arc::new(lease(config)?)),
         };
-        let machine = storage.local_path(META_FOLDER).map(MachineLock::on);
+        let machine = machine_folder(storage, META_FOLDER).map(MachineLock::on);
         let is_remote = storage.is_remote();
         Ok(Self { machine, provider, is_remote, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }

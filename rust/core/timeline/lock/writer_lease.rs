@@ -4,25 +4,33 @@
 //! inflight instant and could roll it back, or change the same file groups. The writer lease prevents both among the
 //! threads of a process and the processes of a machine. Writers on other machines are detected by the conflict check of
 //! the commit. Clusterings and compactions take no lease while they rewrite files: their heartbeats show that they are
-//! running.
+//! running. Table services behind a commit run under a lease of their own, so that the next writer does not wait for them.
 //!
 //! The lease is an advisory lock on the folder of the timeline; for a table in an object store, on a temporary folder
-//! named after the table's location. A writer that waits for the lease holds a second lock, on the history folder, and
-//! all other writers wait for that one. So a process that writes again and again does not keep the others away.
+//! named after the table's location. In front of it is a queue of such locks: a writer moves up from one to the next, and
+//! holds its place until it has the place ahead. So writers get the lease in the order in which they came, and a process
+//! that writes again and again does not keep the others away. For an object store the queue is long, because a write takes
+//! long there; on a local disk it is one place, the lock on the history folder.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use super::in_process::{ProcessGuard, ProcessLock};
 use super::machine::{MachineGuard, MachineLock};
+use super::machine_folder::machine_folder;
 use super::{LockWait, TableLock};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Storage;
 use crate::timeline::TimelineConfig;
+use crate::timeline::heartbeat::HEARTBEATS;
 
 /// Name of the lease in messages.
 const WHAT: &str = "the writer lease";
 
-/// The right to write to a table, until it is dropped.
+/// Places in the queue for a table in an object store. Writers beyond them are in no order.
+const PLACES: usize = 16;
+
+/// The right to write to a table, or to run its services, until it is dropped.
 #[derive(Debug)]
 pub struct WriterLease {
     // Released first: the next thread of this process must find it free.
@@ -30,25 +38,22 @@ pub struct WriterLease {
     _process: ProcessGuard,
 }
 
-/// Returns the local folder that is locked for a folder of a table in an object store. `None` if it cannot be created:
-/// then writers of this machine do not wait for each other.
-fn folder_for(uri: &str, folder: &str) -> Option<PathBuf> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let location = format!("{uri}/{folder}");
-    let name =
-        format!("{:08x}-{}", crc32fast::hash(location.as_bytes()), location.chars().map(plain).collect::<String>());
-    let name: String = name.chars().take(200).collect();
-    let path = std::env::temp_dir().join(format!("hoodoo-writer-leases-{}", user())).join(name);
-    std::fs::create_dir_all(&path).ok()?;
-    Some(path)
+/// The folders to lock one after the other, from the end of the queue to the lease itself.
+fn queue(storage: &Storage, timeline: &TimelineConfig) -> Vec<PathBuf> {
+    let places: Vec<String> = match storage.is_remote() {
+        true => (0..PLACES).rev().map(|place| format!("place-{place}")).collect(),
+        false => vec![timeline.history_folder.clone()],
+    };
+    places.iter().chain([&timeline.folder]).filter_map(|folder| machine_folder(storage, folder)).collect()
 }
 
-/// Part of the folder name, because the folder of one user cannot be opened by another.
-fn user() -> String {
-    #[cfg(unix)]
-    return rustix::process::getuid().as_raw().to_string();
-    #[cfg(not(unix))]
-    return std::env::var("USERNAME").unwrap_or_default();
+/// Locks one folder after the other. The place behind is left when the one ahead is taken.
+fn move_up(queue: Vec<PathBuf>, begun: Instant, longest: Duration) -> Result<Option<MachineGuard>> {
+    let mut place = None;
+    for folder in queue {
+        place = MachineLock::on(folder).acquire_since(begun, WHAT, longest)?;
+    }
+    Ok(place)
 }
 
 impl TableLock {
@@ -59,17 +64,56 @@ impl TableLock {
     pub fn acquire_writer_lease(&self, storage: &Storage, timeline: &TimelineConfig) -> Result<WriterLease> {
         let named = |e: Error| e.with("table", &self.uri);
         let longest = LockWait::total(&self.wait);
+        let begun = Instant::now();
         let process = ProcessLock::of(&format!("{}#writer-lease", self.uri)).acquire(WHAT, longest).map_err(named)?;
-        let lock = |folder: &str| match storage.is_remote() {
-            true => folder_for(storage.uri(), folder).map(MachineLock::on),
-            false => storage.local_path(folder).map(MachineLock::on),
-        };
-        let acquire = |lock: Option<MachineLock>| match lock {
-            None => Ok(None),
-            Some(lock) => lock.acquire(WHAT, longest).map_err(named),
-        };
-        let _next = acquire(lock(&timeline.history_folder))?;
-        let machine = acquire(lock(&timeline.folder))?;
+        let machine = move_up(queue(storage, timeline), begun, longest).map_err(named)?;
         Ok(WriterLease { _machine: machine, _process: process })
+    }
+
+    /// The right to run table services behind a commit. `None` if another thread or process of this machine has it.
+    ///
+    /// # Errors
+    /// `Interrupted`.
+    pub fn try_services_lease(&self, storage: &Storage) -> Result<Option<WriterLease>> {
+        let folder = machine_folder(storage, HEARTBEATS);
+        let acquire = || -> Result<WriterLease> {
+            let process = ProcessLock::of(&format!("{}#services", self.uri)).acquire(WHAT, Duration::ZERO)?;
+            let machine = folder.map_or(Ok(None), |folder| MachineLock::on(folder).acquire(WHAT, Duration::ZERO))?;
+            Ok(WriterLease { _machine: machine, _process: process })
+        };
+        match acquire() {
+            Err(e) if e.kind() == ErrorKind::Lock => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn first_come_first_served() {
+        let root = tempfile::tempdir().unwrap();
+        let queue: Vec<PathBuf> = (0..9).map(|place| root.path().join(place.to_string())).collect();
+        queue.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let wait = || move_up(queue.clone(), Instant::now(), Duration::from_secs(60)).unwrap();
+        let held = wait();
+        let served = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (wait, served) = (&wait, &served);
+                scope.spawn(move || {
+                    let _turn = wait();
+                    served.lock().unwrap().push(number);
+                });
+                // Long enough to be in the queue.
+                std::thread::sleep(Duration::from_millis(150));
+            }
+            drop(held);
+        });
+        assert_eq!(*served.lock().unwrap(), (0..8).collect::<Vec<_>>());
     }
 }

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// After how many such looks it asks again whether anybody is at work on it.
 const LOOKS: u32 = 5;
 /// Milliseconds for which a planned clustering counts as one that is about to be carried out.
-const NEW_MS: i64 = 500;
+const NEW_MS: i64 = 2_000;
 
 /// How often a write is planned anew.
 ///
