@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::{lock, panicked};
+use super::{lock, panicked, receive};
 use crate::error::Result;
 use crate::interrupt;
 use crate::process::Process;
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Later<T> {
     /// `Internal` when the work panicked; `Interrupted`.
     pub fn wait(mut self) -> Result<T> {
         let result = self.result.take();
-        result.map_or(Ok(None), |result| interrupt::receive(&result))?.ok_or_else(panicked)
+        result.map_or_else(|| Err(panicked()), |result| receive(&result))
     }
 }
 

@@ -6,8 +6,9 @@
 mod later;
 mod stream;
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::Scope;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -74,7 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs two things: beside each other when `at_once` says that this pays, else one after the other. The first one runs on
+/// Runs two things: at the same time when `at_once` says that this pays, else one after the other. The first one runs on
 /// this thread.
 ///
 /// # Errors
@@ -89,15 +90,32 @@ pub fn both<A: Send, B: Send>(
     }
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        let other = interrupt::carried(|| guarded(other));
-        scope.spawn(move || {
+        spawn(scope, move || {
             // Nobody listens any more when the first one failed.
             let _ = sender.send(other());
         });
         let one = one()?;
-        let other = interrupt::receive(&receiver)?.ok_or_else(panicked)?;
-        Ok((one, other?))
+        Ok((one, receive(&receiver)??))
     })
+}
+
+/// Starts a thread that works for the call of this one. If it panics, it sends nothing more: see [`receive`].
+pub fn spawn<'s>(scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) {
+    let work = interrupt::carried(work);
+    scope.spawn(move || {
+        guarded(|| {
+            work();
+            Ok(())
+        })
+    });
+}
+
+/// Waits for what such a thread sends next.
+///
+/// # Errors
+/// `Internal` if it panicked; `Interrupted`.
+pub fn receive<T>(receiver: &Receiver<T>) -> Result<T> {
+    interrupt::receive(receiver)?.ok_or_else(panicked)
 }
 
 /// Work whose panic is an error.
@@ -105,8 +123,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
 }
 
-/// What becomes of a thread that panicked.
-pub(crate) fn panicked() -> Error {
+/// The error of a thread that panicked.
+pub fn panicked() -> Error {
     Error::internal("a thread panicked")
 }
 

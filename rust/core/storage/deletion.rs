@@ -12,6 +12,7 @@ use super::runtime::block_on;
 use super::{LocalDisk, LocalFolder, Storage, local};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::parallel::both;
 
 /// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
 #[derive(Debug, Clone, Default)]
@@ -87,12 +88,7 @@ impl Storage {
         // Two at a time: half of the work goes on beside the lock of the folder.
         let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
         let (mine, others) = first.split_at(first.len() / 2);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(interrupt::carried(|| others.iter().try_for_each(delete)));
-            let done = mine.iter().try_for_each(delete);
-            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deletes files panicked")));
-            done.and(other)
-        })?;
+        both(true, || mine.iter().try_for_each(delete), || others.iter().try_for_each(delete))?;
         // A power cut must not bring the first ones back without the last ones.
         self.sync()?;
         pairs.iter().flat_map(|(_, last)| last).try_for_each(delete)

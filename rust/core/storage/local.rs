@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use super::{FileMeta, ListedFile, Listing, SideFiles};
+use crate::interrupt;
+use crate::parallel::both;
 
 /// The error as the object store would have it, so that both become the same error of ours.
 pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
@@ -79,14 +81,12 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
         return look_at(&entries, below);
     }
     let (first, second) = entries.split_at(entries.len() / 2);
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| look_at(second, below));
-        let mut listing = look_at(first, below)?;
-        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that reads file metadata panicked")))?;
-        listing.files.extend(other.files);
-        listing.folders.extend(other.folders);
-        Ok(listing)
-    })
+    let look = || both(true, || Ok(look_at(first, below)), || Ok(look_at(second, below)));
+    let (listing, other) = interrupt::hold(look).map_err(Error::other)?;
+    let (mut listing, other) = (listing?, other?);
+    listing.files.extend(other.files);
+    listing.folders.extend(other.folders);
+    Ok(listing)
 }
 
 /// All files below a folder, in no order; pipes and devices too, so that opening them is an error. A folder that is not

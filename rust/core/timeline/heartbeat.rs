@@ -5,12 +5,11 @@
 //! of a process that has ended can be taken over at once.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Clock;
 use super::holder::{Holder, is_known_ended};
+use super::renewal::Renewal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
 use crate::process::Process;
@@ -33,8 +32,8 @@ pub struct Heartbeat {
     /// Whether it is that of a write, which is never taken over but rolled back.
     is_write: bool,
     _holder: Holder,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once it has ended.
+    renewal: Option<Renewal>,
     process: Process,
 }
 
@@ -75,28 +74,16 @@ impl Heartbeat {
             ErrorKind::AlreadyExists => busy(&storage, instant, 0),
             _ => e,
         })?;
-        let (stop, stopped) = channel();
         let beat = (storage.clone(), path.clone(), content.clone());
         let renew = move || {
-            let (storage, path, content) = beat;
-            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if let Err(e) = storage.replace(&path, content.clone()) {
-                    tracing::warn!("the heartbeat was not renewed: {e}");
-                }
+            let (storage, path, content) = &beat;
+            if let Err(e) = storage.replace(path, content.clone()) {
+                tracing::warn!("the heartbeat was not renewed: {e}");
             }
+            true
         };
-        let thread = std::thread::Builder::new().name("hoodoo-heartbeat".into()).spawn(renew);
-        let thread = thread.map_err(|e| Error::storage("failed to start the thread of the heartbeat").caused_by(e))?;
-        Ok(Self {
-            storage,
-            path,
-            content,
-            is_write: false,
-            _holder: holder,
-            stop: Some(stop),
-            thread: Some(thread),
-            process: Process::this(),
-        })
+        let renewal = Some(Renewal::start("heartbeat", INTERVAL, renew)?);
+        Ok(Self { storage, path, content, is_write: false, _holder: holder, renewal, process: Process::this() })
     }
 
     /// Fails if another process has taken over the instant because this heartbeat had expired. Writes are never taken
@@ -118,30 +105,19 @@ impl Heartbeat {
 
     /// Stops the heartbeat and returns its file for the caller to delete, who has just called [`Heartbeat::check`].
     pub fn into_path(mut self) -> String {
-        self.end();
+        self.renewal = None;
         std::mem::take(&mut self.path)
-    }
-
-    /// Stops the thread.
-    fn end(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
+        let Some(renewal) = self.renewal.take() else { return };
+        drop(renewal);
         if !self.process.is_this() {
-            // A forked child: the thread and the file are its parent's.
-            std::mem::forget((self.stop.take(), self.thread.take()));
+            // A forked child: the file is its parent's.
             return;
         }
-        if self.stop.is_none() {
-            return;
-        }
-        self.end();
         // A heartbeat that another process took over stays.
         let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
         if let Err(e) = interrupt::hold(remove) {

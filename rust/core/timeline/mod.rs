@@ -9,6 +9,7 @@ pub mod heartbeat;
 pub mod history;
 mod holder;
 mod lock;
+mod renewal;
 mod transitions;
 mod true_time;
 

@@ -53,6 +53,11 @@ impl DataFiles {
         Arc::new(self)
     }
 
+    /// Requested time of the action.
+    pub fn instant(&self) -> &str {
+        &self.instant
+    }
+
     /// Marks a file and begins it.
     ///
     /// # Errors

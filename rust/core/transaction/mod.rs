@@ -3,7 +3,7 @@
 //! | step | what |
 //! |---|---|
 //! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
-//! | [`DataFiles`] | marker, then the data file, then its write stat |
+//! | [`DataFiles`], [`NewFile`], [`RollingFileWriter`] | marker, then the data file, then its write stat |
 //! | complete | under the lock: load the timeline, check for conflicts, drop the metadata table, create the completed instant |
 //! | end | delete markers and heartbeat, release the lock |
 //!
@@ -12,6 +12,8 @@
 
 mod data_files;
 mod metadata_table;
+mod new_file;
+mod rolling_file_writer;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter}
 
 pub use data_files::DataFiles;
 pub use metadata_table::drop_metadata_table;
+pub use new_file::{NewFile, commit_metadata, empty_stat, stat_count};
+pub use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
 /// An action that is under way.
 pub struct Transaction {

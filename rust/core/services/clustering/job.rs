@@ -13,12 +13,11 @@ use super::task::ClusteringTask;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
-use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Transaction};
+use crate::transaction::{DataFiles, Transaction, commit_metadata};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub const FILES: &str = "hoodoo.clustering.files";
@@ -181,21 +180,11 @@ impl ClusteringJob {
         files: &[ClusteredFile],
         replaced: &BTreeMap<String, Vec<String>>,
     ) -> Result<ReplaceCommitMetadata> {
-        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
-        for stat in files.iter().map(|f| &f.stat) {
-            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
-        }
         let table = self.transaction.table();
-        let avro = table_schema_to_avro(&schema_of(table, &self.view)?.data, table.config().name(), false)?;
-        let extra = [("schema".to_owned(), avro), (FILES.to_owned(), file_stats(files))];
-        Ok(ReplaceCommitMetadata {
-            partition_to_write_stats: by_partition,
-            compacted: Some(false),
-            extra_metadata: extra.into(),
-            version: None,
-            operation_type: Some(OPERATION.to_owned()),
-            partition_to_replace_file_ids: replaced.clone(),
-        })
+        let stats: Vec<WriteStat> = files.iter().map(|f| f.stat.clone()).collect();
+        let mut metadata = commit_metadata(table, OPERATION, &stats, &schema_of(table, &self.view)?.data)?;
+        metadata.extra_metadata.insert(FILES.to_owned(), file_stats(files));
+        Ok(metadata.replacing(replaced.clone()))
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! `job` executes a plan of hoodoo or of Hudi, group by group (`group_rewriter`). The `execution_strategy` says what
 //! happens to the rows: they are sorted by columns or along a `curve`, or copied as they are (`combine`), and written
-//! to files of the target size (`rolling_file_writer`). A `task` is a group, or a range of its rows, that one process
+//! to files of the target size by the rolling file writer of `transaction`. A `task` is a group, or a range of its rows, that one process
 //! rewrites.
 
 mod column_ranges;
@@ -25,7 +25,6 @@ mod overlap;
 mod partitions;
 mod plan;
 mod ranges;
-mod rolling_file_writer;
 mod schedule;
 mod task;
 

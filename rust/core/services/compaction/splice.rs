@@ -4,7 +4,6 @@
 //! row group are read first. The rest is the work of the file group merger. Row groups that are too large for that stream
 //! through instead (`unit.rs`).
 
-use super::super::task_files::FILE_NAME;
 use super::unit::Unit;
 use crate::error::Result;
 use crate::file_group::base::{
@@ -15,6 +14,7 @@ use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
 use crate::table::slice_reader::MergedLogs;
+use crate::transaction::FILE_NAME;
 
 /// How row groups of the old file can be taken over; `None` where they are better written anew: they are cut otherwise,
 /// or what of one is decoded at a time is more than the budget.

@@ -6,21 +6,20 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::datatypes::SchemaRef;
 
 use super::super::schema_of;
-use super::super::task_files::set_file_name;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
 use super::splice::{can_splice, splice};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter, Splice};
 use crate::file_group::log::{BlockFormat, BlockSettings};
-use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
+use crate::merge::MergeCounts;
 use crate::storage::{FileMeta, FileReader};
 use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
 use crate::table::{HudiTable, TableView};
-use crate::transaction::DataFiles;
+use crate::transaction::{DataFiles, FILE_NAME, NewFile, stat_count};
 
 /// Bytes of a row group, however small the budget is.
 const LEAST_ROW_GROUP: usize = 1 << 20;
@@ -68,18 +67,18 @@ impl<'a> Unit<'a> {
         let started = Stopwatch::now();
         let slice = self.slice(operation)?;
         let named = |e: Error| e.with("file group", &slice.file_id);
-        let name = BaseFile::file_name(&slice.file_id, token, self.instant);
-        let path = join(&slice.partition, &name);
-        let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
-        let sink = self.files.create(&path, kind)?;
+        let file = NewFile::next(&self.files, &slice, token);
+        let sink = file.create(&self.files, false)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
-        set_file_name(self.table, &mut writer, &name);
+        if self.table.config().populates_meta_fields() {
+            writer.set_constant(FILE_NAME, file.name.clone());
+        }
         let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         let counts = logs.counts;
         let merged = match self.old_file(&slice, &logs).map_err(named)? {
             Some((reader, how)) => {
-                splice(&reader, &how, &mut writer, &mut logs, self, &name).map_err(named)?;
+                splice(&reader, &how, &mut writer, &mut logs, self, &file.name).map_err(named)?;
                 logs.merge.counts()
             }
             None => {
@@ -90,17 +89,9 @@ impl<'a> Unit<'a> {
                 rows.merged()
             }
         };
-        let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
-        let bytes = self.files.publish(&path, kind, sink)?;
-        Ok(WriteStat {
-            prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
-            num_writes: count(written.rows),
-            num_update_writes: count(merged.updated),
-            num_deletes: count(merged.deleted),
-            num_inserts: count(merged.inserted),
-            total_updated_records_compacted: count(counts.records),
-            ..stat(&slice, path, bytes, counts, read, started)
-        })
+        let (sink, written) = writer.finish().map_err(|e| e.with("file", &file.path))?;
+        let stat = file.publish(&self.files, sink, written.rows, merged)?;
+        Ok(compacted(stat, &slice, counts, counts.records, read, started))
     }
 
     /// The base file of a slice, where its row groups can be taken over.
@@ -116,9 +107,8 @@ impl<'a> Unit<'a> {
         let started = Stopwatch::now();
         let slice = self.slice(operation)?;
         let named = |e: Error| e.with("file group", &slice.file_id);
-        let name = LogFile::file_name(&slice.file_id, self.instant, 1, token);
-        let path = join(&slice.partition, &name);
-        let sink = self.files.create(&path, MarkerType::Create)?;
+        let file = NewFile::log(&self.files, &slice, 1, token);
+        let sink = file.create(&self.files, false)?;
         let log = self.reader.read_logs(&slice).map_err(named)?;
         let read = started.elapsed();
         let options = self.table.options();
@@ -132,18 +122,9 @@ impl<'a> Unit<'a> {
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
         let (sink, written, deleted) = merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
-        let bytes = self.files.publish(&path, MarkerType::Create, sink)?;
-        Ok(WriteStat {
-            num_writes: count(written),
-            num_update_writes: count(written),
-            num_deletes: count(deleted),
-            log_version: Some(1),
-            log_offset: Some(0),
-            base_file: Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned())),
-            log_files: Some(vec![name]),
-            total_updated_records_compacted: count(written),
-            ..stat(&slice, path, bytes, log.counts, read, started)
-        })
+        let merged = MergeCounts { updated: written, deleted, inserted: 0 };
+        let stat = file.publish(&self.files, sink, written, merged)?;
+        Ok(compacted(stat, &slice, log.counts, written, read, started))
     }
 
     /// The files that the plan names, as they are now.
@@ -178,40 +159,32 @@ impl<'a> Unit<'a> {
     }
 }
 
-fn count(n: u64) -> Option<i64> {
-    Some(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-fn milliseconds(time: Duration) -> Option<i64> {
-    i64::try_from(time.as_millis()).ok()
-}
-
-/// What both kinds of compaction say about a file: Hudi's counters, zero where nothing was counted.
-fn stat(slice: &FileSlice, path: String, bytes: u64, log: LogCounts, read: Duration, started: Stopwatch) -> WriteStat {
+/// Adds the counts of a compaction to a write stat: what it read, and how many log records changed something.
+fn compacted(
+    stat: WriteStat,
+    slice: &FileSlice,
+    log: LogCounts,
+    updated: u64,
+    read: Duration,
+    started: Stopwatch,
+) -> WriteStat {
+    let milliseconds = |time: Duration| i64::try_from(time.as_millis()).ok();
+    let files = stat_count(slice.logs.len() as u64);
     WriteStat {
-        path: Some(path),
         prev_commit: Some(slice.base_instant.clone()),
-        total_write_bytes: count(bytes),
-        file_size_in_bytes: count(bytes),
-        total_log_records: count(log.records),
-        total_log_files: count(slice.logs.len() as u64),
-        total_log_files_compacted: count(slice.logs.len() as u64),
-        total_log_blocks: count(log.blocks),
-        total_log_size_compacted: count(slice.logs.iter().map(|l| l.size).sum()),
+        total_log_records: stat_count(log.records),
+        total_log_files: files,
+        total_log_files_compacted: files,
+        total_log_blocks: stat_count(log.blocks),
+        total_log_size_compacted: stat_count(slice.logs.iter().map(|l| l.size).sum()),
         total_log_read_time_ms: milliseconds(read),
+        total_updated_records_compacted: stat_count(updated),
         runtime_stats: Some(RuntimeStats {
             total_scan_time: milliseconds(read),
             total_create_time: Some(0),
             total_upsert_time: milliseconds(started.elapsed()),
         }),
-        num_inserts: Some(0),
-        num_updates: Some(0),
-        total_write_errors: Some(0),
-        total_corrupt_log_block: Some(0),
-        total_rollback_blocks: Some(0),
-        file_id: Some(slice.file_id.clone()),
-        partition_path: Some(slice.partition.clone()),
-        ..Default::default()
+        ..stat
     }
 }
 

@@ -7,16 +7,15 @@ use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
-    CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
+    CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
-use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::Action;
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
-use crate::transaction::{DataFiles, Ending, Transaction};
+use crate::transaction::{DataFiles, Ending, Transaction, commit_metadata};
 use crate::write::commit::conflicts::{Footprint, refuse_outdated, refuse_planned};
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::locate::busy_groups::UpdateStrategy;
@@ -130,33 +129,10 @@ impl PendingCommit {
     ) -> Result<Committed> {
         let Self { mut transaction, operation, planned_from } = self;
         let table = transaction.table().clone();
-        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
-        for stat in &stats {
-            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
-        }
-        let avro = table_schema_to_avro(schema, table.config().name(), false)?;
-        let mut extra_metadata = BTreeMap::new();
-        if !schema.fields().is_empty() {
-            extra_metadata.insert("schema".to_owned(), avro);
-        }
-        let operation_type = Some(operation.name().to_owned());
-        let body = if operation.replaces() {
-            encode(&ReplaceCommitMetadata {
-                partition_to_write_stats: by_partition,
-                compacted: Some(false),
-                extra_metadata,
-                version: None,
-                operation_type,
-                partition_to_replace_file_ids: replaced.clone(),
-            })?
-        } else {
-            encode(&CommitMetadata {
-                partition_to_write_stats: by_partition,
-                compacted: Some(false),
-                extra_metadata,
-                version: None,
-                operation_type,
-            })?
+        let metadata = commit_metadata(&table, operation.name(), &stats, schema)?;
+        let body = match operation.replaces() {
+            true => encode(&metadata.replacing(replaced.clone()))?,
+            false => encode(&metadata)?,
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();

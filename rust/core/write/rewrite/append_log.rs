@@ -4,22 +4,21 @@
 //! has grown beyond `hoodie.logfile.max.size`.
 
 use std::collections::HashSet;
-use std::time::Instant as Stopwatch;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
-use crate::file_group::markers::MarkerType;
-use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
-use crate::merge::RowRef;
+use crate::merge::{MergeCounts, RowRef};
+use crate::transaction::NewFile;
 use crate::write::locate::lookup::{LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
-use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{Gathered, MadeColumns, file_columns, gather};
 
 /// Rows that are encoded at a time.
@@ -91,11 +90,8 @@ pub fn append_log(
     let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
     let mut stats = Vec::new();
     while stats.is_empty() || chunks.peek().is_some() {
-        let started = Stopwatch::now();
-        let version = stats.len() as u32 + 1;
-        let name = LogFile::file_name(&slice.file_id, &context.instant, version, token);
-        let path = join(&slice.partition, &name);
-        let sink = context.files()?.create(&path, MarkerType::Create)?;
+        let new_file = NewFile::log(context.files()?, slice, stats.len() as u32 + 1, token);
+        let sink = new_file.create(context.files()?, false)?;
         let mut file = LogWriter::new(sink, &context.instant, &settings);
         let mut blocks = file.records(schema, partial.is_some());
         for chunk in chunks.by_ref() {
@@ -114,41 +110,11 @@ pub fn append_log(
             file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
         }
         let written = file.written();
-        let bytes = context.files()?.publish(&path, MarkerType::Create, file.into_inner())?;
-        let deleted = if last { split.deletes.len() } else { 0 };
-        let stat = WriteStat {
-            path: Some(path),
-            log_files: Some(vec![name]),
-            log_version: i32::try_from(version).ok(),
-            ..empty_stat(&slice.partition, &slice.file_id)
-        };
-        stats.push(appended(stat, context, slice, (written, deleted as u64), bytes, started));
+        let deleted = if last { split.deletes.len() as u64 } else { 0 };
+        let counts = MergeCounts { updated: written, deleted, inserted: 0 };
+        stats.push(new_file.publish(context.files()?, file.into_inner(), written, counts)?);
     }
     Ok(stats)
-}
-
-/// What a log file is reported with: records and deletes in it, bytes.
-fn appended(
-    mut stat: WriteStat,
-    context: &WriteContext,
-    slice: &FileSlice,
-    (written, deleted): (u64, u64),
-    bytes: u64,
-    started: Stopwatch,
-) -> WriteStat {
-    let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
-    stat.prev_commit = Some(context.instant.clone());
-    stat.num_writes = count(written);
-    stat.num_update_writes = count(written);
-    stat.num_deletes = count(deleted);
-    stat.total_write_bytes = count(bytes);
-    stat.file_size_in_bytes = count(bytes);
-    stat.log_offset = Some(0);
-    stat.base_file = Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned()));
-    if let Some(runtime) = &mut stat.runtime_stats {
-        runtime.total_upsert_time = i64::try_from(started.elapsed().as_millis()).ok();
-    }
-    stat
 }
 
 /// Refuses rows whose columns name another partition than that in which they stay: of a log record nobody knows what its

@@ -8,12 +8,10 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
-use crate::file_group::markers::MarkerType;
-use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::file_group::base::BaseFileOptions;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeMode, MergeRule, OrderingValues, Records};
-use crate::storage::{FileWriter, SpillOptions, Storage};
+use crate::storage::{SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
 use crate::transaction::DataFiles;
 use crate::write::config::WriteConfig;
@@ -150,52 +148,13 @@ impl WriteContext {
         Records { ordering, keys, deleted, delete_block: None, present, data }
     }
 
-    /// Marks and starts a base file; `new_in`: the partition, when the file is one of a new file group.
-    pub fn start_file(&self, path: &str, new_in: Option<&str>) -> Result<BaseFileWriter<FileWriter>> {
-        let sink = match new_in {
-            Some(partition) => self.files()?.create_in_partition(partition, path, MarkerType::Create)?,
-            None => self.files()?.create(path, MarkerType::Merge)?,
-        };
-        let options = BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() };
-        BaseFileWriter::try_new(sink, self.file_schema.clone(), options).map_err(|e| e.with("file", path))
-    }
-
-    /// Publishes a base file, unless the write ended meanwhile. Returns its rows and its size in bytes.
-    pub fn finish_file(&self, path: &str, kind: MarkerType, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
-        let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
-        Ok((stats.rows, self.files()?.publish(path, kind, sink)?))
+    /// How base files are written.
+    pub fn base_file_options(&self) -> BaseFileOptions {
+        BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() }
     }
 
     /// Makes the data files of the write.
     pub fn files(&self) -> Result<&DataFiles> {
         self.files.as_deref().ok_or_else(|| Error::internal("a file of a write that has no instant yet"))
-    }
-}
-
-/// A write stat whose counters are zero, as Hudi writes them, and not null.
-pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
-    let zero = Some(0);
-    WriteStat {
-        file_id: Some(file_id.to_owned()),
-        partition_path: Some(partition.to_owned()),
-        prev_commit: Some("null".into()),
-        num_writes: zero,
-        num_deletes: zero,
-        num_update_writes: zero,
-        total_write_bytes: zero,
-        total_write_errors: zero,
-        total_log_records: zero,
-        total_updated_records_compacted: zero,
-        num_inserts: zero,
-        total_log_blocks: zero,
-        total_corrupt_log_block: zero,
-        total_rollback_blocks: zero,
-        file_size_in_bytes: zero,
-        total_log_files_compacted: zero,
-        total_log_read_time_ms: zero,
-        total_log_size_compacted: zero,
-        num_updates: zero,
-        runtime_stats: Some(RuntimeStats { total_scan_time: zero, total_create_time: zero, total_upsert_time: zero }),
-        ..Default::default()
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
+use crate::transaction::empty_stat;
 use crate::write::commit::recent_commits::RecentCommits;
 use crate::write::config::Operation;
 use crate::write::locate::busy_groups::BusyGroups;
@@ -14,7 +15,7 @@ use crate::write::locate::lookup::{FileUpdates, Tagged};
 use crate::write::locate::new_rows::meet_stored;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::sort::sort_rows;
-use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::context::WriteContext;
 use crate::write::route::assignment::{Assignment, assign_inserts, small_files};
 use crate::write::setup::WriteSetup;
 
