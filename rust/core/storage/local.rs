@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{FileMeta, ListedFile, Listing, SideFiles};
+use super::listing::{FileMeta, ListedFile, Listing, SideFiles, is_unfinished};
 use crate::interrupt;
 use crate::parallel::both;
 
@@ -167,9 +167,4 @@ fn file_meta(path: String, metadata: &std::fs::Metadata) -> std::io::Result<File
     let since = metadata.modified()?.duration_since(UNIX_EPOCH);
     let modified_ms = since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
     Ok(FileMeta { path, size: metadata.len(), modified_ms })
-}
-
-/// `name#1`: the object store gives a file its name when it is whole.
-pub(super) fn is_unfinished(name: &str) -> bool {
-    name.rsplit_once('#').is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{Block, Blocks, ContentChecksum};
+use super::block::Block;
+use super::checksum::ContentChecksum;
 use crate::error::{Error, Result};
 
 /// A log file.
@@ -29,11 +30,6 @@ impl<R: ChunkReader> LogFile<R> {
     /// How many bytes it has.
     pub fn size(&self) -> u64 {
         self.source.len()
-    }
-
-    /// Walks over its blocks, from the first on.
-    pub fn blocks(&self) -> Blocks<'_, R> {
-        Blocks::new(self)
     }
 
     /// The whole content of a block.

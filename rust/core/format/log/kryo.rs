@@ -15,9 +15,9 @@
 //!
 //! These shapes are read and no others; Java would make objects of any class that is named.
 
-use arrow::array::StringBuilder;
+use arrow::array::{StringArray, StringBuilder};
 
-use super::deletes::{DECIMAL_SCALE, Deletes, OrderingValue};
+use super::ordering_value::{DECIMAL_SCALE, OrderingValue};
 use crate::error::{Error, Result};
 
 const HOODIE_KEY: &str = "org.apache.hudi.common.model.HoodieKey";
@@ -28,13 +28,16 @@ const UTF8_CLASS: u32 = 44;
 const COPIES_PER_BYTE: usize = 100;
 const LEAST_COPIES: usize = 1 << 20;
 
+/// Record keys with an ordering value for each.
+type Deleted = (StringArray, Vec<OrderingValue>);
+
 /// Reads `HoodieKey[]`. Such deletes have no ordering values.
-pub(super) fn read_keys(content: &[u8]) -> Result<Deletes> {
+pub(super) fn read_keys(content: &[u8]) -> Result<Deleted> {
     read_array(content, HOODIE_KEY, |kryo| Ok((kryo.key()?, OrderingValue::Default)))
 }
 
 /// Reads `DeleteRecord[]`.
-pub(super) fn read_records(content: &[u8]) -> Result<Deletes> {
+pub(super) fn read_records(content: &[u8]) -> Result<Deleted> {
     read_array(content, DELETE_RECORD, |kryo| kryo.record())
 }
 
@@ -42,7 +45,7 @@ fn read_array(
     content: &[u8],
     item: &str,
     mut read: impl FnMut(&mut Kryo<'_>) -> Result<(String, OrderingValue)>,
-) -> Result<Deletes> {
+) -> Result<Deleted> {
     let budget = LEAST_COPIES.saturating_add(content.len().saturating_mul(COPIES_PER_BYTE)).min(i32::MAX as usize);
     let mut kryo = Kryo { rest: content, classes: Vec::new(), objects: Vec::new(), budget };
     kryo.expect(&format!("[L{item};"))?;
@@ -61,7 +64,7 @@ fn read_array(
     if !kryo.rest.is_empty() {
         return Err(nonsense("bytes behind the array"));
     }
-    Ok(Deletes { keys: keys.finish(), ordering })
+    Ok((keys.finish(), ordering))
 }
 
 fn nonsense(what: &str) -> Error {

@@ -30,6 +30,7 @@ mod file;
 mod flat_records;
 mod hfile_batches;
 mod kryo;
+mod ordering_value;
 mod write;
 
 #[cfg(test)]
@@ -40,9 +41,10 @@ pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
 pub use blocks::Blocks;
 pub use checksum::ContentChecksum;
-pub use deletes::{Deletes, OrderingValue};
+pub use deletes::Deletes;
 pub use file::{BlockContent, LogFile};
 pub use hfile_batches::{each_hfile_batch, hfile_batches};
+pub use ordering_value::OrderingValue;
 pub use write::{AvroContent, write_block};
 
 /// What every block begins with.

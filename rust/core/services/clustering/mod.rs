@@ -19,6 +19,7 @@ mod files;
 mod group;
 mod group_rewriter;
 mod group_stats;
+mod input;
 mod job;
 mod options;
 mod overlap;
@@ -35,14 +36,12 @@ pub use column_ranges::{ColumnRanges, column_ranges};
 pub use execution_strategy::ExecutionStrategy;
 pub use group::{Group, PartitionSlices};
 pub use group_rewriter::ClusteredFile;
+pub use input::{Clustering, PlanInput, PlannedGroup, range_columns};
 pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_task};
 pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
 pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
 pub use partitions::{Chosen, choose};
-pub use plan::{
-    CHECKPOINT, Clustering, LAYOUT, PlanInput, Planned, PlannedGroup, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
-    plan_clustering, range_columns,
-};
+pub use plan::{CHECKPOINT, LAYOUT, Planned, SORT_COLUMNS, STRATEGY, TARGET_BYTES, plan_clustering};
 pub use ranges::read_ranges;
 pub use schedule::{PendingClustering, due, explain, pending, plan, planned, schedule, schedule_now};
 pub use task::ClusteringTask;

@@ -4,7 +4,7 @@
 //! RFC-19 for grouping by ranges, by commit time and at random.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,8 +12,9 @@ use rand::seq::SliceRandom;
 
 use super::group::{Group, PartitionSlices, counted_bytes, fill, one_by_one, since_commit, sort_slices};
 use super::group_stats::{depths, ranges_of, with_stats};
+use super::input::{PlanInput, PlannedGroup};
 use super::options::{ClusteringOptions, GroupOrder, Grouping, Layout, SliceOrder, columns};
-use super::overlap::{Depth, FileRanges, Ranges, overlapping};
+use super::overlap::{Depth, FileRanges, overlapping};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{
@@ -32,46 +33,6 @@ pub const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
 /// Key in a plan of `SINCE_COMMIT`: the last commit that it considered.
 pub const CHECKPOINT: &str = "clustering.commit.checkpoint";
 
-/// What planning needs of a completed clustering.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Clustering {
-    /// The parameters of its plan.
-    pub params: BTreeMap<String, String>,
-}
-
-/// Input of a plan.
-pub struct PlanInput<'a> {
-    /// The partitions to cluster.
-    pub partitions: BTreeMap<String, PartitionSlices>,
-    /// Partitions that changed and are left for a later plan.
-    pub left: Vec<String>,
-    /// Pending file groups (partition, id).
-    pub busy: HashSet<(String, String)>,
-    /// Completed clusterings by requested time.
-    pub clusterings: HashMap<String, Clustering>,
-    /// Requested times of completed instants that replaced file groups.
-    pub replacing: HashSet<String>,
-    /// Ranges of [`range_columns`] by the path of the base file; empty if the strategy does not need them.
-    pub ranges: Ranges,
-    /// The table's record key columns.
-    pub key_columns: Vec<String>,
-    /// Formats a path as plans do.
-    pub absolute: &'a dyn Fn(&str) -> String,
-}
-
-/// A group of a plan, with its statistics.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedGroup {
-    /// The slices, and into how many files they are rewritten.
-    pub group: Group,
-    /// Columns with their minimum and maximum as strings, as far as they are known.
-    pub ranges: Vec<(String, Option<String>, Option<String>)>,
-    /// Files of the group that a point query on the first column opens.
-    pub before: Option<Depth>,
-    /// The same after the clustering, estimated.
-    pub after: Option<Depth>,
-}
-
 /// A plan, with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
@@ -83,14 +44,6 @@ pub struct Planned {
     pub before: Option<Depth>,
     /// The same after the clustering, estimated.
     pub after: Option<Depth>,
-}
-
-/// Columns whose ranges are read from footers. Footers have the range of record keys as key-value entries.
-pub fn range_columns(options: &ClusteringOptions) -> Vec<String> {
-    match options.grouping {
-        Grouping::KeyRange => vec![crate::file_group::base::RECORD_KEY_COLUMN.to_owned()],
-        _ => options.sort_columns.clone(),
-    }
 }
 
 /// Plans a clustering; `None` if there is nothing to cluster.

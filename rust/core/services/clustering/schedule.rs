@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use arrow::datatypes::SchemaRef;
 
 use super::group::PartitionSlices;
+use super::input::{Clustering, PlanInput, range_columns};
 use super::options::ClusteringOptions;
 use super::overlap::Ranges;
 use super::partitions::{Chosen, choose};
-use super::plan::{Clustering, PlanInput, Planned, plan_clustering, range_columns};
+use super::plan::{Planned, plan_clustering};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
 use crate::file_group::BaseFile;

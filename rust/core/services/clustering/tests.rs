@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::plan::{Clustering, PlanInput, Planned, plan_clustering};
+use super::input::{Clustering, PlanInput};
+use super::plan::{Planned, plan_clustering};
 use super::{
     ClusteringOptions, ColumnRange, FileRanges, LAYOUT, PartitionSlices, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
 };
