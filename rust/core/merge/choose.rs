@@ -5,8 +5,8 @@
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 
-use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
+use super::record_comparator::{MergeMode, RecordComparator, Side, Step};
 use super::records::{Records, RowAddress, gather_used, interleave_columns, nullable, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
@@ -125,10 +125,15 @@ fn pick(mode: MergeMode, stored: Stored<'_>, met: &[Met], newer: &[&Records]) ->
     let ordering = OrderingValues::gather(&used.iter().map(|r| &r.ordering).collect::<Vec<_>>(), &addresses)?;
     let is_deleted = |(batch, row): &RowAddress| used.get(*batch).is_some_and(|r| r.deleted.value(*row));
     let deleted: BooleanArray = addresses.iter().map(|at| Some(is_deleted(at))).collect();
-    let judge = Judge::new(mode, Step::Final, Side::new(stored.ordering, None), Side::new(&ordering, Some(&deleted)))?;
+    let comparator = RecordComparator::new(
+        mode,
+        Step::Final,
+        Side::new(stored.ordering, None),
+        Side::new(&ordering, Some(&deleted)),
+    )?;
     let fate = |i: usize, met: &Met, (batch, row): RowAddress| match () {
         () if met.goes => Fate::Goes,
-        () if !judge.new_wins(met.row, i) => Fate::Stays,
+        () if !comparator.new_wins(met.row, i) => Fate::Stays,
         () if deleted.value(i) => Fate::Goes,
         () => Fate::Replaced((batch + 1, row)),
     };

@@ -8,8 +8,8 @@ use arrow::array::{
 use arrow::compute::interleave;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::judge::Side;
 use super::ordering::OrderingValues;
+use super::record_comparator::Side;
 use crate::error::{Error, Result};
 
 /// The address of a row in a list of batches: batch and row.
@@ -43,7 +43,7 @@ impl Records {
         self.keys.is_empty()
     }
 
-    /// What a judge has to know of them.
+    /// What a comparator has to know of them.
     pub fn side(&self) -> Side<'_> {
         Side { ordering: &self.ordering, deleted: Some(&self.deleted), delete_block: self.delete_block.as_ref() }
     }

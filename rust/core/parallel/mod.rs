@@ -3,7 +3,7 @@
 //! A thread that panics is an error of kind `Internal` for whoever waits for it: nothing of what it did is used. Threads
 //! end when the call that they work for is interrupted.
 
-mod later;
+mod background_task;
 mod stream;
 
 use std::sync::mpsc::{Receiver, channel};
@@ -13,7 +13,7 @@ use std::thread::Scope;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
-pub use later::Later;
+pub use background_task::BackgroundTask;
 pub use stream::{BatchStream, Part};
 
 /// Runs `work` for each item on up to `threads` threads; results in the order of the items. The first error stops the

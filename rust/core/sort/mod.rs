@@ -45,7 +45,7 @@ impl Keyer {
         // Batches in order are read from the front when they are merged, which memory is made for; in any order, each
         // value would be waited for.
         let batch = match keys.sort() {
-            Some(places) => take_record_batch(&batch, &places)?,
+            Some(rows) => take_record_batch(&batch, &rows)?,
             None => batch,
         };
         Ok(KeyedBatch { batch, keys })

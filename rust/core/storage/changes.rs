@@ -36,7 +36,7 @@ impl Storage {
         }
     }
 
-    /// The same storage, of which every change to a local disk is told.
+    /// The same storage, which reports every change to a local disk.
     #[doc(hidden)]
     #[must_use]
     pub fn watched(&self, watch: Watch) -> Self {

@@ -13,12 +13,12 @@ pub struct FileMeta {
     pub modified_ms: i64,
 }
 
-/// A file of which a listing told the name.
+/// A file as a listing of names shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
     /// Path relative to the table's base.
     pub path: String,
-    /// Size in bytes, where the listing told it.
+    /// Size in bytes, if the listing has it.
     pub size: Option<u64>,
 }
 

@@ -114,7 +114,7 @@ fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-        // By its place in the open folder, unless that is a link: shorter than the way through all folders.
+        // By its name in the open folder, unless that is a link: shorter than the way through all folders.
         let found = match entry.metadata() {
             Ok(link) if link.is_symlink() => std::fs::metadata(entry.path()),
             other => other,

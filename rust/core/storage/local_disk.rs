@@ -33,7 +33,7 @@ impl Default for LocalSettings {
     }
 }
 
-/// Is told every change.
+/// Called for every change.
 #[doc(hidden)]
 pub type Watch = Arc<dyn Fn(DiskChange<'_>) + Send + Sync>;
 

@@ -28,7 +28,7 @@ pub(super) fn hold_lock() -> impl std::any::Any {
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A store and the place of a table in it.
+/// A store and the path of a table in it.
 pub struct Location {
     /// The store.
     pub store: Arc<dyn ObjectStore>,

@@ -125,8 +125,8 @@ impl SpilledBatches {
 
     fn read(&self, block: &Block) -> std::result::Result<RecordBatch, Failure> {
         let length = usize::try_from(block.bodyLength())? + usize::try_from(block.metaDataLength())?;
-        let piece = read_chunk(&self.file, u64::try_from(block.offset())?, length)?;
-        Ok(self.decoder.read_record_batch(block, &piece)?.ok_or("a block holds no rows")?)
+        let bytes = read_chunk(&self.file, u64::try_from(block.offset())?, length)?;
+        Ok(self.decoder.read_record_batch(block, &bytes)?.ok_or("a block holds no rows")?)
     }
 }
 
@@ -183,7 +183,7 @@ fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Failure> {
 }
 
 fn failed(folder: &Path, source: impl Into<Failure>) -> Error {
-    Error::storage("rows that do not fit into hoodoo.memory.budget could not be put on the disk")
+    Error::storage("rows that do not fit into hoodoo.memory.budget could not be spilled to the disk")
         .with("folder", folder.display())
         .caused_by(source)
         .remedy("Make room there, name another folder in hoodoo.spill.folder, or write fewer rows at once")

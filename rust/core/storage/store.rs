@@ -99,7 +99,7 @@ impl Storage {
         Ok(self.local_path(path))
     }
 
-    /// The place of a path in the store. Every call begins here, so this is where an interrupted one ends.
+    /// The location of a path in the store. Every call begins here, so this is where an interrupted one ends.
     pub(super) fn key(&self, path: &str) -> Result<Path> {
         interrupt::check()?;
         let whole = match (self.prefix.as_ref(), path) {

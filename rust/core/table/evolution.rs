@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(change.narrow.field(0).data_type(), &DataType::Int32);
         assert_eq!(change.wide.field(0).data_type(), &DataType::Int64);
         let changed = schema_changes(Some(&table), &change.widened(&["a".to_owned()]));
-        let told: Vec<_> = changed.iter().map(|c| (c.column.as_str(), c.old.as_deref(), c.new.as_str())).collect();
-        assert_eq!(told, [("a", Some("int32"), "int64"), ("n", None, "double")]);
+        let found: Vec<_> = changed.iter().map(|c| (c.column.as_str(), c.old.as_deref(), c.new.as_str())).collect();
+        assert_eq!(found, [("a", Some("int32"), "int64"), ("n", None, "double")]);
         assert!(Evolution::of(SchemaChange::default(), Some(&table), &rows, true).is_err());
         let same = schema(&[("a", DataType::Int64), ("t", DataType::Utf8)]);
         let kept = Evolution::of(SchemaChange::default(), Some(&table), &same, true).unwrap();

@@ -156,7 +156,7 @@ fn cast_struct(given: &StructArray, fields: &Fields, path: &str) -> Result<Cast>
 fn cast_map(map: &MapArray, entries: &FieldRef, sorted: bool, path: &str) -> Result<Cast> {
     let DataType::Struct(pair) = entries.data_type() else { return Ok(Cast::Lossy(None)) };
     let mut columns = Vec::with_capacity(pair.len());
-    // Keys and values go by their place: their names differ between libraries.
+    // Keys and values go by their position: their names differ between libraries.
     for (field, column) in pair.iter().zip([map.keys(), map.values()]) {
         let Cast::Lossless(column) = cast_nested(column, field.data_type(), path)? else {
             return Ok(Cast::Lossy(None));

@@ -379,12 +379,12 @@ mod tests {
     #[test]
     fn what_contradicts_a_table_is_told() {
         let table = persisted(ask(None, None, None), 9);
-        let told = |request| contradiction(&table, 9, request).unwrap().is_some();
-        assert!(told(ask(Some("COMMIT_TIME_ORDERING"), None, None)));
-        assert!(!told(ask(Some("event_time_ordering"), None, None)));
+        let contradicts = |request| contradiction(&table, 9, request).unwrap().is_some();
+        assert!(contradicts(ask(Some("COMMIT_TIME_ORDERING"), None, None)));
+        assert!(!contradicts(ask(Some("event_time_ordering"), None, None)));
         let partial = format!("{PACKAGE}PartialUpdateAvroPayload");
-        assert!(!told(ask(None, None, Some(&partial))), "it stands for the table's mode");
-        assert!(told(ask(None, None, Some("com.acme.Payload"))));
-        assert!(told(ask(None, Some(COMMIT_TIME_STRATEGY), None)));
+        assert!(!contradicts(ask(None, None, Some(&partial))), "it stands for the table's mode");
+        assert!(contradicts(ask(None, None, Some("com.acme.Payload"))));
+        assert!(contradicts(ask(None, Some(COMMIT_TIME_STRATEGY), None)));
     }
 }

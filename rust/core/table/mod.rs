@@ -1,17 +1,19 @@
 //! One table: its configuration, options, keys, schema, files and snapshots.
 
+mod archived_commits;
 mod changes;
 pub mod commit_metadata;
 mod committed_files;
 mod complete_properties;
+mod completion_times;
 mod config;
 mod create;
 mod evolution;
 pub mod file_group_merger;
+pub mod file_group_reader;
 mod file_options;
 mod given_options;
 pub mod keygen;
-mod late_writes;
 mod lookup;
 mod lossless_cast;
 pub mod merge_config;
@@ -20,12 +22,10 @@ mod open_files;
 mod option_checks;
 pub mod options;
 mod partition_filter;
-mod past;
 mod pending_plans;
 mod read_query;
 pub mod scan;
 mod schema;
-pub mod slice_reader;
 mod stored_schema;
 mod time_travel;
 mod truncated_logs;

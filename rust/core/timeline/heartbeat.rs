@@ -240,9 +240,9 @@ mod tests {
     use crate::timeline::SystemClock;
 
     /// Three minutes on.
-    struct Later;
+    struct LaterClock;
 
-    impl Clock for Later {
+    impl Clock for LaterClock {
         fn now_ms(&self) -> i64 {
             SystemClock.now_ms() + 180_000
         }
@@ -289,7 +289,7 @@ mod tests {
             beat(alive);
             assert!(is_alive(&storage, &now(), "1").unwrap(), "{alive}");
         }
-        let later: Arc<dyn Clock> = Arc::new(Later);
+        let later: Arc<dyn Clock> = Arc::new(LaterClock);
         assert!(!is_alive(&storage, &later, "1").unwrap());
         // Taken over; who thought to have it, learns of it.
         let mine = Heartbeat::take_over(&storage, &later, "1").unwrap();

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::join;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marker_path};
-use crate::parallel::{Later, both};
+use crate::parallel::{BackgroundTask, both};
 use crate::storage::{FileWriter, Storage};
 use crate::table::HudiTable;
 
@@ -91,7 +91,7 @@ impl DataFiles {
             both(at_once, || prepare(&storage), mark).map(|_| ())
         };
         // The file is written meanwhile; it is published after the marker.
-        let marker = Later::run(at_once, marker);
+        let marker = BackgroundTask::run(at_once, marker);
         self.made().insert(marker_path(&self.instant, path, kind), Stopwatch::now());
         if at_once {
             return Ok(self.storage.writer(path)?.after(marker));

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
-use crate::parallel::{Later, both};
+use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
@@ -40,7 +40,7 @@ pub struct Transaction {
     heartbeat: Option<Heartbeat>,
     files: Arc<DataFiles>,
     /// Waits for the inflight file, if it is still in flight to the store.
-    inflight: Option<Later<Result<()>>>,
+    inflight: Option<BackgroundTask<Result<()>>>,
     /// Whether tasks of other processes write the data files; a repeated task writes its files twice.
     has_tasks: bool,
     /// From its beginning to its end, in the log.
@@ -61,8 +61,8 @@ pub struct Completed {
 
 /// Work that has to end before the call does: releasing the lock, removing markers and heartbeat.
 pub struct Ending {
-    _released: Later<()>,
-    removed: Option<Later<Option<String>>>,
+    _released: BackgroundTask<()>,
+    removed: Option<BackgroundTask<Option<String>>>,
 }
 
 impl Ending {
@@ -206,7 +206,7 @@ impl Transaction {
                 let left = interrupt::hold(|| storage.delete_all(&paths)).err();
                 left.map(|e| markers_left(&requested, &e))
             };
-            removed = Some(Later::run(true, remove));
+            removed = Some(BackgroundTask::run(true, remove));
         }
         Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
     }

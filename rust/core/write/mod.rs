@@ -24,4 +24,4 @@ pub mod task;
 pub use commit::pending::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
 pub use config::{IndexType, Operation, SortMode, WriteConfig};
 pub use in_process::{WriteRequest, run_write};
-pub use locate::busy_groups::UpdateStrategy;
+pub use locate::pending_file_groups::UpdateStrategy;

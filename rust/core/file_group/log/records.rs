@@ -169,7 +169,7 @@ impl LogScan {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
                     let size = BatchSize { rows: BATCH_ROWS, bytes: bytes as u64 };
-                    let (content, checksum) = (file.pieces(block), ContentChecksum::of(block));
+                    let (content, checksum) = (file.content_reader(block), ContentChecksum::of(block));
                     let schema = AvroRecords::schema(block)?;
                     each_avro_batch(&content, checksum, schema, &names, size, &mut records)
                 }
@@ -181,7 +181,7 @@ impl LogScan {
                     &mut records,
                 ),
                 BlockKind::ParquetData => {
-                    parquet_records(file.pieces(block), AvroRecords::schema(block)?, schema, bytes, each)
+                    parquet_records(file.content_reader(block), AvroRecords::schema(block)?, schema, bytes, each)
                 }
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }

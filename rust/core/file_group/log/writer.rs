@@ -111,7 +111,7 @@ impl<'a, W: Write> LogWriter<'a, W> {
             header.push((HeaderKey::RecordPositions, positions));
             header.push((HeaderKey::BaseFileInstantTimeOfRecordPositions, base));
         }
-        header.extend(self.settings.header.iter().map(|(key, text)| (*key, text.as_str())));
+        header.extend(self.settings.header.iter().map(|(key, value)| (*key, value.as_str())));
         self.bytes += write_block(&mut self.out, kind, &header, content)?;
         Ok(())
     }
@@ -182,8 +182,8 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
         match self.writer.settings.format {
             BlockFormat::Avro if self.avro.records() > 0 => {
                 self.writer.written += self.avro.records() as u64;
-                let (kind, told) = (BlockKind::AvroData, (positions.as_slice(), self.avro.records()));
-                self.writer.block(kind, (self.schema, self.partial), self.avro.bytes(), told)?;
+                let positions = (positions.as_slice(), self.avro.records());
+                self.writer.block(BlockKind::AvroData, (self.schema, self.partial), self.avro.bytes(), positions)?;
                 self.avro.clear();
             }
             BlockFormat::Parquet => {
@@ -196,8 +196,8 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
                 }
                 let (content, stats) = file.finish()?;
                 self.writer.written += stats.rows;
-                let told = (positions.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
-                self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, told)?;
+                let positions = (positions.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
+                self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, positions)?;
             }
             BlockFormat::Avro => {}
         }

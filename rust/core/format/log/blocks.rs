@@ -89,7 +89,7 @@ impl<R: ChunkReader> Blocks<'_, R> {
         })
     }
 
-    /// The next place with a magic, else the end of the file.
+    /// The next position of a magic, else the end of the file.
     fn next_magic(&self, mut from: u64) -> Result<u64> {
         let file_end = self.file.size();
         let mut stride = FIRST_STRIDE;

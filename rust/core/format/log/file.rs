@@ -63,12 +63,12 @@ impl<R: ChunkReader> LogFile<R> {
 
 impl<R: ChunkReader + Clone> LogFile<R> {
     /// The content of a block, of which nothing is read yet.
-    pub fn pieces(&self, block: &Block) -> BlockContent<R> {
+    pub fn content_reader(&self, block: &Block) -> BlockContent<R> {
         BlockContent { source: self.source.clone(), range: block.content.clone() }
     }
 }
 
-/// The content of a block, to be read a piece at a time: blocks may be larger than memory.
+/// The content of a block, to be read in parts: blocks may be larger than memory.
 pub struct BlockContent<R> {
     source: R,
     range: Range<u64>,

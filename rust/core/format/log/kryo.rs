@@ -9,7 +9,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1–5 | class: 0 null, 1 by name, others a known one + 2; left out for texts that are fields of a key |
+//! | 1–5 | class: 0 null, 1 by name, others a known one + 2; left out for strings that are fields of a key |
 //! | 1–5, … | by name: its number, and the name itself where the number is new |
 //! | 1–5 | 0 null, 1 new, others a number + 2 of an object before it; left out for numbers and booleans |
 //!
@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 
 const HOODIE_KEY: &str = "org.apache.hudi.common.model.HoodieKey";
 const DELETE_RECORD: &str = "org.apache.hudi.common.model.DeleteRecord";
-/// Avro's own texts, under which number Hudi has them.
+/// Avro's own strings, under which number Hudi has them.
 const UTF8_CLASS: u32 = 44;
-/// Texts that objects share are copied; so often for each byte of the content, and at least this.
+/// Strings that objects share are copied; so often for each byte of the content, and at least this.
 const COPIES_PER_BYTE: usize = 100;
 const LEAST_COPIES: usize = 1 << 20;
 
@@ -354,12 +354,12 @@ impl Kryo<'_> {
 
     fn seven_bits(&mut self, most: u32) -> Result<u64> {
         let mut value = 0u64;
-        for place in 0..most {
+        for position in 0..most {
             let byte = self.byte()?;
-            if place == 8 {
+            if position == 8 {
                 return Ok(value | u64::from(byte) << 56);
             }
-            value |= u64::from(byte & 0x7f) << (7 * place);
+            value |= u64::from(byte & 0x7f) << (7 * position);
             if byte & 0x80 == 0 {
                 return Ok(value);
             }

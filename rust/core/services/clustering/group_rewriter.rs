@@ -23,7 +23,7 @@ use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
 use crate::parallel::{self, BatchStream, Part, run_parallel};
 use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::{HudiTable, TableView};
 use crate::transaction::{DataFiles, FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
@@ -54,7 +54,7 @@ pub(super) struct GroupRewriter<'a> {
     view: &'a TableView,
     instant: &'a str,
     strategy: ExecutionStrategy,
-    reader: Arc<SliceReader>,
+    reader: Arc<FileGroupReader>,
     /// Columns of data files.
     schema: SchemaRef,
     /// Columns that are read: all but the file name, which is new.
@@ -85,7 +85,7 @@ impl<'a> GroupRewriter<'a> {
         let threads = (table.threads()? / at_once).max(1);
         options.threads = threads;
         options.sorted_by = strategy.sorted_by().to_vec();
-        let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
+        let reader = Arc::new(table.file_group_reader(Arc::new(view.timeline().clone()), schema.clone())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
         Ok(Self { table, view, instant, strategy, reader, schema, read, data, options, files, threads, spill })
@@ -215,8 +215,8 @@ impl<'a> GroupRewriter<'a> {
             let put = |(i, batch): (usize, Result<RecordBatch>)| {
                 let keyed = keyer.keyed(kept(filter.as_deref(), batch?)?)?;
                 // Sequence number by slice, row group and batch, so that the order does not depend on the threads.
-                let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
-                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)
+                let sequence = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
+                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(sequence, keyed)
             };
             let named = |e: Error| e.with("file group", &slice.file_id);
             let Some(group) = group else {
@@ -258,7 +258,7 @@ impl<'a> GroupRewriter<'a> {
         let only: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let order = SortKeys::new(self.strategy.order(&only)?, &only)?;
         let samples = run_parallel(slices, self.threads, |slice| {
-            let mut places = Vec::new();
+            let mut samples = Vec::new();
             let rows: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
                 Some(base) if slice.logs.is_empty() => {
                     let options = ScanOptions::new(only.clone()).with_batch_size(BATCH_ROWS);
@@ -267,9 +267,9 @@ impl<'a> GroupRewriter<'a> {
                 _ => Box::new(self.reader.read(&slice, &only)?),
             };
             for batch in rows {
-                order.sample(&batch?, &mut places)?;
+                order.sample(&batch?, &mut samples)?;
             }
-            Ok(places)
+            Ok(samples)
         })?;
         Ok(divide(&group, samples.into_iter().flatten().collect(), parts))
     }

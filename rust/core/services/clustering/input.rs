@@ -20,7 +20,7 @@ pub struct PlanInput<'a> {
     /// Partitions that changed and are left for a later plan.
     pub left: Vec<String>,
     /// Pending file groups (partition, id).
-    pub busy: HashSet<(String, String)>,
+    pub pending_groups: HashSet<(String, String)>,
     /// Completed clusterings by requested time.
     pub clusterings: HashMap<String, Clustering>,
     /// Requested times of completed instants that replaced file groups.

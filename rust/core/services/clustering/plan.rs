@@ -100,7 +100,7 @@ fn is_eligible(slice: &FileSlice, input: &PlanInput<'_>, options: &ClusteringOpt
     // Hudi's strategy by commits has no limit.
     (small || options.grouping == Grouping::SinceCommit)
         && (options.include_logs || slice.logs.is_empty())
-        && !input.busy.contains(&(slice.partition.clone(), slice.file_id.clone()))
+        && !input.pending_groups.contains(&(slice.partition.clone(), slice.file_id.clone()))
 }
 
 /// All groups of a partition.
@@ -285,8 +285,8 @@ fn group_record(planned: &PlannedGroup, input: &PlanInput<'_>, options: &Cluster
     let mut metrics = group.metrics(options);
     let mut extra = None;
     if options.grouping.needs_ranges() {
-        let figures = [("BEFORE", planned.before), ("AFTER", planned.after)];
-        for (when, depth) in figures.into_iter().filter_map(|(when, depth)| Some((when, depth?))) {
+        let depths_by_time = [("BEFORE", planned.before), ("AFTER", planned.after)];
+        for (when, depth) in depths_by_time.into_iter().filter_map(|(when, depth)| Some((when, depth?))) {
             metrics.insert(format!("OVERLAP_DEPTH_MAX_{when}"), depth.max as f64);
             metrics.insert(format!("OVERLAP_DEPTH_MEAN_{when}"), depth.mean);
         }

@@ -183,7 +183,7 @@ fn plan_now(
     if slices.values().all(|p| p.slices.is_empty()) {
         return Ok(None);
     }
-    let busy = planned_groups(storage, timeline, &PLANS)?;
+    let pending_groups = planned_groups(storage, timeline, &PLANS)?;
     let schema = TableSchema::resolve(table.config(), &view)?;
     let schema = schema.ok_or_else(|| {
         Error::corrupt("the table has data files, but no commit with its schema").with("table", storage.uri())
@@ -195,7 +195,7 @@ fn plan_now(
     let input = PlanInput {
         partitions: slices,
         left: chosen.left,
-        busy,
+        pending_groups,
         clusterings,
         replacing,
         ranges: footers.ranges.clone(),

@@ -59,7 +59,7 @@ impl Paper {
         self
     }
 
-    fn input(&self, busy: &[&str]) -> PlanInput<'static> {
+    fn input(&self, pending_groups: &[&str]) -> PlanInput<'static> {
         let partition = PartitionSlices {
             slices: self.slices.clone(),
             with_base: self.slices.len(),
@@ -68,7 +68,7 @@ impl Paper {
         PlanInput {
             partitions: [("p".to_owned(), partition)].into(),
             left: Vec::new(),
-            busy: busy.iter().map(|id| ("p".to_owned(), (*id).to_owned())).collect(),
+            pending_groups: pending_groups.iter().map(|id| ("p".to_owned(), (*id).to_owned())).collect(),
             clusterings: self.clusterings.clone(),
             replacing: HashSet::new(),
             ranges: self.ranges.clone(),

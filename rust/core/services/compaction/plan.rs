@@ -148,14 +148,14 @@ const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionE
 /// (its requested time) do not count, for it stands in for them.
 pub fn plan_log_compaction(
     slices: Vec<FileSlice>,
-    busy: &HashSet<(String, String)>,
+    pending_groups: &HashSet<(String, String)>,
     threshold: usize,
     compacted: Option<&str>,
 ) -> Option<CompactionPlan> {
     let counts = |log: &LogFile| compacted.is_none_or(|compacted| log.instant.as_str() >= compacted);
     let taken = |s: &FileSlice| {
-        let is_busy = busy.contains(&(s.partition.clone(), s.file_id.clone()));
-        !is_busy && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
+        let is_pending = pending_groups.contains(&(s.partition.clone(), s.file_id.clone()));
+        !is_pending && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
     };
     let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(operation).collect();
     (!operations.is_empty()).then(|| CompactionPlan {
@@ -172,17 +172,18 @@ pub fn plan_log_compaction(
     })
 }
 
-/// Plans the compaction of slices; `None` when there is nothing to compact. `busy` are file groups that other plans take.
+/// Plans the compaction of slices; `None` when there is nothing to compact. `pending_groups` are those of other plans.
 ///
 /// # Errors
 /// Those of [`Choice::choose`].
 pub fn plan_compaction(
     slices: Vec<FileSlice>,
-    busy: &HashSet<(String, String)>,
+    pending_groups: &HashSet<(String, String)>,
     options: &CompactionOptions,
     today: NaiveDate,
 ) -> Result<Option<CompactionPlan>> {
-    let free = |s: &FileSlice| !s.logs.is_empty() && !busy.contains(&(s.partition.clone(), s.file_id.clone()));
+    let free =
+        |s: &FileSlice| !s.logs.is_empty() && !pending_groups.contains(&(s.partition.clone(), s.file_id.clone()));
     let slices = options.choice.choose(slices.into_iter().filter(free).collect(), today)?;
     let operations: Vec<CompactionOperation> = slices.iter().map(operation).collect();
     Ok((!operations.is_empty()).then(|| CompactionPlan {
@@ -243,8 +244,8 @@ mod tests {
     }
 
     fn taken(slices: &[FileSlice], more: &[(&str, &str)]) -> Vec<String> {
-        let busy = [("p".to_owned(), "busy".to_owned())].into();
-        let plan = plan_compaction(slices.to_vec(), &busy, &options(more), NaiveDate::MIN).unwrap();
+        let pending_groups = [("p".to_owned(), "busy".to_owned())].into();
+        let plan = plan_compaction(slices.to_vec(), &pending_groups, &options(more), NaiveDate::MIN).unwrap();
         plan.into_iter().flat_map(|p| p.operations.unwrap()).filter_map(|o| o.file_id).collect()
     }
 

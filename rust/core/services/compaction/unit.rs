@@ -27,7 +27,7 @@ use crate::storage::{FileMeta, FileReader, FileWriter};
 use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
-use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
+use crate::table::file_group_reader::{FileGroupReader, LogCounts, MergedLogs};
 use crate::table::{HudiTable, TableView};
 use crate::transaction::{DataFiles, FILE_NAME, NewFile, stat_count};
 
@@ -39,7 +39,7 @@ pub(super) struct Unit<'a> {
     table: &'a HudiTable,
     view: &'a TableView,
     instant: &'a str,
-    reader: SliceReader,
+    reader: FileGroupReader,
     schema: SchemaRef,
     options: BaseFileOptions,
     /// Columns that the record key spells.
@@ -60,7 +60,7 @@ impl<'a> Unit<'a> {
         let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.slice_reader(timeline, schema.clone())?;
+        let reader = table.file_group_reader(timeline, schema.clone())?;
         // Besides the records, the row group that is written is in memory.
         options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
         Ok(Self { table, view, instant, reader, schema, options, key_columns, files })

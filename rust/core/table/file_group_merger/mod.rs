@@ -116,16 +116,16 @@ impl<'a> FileGroupMerger<'a> {
     fn tell_keys(&mut self, merge: &RowGroupMerge<'_>, rows: usize) -> Result<()> {
         let field: FieldRef = Arc::new(Field::new(RECORD_KEY_COLUMN, DataType::Utf8, true));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
-        let mut told = 0;
+        let mut count = 0;
         for keys in merge.by_itself(self.target.schema.index_of(RECORD_KEY_COLUMN)?, &field)? {
-            told += keys.len();
+            count += keys.len();
             strings_of(&keys)?;
             self.writer.add_spliced_keys(&RecordBatch::try_new(schema.clone(), vec![keys])?)?;
         }
-        match told == rows {
+        match count == rows {
             true => Ok(()),
             false => {
-                Err(Error::internal(format!("a row group of a new base file has {rows} rows, but {told} record keys")))
+                Err(Error::internal(format!("a row group of a new base file has {rows} rows, but {count} record keys")))
             }
         }
     }

@@ -41,7 +41,7 @@ use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::parallel::Later;
+use crate::parallel::BackgroundTask;
 use crate::process::Process;
 use crate::storage::Storage;
 
@@ -205,10 +205,10 @@ impl LockGuard {
 
     /// Releases the lock, on another thread if that takes a request. The returned value waits for it when it is
     /// dropped.
-    pub fn release_later(self) -> Later<()> {
+    pub fn release_later(self) -> BackgroundTask<()> {
         let takes_requests = self.0.is_remote && self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
         self.leave_thread();
-        Later::run(takes_requests, move || drop(self))
+        BackgroundTask::run(takes_requests, move || drop(self))
     }
 
     /// Allows another thread to release the lock; this one may wait for that, unless it keeps a copy.

@@ -18,7 +18,7 @@ use crate::timings::Timings;
 use crate::transaction::{DataFiles, Ending, Transaction, commit_metadata};
 use crate::write::commit::conflicts::{Footprint, refuse_outdated, refuse_planned};
 use crate::write::config::{Operation, WriteConfig};
-use crate::write::locate::busy_groups::UpdateStrategy;
+use crate::write::locate::pending_file_groups::UpdateStrategy;
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq)]

@@ -78,7 +78,7 @@ pub(in crate::write) fn planned_anew<T>(
 /// ended since.
 fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
     let begun = Stopwatch::now();
-    // The actions that `BusyGroups` looks at: a plan that is not seen here would be tried again without end.
+    // The actions that `PendingFileGroups` looks at: a plan that is not seen here would be tried again without end.
     let may_be_one = |i: &&Instant| matches!(i.action, Action::Clustering | Action::ReplaceCommit);
     let planned = |timeline: &Timeline| -> BTreeSet<String> {
         timeline.pending().filter(may_be_one).map(|i| i.requested.clone()).collect()

@@ -20,7 +20,7 @@ use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::{HudiTable, TableType, TableView};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -124,7 +124,7 @@ mod pairs {
 /// What writes need of a table's log files.
 pub struct Logs {
     /// Reads slices that have log files.
-    pub reader: SliceReader,
+    pub reader: FileGroupReader,
     /// Tells which of them have to be read.
     pub keys: LogKeys,
 }
@@ -133,13 +133,13 @@ impl Logs {
     /// Of a table that has log files; `columns` are those of its data files, `known` what is known of write stats already.
     ///
     /// # Errors
-    /// Those of [`HudiTable::slice_reader`].
+    /// Those of [`HudiTable::file_group_reader`].
     pub fn new(table: &HudiTable, view: &TableView, columns: &SchemaRef, known: LogWrites) -> Result<Option<Self>> {
         if table.config().table_type() != TableType::MergeOnRead {
             return Ok(None);
         }
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.slice_reader(timeline.clone(), columns.clone())?;
+        let reader = table.file_group_reader(timeline.clone(), columns.clone())?;
         Ok(Some(Self { reader, keys: LogKeys::new(table.storage().clone(), timeline, known) }))
     }
 }

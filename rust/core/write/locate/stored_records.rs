@@ -11,7 +11,7 @@ use arrow::datatypes::{Fields, Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::write::rewrite::context::WriteContext;
 
 /// Records of a slice that has log files, as merging leaves them.
@@ -27,7 +27,7 @@ impl StoredRecords {
     /// Reads a slice, base file and logs. `find` says which entry of the caller's a key is, if it is wanted.
     pub fn read(
         context: &WriteContext,
-        reader: &SliceReader,
+        reader: &FileGroupReader,
         slice: &FileSlice,
         find: &dyn Fn(&str) -> Option<u32>,
     ) -> Result<Self> {

@@ -46,19 +46,19 @@ struct Appended {
 }
 
 impl AppendRows<'_> {
-    /// The rows of the log file. One that meets several copies of a record is a record for each, where blocks tell their
-    /// places.
-    fn to_append(&self, with_places: bool) -> Vec<Appended> {
+    /// The rows of the log file. One that meets several copies of a record is a record for each, where blocks have
+    /// positions.
+    fn to_append(&self, with_positions: bool) -> Vec<Appended> {
         let in_base = |u: &MatchedRow| Appended { row: u.row, moved: u.moved, position: Some(u.position) };
         let in_logs = |u: &LoggedRow| Appended { row: u.row, moved: u.moved, position: None };
         let all = self.updates.iter().map(in_base).chain(self.logged.iter().map(in_logs));
         let mut seen = HashSet::new();
-        all.filter(|u| with_places || seen.insert((u.row, u.moved))).collect()
+        all.filter(|u| with_positions || seen.insert((u.row, u.moved))).collect()
     }
 }
 
-/// The instant of the base file in which all rows have a place; `None` where the blocks tell none.
-fn places_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>) -> Option<String> {
+/// The instant of the base file in which all rows have a position; `None` if the blocks have no positions.
+fn positions_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>) -> Option<String> {
     let base = slice.base.as_ref().filter(|_| context.config.log_positions && rows.logged.is_empty());
     base.map(|base| base.instant.clone())
 }
@@ -83,7 +83,7 @@ pub fn append_log(
         block_bytes: context.config.log_block_bytes,
         parquet: context.config.base_file.clone(),
         header: Vec::new(),
-        positions_in: places_in(context, slice, rows),
+        positions_in: positions_in(context, slice, rows),
     };
     let updates = rows.to_append(settings.positions_in.is_some());
     let mut split = Split::new(context, slice, task, rows.delete_by_key);
@@ -97,8 +97,8 @@ pub fn append_log(
         for chunk in chunks.by_ref() {
             let refs: Vec<RowRef> = chunk.iter().map(|update| update.row).collect();
             let new = gather(rows.incoming, &refs, context)?;
-            if let Some((records, places)) = split.next(&new, chunk)? {
-                blocks.add(&records, &places)?;
+            if let Some((records, positions)) = split.next(&new, chunk)? {
+                blocks.add(&records, &positions)?;
             }
             if blocks.file_bytes() >= context.config.log_file_bytes {
                 break;
@@ -107,7 +107,7 @@ pub fn append_log(
         blocks.finish()?;
         let last = chunks.peek().is_none();
         if last {
-            file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
+            file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_positions)?;
         }
         let written = file.written();
         let deleted = if last { split.deletes.len() as u64 } else { 0 };
@@ -150,7 +150,7 @@ struct Split<'a> {
     made: MadeColumns,
     delete_by_key: bool,
     deletes: Vec<(String, OrderingValue)>,
-    deleted_places: Vec<u32>,
+    deleted_positions: Vec<u32>,
     numbered: usize,
 }
 
@@ -158,10 +158,10 @@ impl<'a> Split<'a> {
     fn new(context: &'a WriteContext, slice: &FileSlice, task: usize, delete_by_key: bool) -> Self {
         // Records of a log file name the file group, for they will go to more than one file of it.
         let made = MadeColumns::new(context, &slice.partition, &slice.file_id);
-        Self { context, task, made, delete_by_key, deletes: Vec::new(), deleted_places: Vec::new(), numbered: 0 }
+        Self { context, task, made, delete_by_key, deletes: Vec::new(), deleted_positions: Vec::new(), numbered: 0 }
     }
 
-    /// The records among some rows, in the columns of a block, and their places in the base file; deletes are kept.
+    /// The records among some rows, in the columns of a block, and their positions in the base file; deletes are kept.
     fn next(&mut self, new: &Gathered, updates: &[Appended]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
         if new.keys.len() != updates.len() {
             let (wanted, rows) = (updates.len(), new.keys.len());
@@ -174,7 +174,7 @@ impl<'a> Split<'a> {
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let value = if is_moved(row) { OrderingValue::Default } else { ordering_values(&ordering, row)? };
             self.deletes.push((new.keys.value(row).to_owned(), value));
-            self.deleted_places.extend(updates.get(row).and_then(|update| update.position));
+            self.deleted_positions.extend(updates.get(row).and_then(|update| update.position));
         }
         let kept: BooleanArray = gone.iter().map(|gone| Some(!gone)).collect();
         if kept.true_count() == 0 {
@@ -183,12 +183,12 @@ impl<'a> Split<'a> {
         let data = filter_record_batch(&new.data, &kept)?;
         let keys = arrow::compute::filter(&new.keys, &kept)?.as_string::<i32>().clone();
         let records = Gathered { data, keys, deleted: None };
-        let positions: Vec<usize> = (self.numbered..self.numbered + records.keys.len()).collect();
+        let numbers: Vec<usize> = (self.numbered..self.numbered + records.keys.len()).collect();
         self.numbered += records.keys.len();
-        let mut columns = file_columns(self.context, &records, self.task, &positions)?;
+        let mut columns = file_columns(self.context, &records, self.task, &numbers)?;
         self.made.put_into(&mut columns, records.keys.len());
-        let places = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
-        Ok(Some((self.in_log(columns)?, places.collect())))
+        let positions = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
+        Ok(Some((self.in_log(columns)?, positions.collect())))
     }
 
     fn ordering_columns(&self, data: &RecordBatch) -> Result<Vec<ArrayRef>> {

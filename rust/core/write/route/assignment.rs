@@ -6,7 +6,7 @@
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::write::config::WriteConfig;
-use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 
 /// A base file that takes inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct Assignment {
 
 /// The base files that may take inserts. Not those of slices with log files, whose records would have to be merged then, or
 /// of groups that a clustering is about to replace.
-pub(in crate::write) fn small_files(slices: &[FileSlice], busy: &BusyGroups) -> Vec<SmallFile> {
-    let free = slices.iter().filter(|slice| slice.logs.is_empty() && !busy.contains(slice));
+pub(in crate::write) fn small_files(slices: &[FileSlice], pending_groups: &PendingFileGroups) -> Vec<SmallFile> {
+    let free = slices.iter().filter(|slice| slice.logs.is_empty() && !pending_groups.contains(slice));
     free.filter_map(|slice| Some(SmallFile { file_id: slice.file_id.clone(), size: slice.base.as_ref()?.size }))
         .collect()
 }

@@ -41,12 +41,12 @@ impl UpdateStrategy {
 }
 
 /// The file groups in pending clusterings, as a write sees them.
-pub(in crate::write) struct BusyGroups {
+pub(in crate::write) struct PendingFileGroups {
     groups: HashSet<(String, String)>,
     strategy: UpdateStrategy,
 }
 
-impl BusyGroups {
+impl PendingFileGroups {
     pub(in crate::write) fn of(table: &HudiTable, view: &TableView) -> Result<Self> {
         let groups = planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])?;
         Ok(Self { groups, strategy: UpdateStrategy::from_options(table.options())? })
