@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// A stored record that a newer one meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Met {
+pub(crate) struct Met {
     /// Its row among the stored records.
     pub row: usize,
     /// The newer record: batch and row.
@@ -24,7 +24,7 @@ pub struct Met {
 
 /// Stored records.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
+pub(crate) struct Stored<'a> {
     /// How many there are.
     pub rows: usize,
     /// Their ordering values; none where the newer ones have none.
@@ -92,7 +92,7 @@ enum Fate {
 ///
 /// # Errors
 /// `Internal` for `met` records that are not in order or not there; what the rule fails with.
-pub fn choose(rule: &MergeRule, stored: Stored<'_>, met: &[Met], newer: &[&Records]) -> Result<Chosen> {
+pub(crate) fn choose(rule: &MergeRule, stored: Stored<'_>, met: &[Met], newer: &[&Records]) -> Result<Chosen> {
     check_met(met, stored.rows, newer)?;
     match rule.picks() {
         _ if met.is_empty() => Ok(in_order(stored.rows, std::iter::empty())),

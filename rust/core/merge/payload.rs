@@ -14,7 +14,7 @@ use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 
 /// What PostgreSQL's connector writes for a value that it did not get.
-pub const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
+pub(crate) const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
 /// Position in MySQL's log: file and offset, `000001.1234`.
 const EVENT_SEQ: &str = "_event_seq";
 /// Position in PostgreSQL's log.

@@ -58,7 +58,7 @@ const ROWS_BETWEEN_CHECKS: usize = 1 << 15;
 static HASHER: ahash::RandomState = ahash::RandomState::with_seeds(0x9ae1, 0x6a3d, 0x2c71, 0x51b5);
 
 /// The hash of a record key that [`Precombined`] uses.
-pub fn hash_key(key: &str) -> u64 {
+pub(crate) fn hash_key(key: &str) -> u64 {
     HASHER.hash_one(key)
 }
 
@@ -79,7 +79,7 @@ pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> 
 }
 
 /// The same with the rows in another order than that of the batches.
-pub fn precombine_in_order(
+pub(crate) fn precombine_in_order(
     batches: &[KeyedRows<'_>],
     order: impl Iterator<Item = RowRef>,
     mode: MergeMode,

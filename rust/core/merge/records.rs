@@ -13,7 +13,7 @@ use super::record_comparator::Side;
 use crate::error::{Error, Result};
 
 /// The address of a row in a list of batches: batch and row.
-pub type RowAddress = (usize, usize);
+pub(crate) type RowAddress = (usize, usize);
 
 /// Records of one schema.
 #[derive(Debug, Clone)]
@@ -122,7 +122,11 @@ impl Records {
 ///
 /// # Errors
 /// `Internal` when a batch lacks a column.
-pub fn interleave_columns(schema: &SchemaRef, batches: &[&[ArrayRef]], rows: &[RowAddress]) -> Result<RecordBatch> {
+pub(crate) fn interleave_columns(
+    schema: &SchemaRef,
+    batches: &[&[ArrayRef]],
+    rows: &[RowAddress],
+) -> Result<RecordBatch> {
     // Without one of the columns the others would be taken from the wrong batches.
     let wanted = schema.fields().len();
     if let Some(columns) = batches.iter().map(|columns| columns.len()).find(|columns| *columns < wanted) {

@@ -185,7 +185,7 @@ fn check_pairs(older: &Records, newer: &Records) -> Result<()> {
 }
 
 /// The error of a reader or writer that lacks the merger of a table.
-pub fn missing(id: &str) -> Error {
+pub(crate) fn missing(id: &str) -> Error {
     Error::unsupported(format!("the table's records are merged by '{id}', which was not given"))
         .with("merger", id)
         .remedy(

@@ -13,8 +13,9 @@ use std::thread::Scope;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
-pub use background_task::BackgroundTask;
-pub use stream::{BatchStream, Part};
+pub(crate) use background_task::BackgroundTask;
+pub use stream::BatchStream;
+pub(crate) use stream::Part;
 
 /// Runs `work` for each item on up to `threads` threads; results in the order of the items. The first error stops the
 /// rest from starting.

@@ -17,7 +17,7 @@ use crate::process::Process;
 const BATCHES_AHEAD: usize = 2;
 
 /// A part of a stream, not opened yet.
-pub type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
+pub(crate) type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
 
 /// A stream of batches: each part is read by a thread, and the batches come part after part.
 pub struct BatchStream {

@@ -29,7 +29,7 @@ pub(super) fn hold_lock() -> impl std::any::Any {
 }
 
 /// A store and the path of a table in it.
-pub struct Location {
+pub(crate) struct Location {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
     /// The table's base in it.
@@ -44,7 +44,7 @@ pub struct Location {
 
 impl Location {
     /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
-    pub fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
+    pub(crate) fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
         let bad = |why: String| {
             Error::invalid_option(format!("'{}' is not a table location: {why}", masked_uri(uri)))
                 .remedy("Give a folder, or a URI such as s3://bucket/path")

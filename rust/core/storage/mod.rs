@@ -32,18 +32,19 @@ mod unchanging;
 mod versioned;
 mod windows;
 
-pub use changes::Staged;
 #[doc(hidden)]
 pub use disk_change::DiskChange;
-pub use file_reader::FileReader;
-pub use file_writer::{CopyFrom, FileWriter};
-pub use listing::{FileMeta, ListedFile, Listing, SideFiles};
-pub use local_disk::{LocalSettings, Watch};
-pub use location::{Location, StorageOptions};
+pub(crate) use file_reader::FileReader;
+pub(crate) use file_writer::{CopyFrom, FileWriter};
+pub(crate) use listing::{FileMeta, ListedFile, SideFiles};
+pub(crate) use local_disk::LocalSettings;
+pub use location::StorageOptions;
 pub use runtime::block_on;
-pub use spill::{SpillOptions, SpillWriter, spill};
-pub use store::{Storage, optional};
-pub use versioned::FileVersion;
+pub use spill::spill;
+pub(crate) use spill::{SpillOptions, SpillWriter};
+pub use store::Storage;
+pub(crate) use store::optional;
+pub(crate) use versioned::FileVersion;
 
 /// Takes the locks of the process, for a fork.
 pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {

@@ -49,7 +49,7 @@ pub fn block_on<T>(work: impl Future<Output = object_store::Result<T>>) -> objec
 }
 
 /// Waits for a storage call that only reads, no longer than until the call that it is for is interrupted.
-pub fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+pub(super) fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
     if !interrupt::is_possible() {
         return block_on(work);
     }

@@ -46,7 +46,7 @@ pub fn spill(folder: &Path, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>>
 }
 
 /// Puts batches on the disk one after the other.
-pub struct SpillWriter {
+pub(crate) struct SpillWriter {
     folder: PathBuf,
     writer: FileWriter<BufWriter<File>>,
 }
@@ -56,7 +56,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the folder is not writable.
-    pub fn create(folder: &Path, schema: &Schema) -> Result<Self> {
+    pub(crate) fn create(folder: &Path, schema: &Schema) -> Result<Self> {
         let file = tempfile::tempfile_in(folder).map_err(|e| failed(folder, e))?;
         let writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, file), schema)?;
         Ok(Self { folder: folder.to_owned(), writer })
@@ -66,7 +66,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.write(batch).map_err(|e| failed(&self.folder, e))
     }
 
@@ -74,7 +74,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn finish(self) -> Result<Vec<RecordBatch>> {
+    pub(crate) fn finish(self) -> Result<Vec<RecordBatch>> {
         let (folder, file) = self.end()?;
         let mapped = map(&file).map_err(|e| failed(&folder, e))?;
         read(&mapped).map_err(|e| failed(&folder, e))
@@ -84,7 +84,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn finish_to_read_once(self) -> Result<SpilledBatches> {
+    pub(crate) fn finish_to_read_once(self) -> Result<SpilledBatches> {
         let (folder, file) = self.end()?;
         let opened = SpilledBatches::open(file, &folder);
         opened.map_err(|e| failed(&folder, e))
@@ -99,7 +99,7 @@ impl SpillWriter {
 }
 
 /// Batches on the disk, given out one after the other.
-pub struct SpilledBatches {
+pub(crate) struct SpilledBatches {
     file: File,
     folder: PathBuf,
     decoder: FileDecoder,

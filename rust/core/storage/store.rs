@@ -349,7 +349,7 @@ pub(super) fn nothing_there(e: &object_store::Error) -> bool {
 }
 
 /// Turns "not found" into `None`.
-pub fn optional<T>(result: Result<T>) -> Result<Option<T>> {
+pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.kind() == crate::error::ErrorKind::NotFound => Ok(None),

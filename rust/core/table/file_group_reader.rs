@@ -73,7 +73,7 @@ impl FileGroupReader {
         self.rows(slice, self.merged_logs(slice, wanted)?)
     }
 
-    /// The log files of a slice, merged with each other, to be put onto the wanted columns of its base file.
+    /// The log files of a slice, merged with each other, to be merged into the wanted columns of its base file.
     ///
     /// # Errors
     /// Those of [`FileGroupReader::read`].
@@ -84,7 +84,7 @@ impl FileGroupReader {
         Ok(MergedLogs { settings: self.settings.clone(), columns, merge, counts: log.counts })
     }
 
-    /// The base file of a slice with its log files put onto it.
+    /// The base file of a slice with its log files merged into it.
     ///
     /// # Errors
     /// Those of [`FileGroupReader::read`].
@@ -185,8 +185,8 @@ impl FileGroupReader {
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        let mut torn = scan.truncated_files().filter(|_| !self.skips_corrupt_blocks);
-        torn.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
+        let mut truncated = scan.truncated_files().filter(|_| !self.skips_corrupt_blocks);
+        truncated.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
         check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
         let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
         if let MergeRule::Missing(id) = &self.settings.rule {
@@ -312,13 +312,13 @@ pub struct LogCounts {
     pub records: u64,
 }
 
-/// What the log files of a slice come down to, before it is put onto the base file.
+/// What the log files of a slice come down to, before it is merged into the base file.
 pub struct MergedLogs {
     /// How records are merged.
     pub settings: MergeSettings,
     /// The columns of the base file that have to be read: those that are wanted come first.
     pub columns: SchemaRef,
-    /// Puts the records onto those of the base file.
+    /// Merges the records into those of the base file.
     pub merge: BatchMerger,
     /// What the log files held.
     pub counts: LogCounts,
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// The same whether log records are kept in memory or put away.
+    /// The same whether log records are kept in memory or spilled.
     fn merged(name: &str, base: &[(&str, i64, &str)], log: Vec<u8>) -> (Vec<(String, String)>, MergeCounts) {
         let kept = merged_within(usize::MAX, name, base, log.clone());
         assert_eq!(merged_within(0, name, base, log), kept);

@@ -172,7 +172,7 @@ fn cast_map(map: &MapArray, entries: &FieldRef, sorted: bool, path: &str) -> Res
 }
 
 /// Brings a batch to the schema of the table: types cast, columns in order, missing ones null.
-pub fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
+pub(crate) fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(target.fields().len());
     let given = FieldLookup::new(batch.schema_ref().fields());
     for field in target.fields() {

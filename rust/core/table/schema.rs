@@ -11,7 +11,7 @@ use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema
 use crate::format::field_lookup::FieldLookup;
 
 /// The five meta columns.
-pub const META_COLUMNS: [&str; 5] = META_FIELDS;
+pub(crate) const META_COLUMNS: [&str; 5] = META_FIELDS;
 
 /// Operations that never change the schema; the schema in their commits does not count.
 pub(super) const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
@@ -54,7 +54,7 @@ pub fn with_meta_columns(data: &Schema) -> SchemaRef {
 
 /// How a batch's schema is taken into a table's.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SchemaChange {
+pub(crate) struct SchemaChange {
     /// Columns that the batch lacks become null (`hoodie.write.set.null.for.missing.columns`,
     /// `hoodie.datasource.write.reconcile.schema`).
     pub null_for_missing: bool,
@@ -63,7 +63,7 @@ pub struct SchemaChange {
 impl SchemaChange {
     /// The schema that the table has after a write of such batches: its columns, widened where the batch is wider, then
     /// the batch's new columns.
-    pub fn apply(self, table: Option<&Schema>, incoming: &Schema) -> Result<SchemaRef> {
+    pub(crate) fn apply(self, table: Option<&Schema>, incoming: &Schema) -> Result<SchemaRef> {
         let incoming = held_incoming(incoming)?;
         let Some(table) = table else { return Ok(Arc::new(incoming)) };
         let mut fields: Vec<FieldRef> = Vec::with_capacity(table.fields().len());

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 
 /// The folder of heartbeats.
-pub const HEARTBEATS: &str = ".hoodie/.heartbeat";
+pub(crate) const HEARTBEATS: &str = ".hoodie/.heartbeat";
 /// Hudi's writers renew a heartbeat every minute; it expires after two.
 const INTERVAL: Duration = Duration::from_secs(60);
 const LIVES_MS: i64 = 120_000;
@@ -25,7 +25,7 @@ const NEW_MS: i64 = 10_000;
 
 /// Shows that an instant has a running writer, until it is dropped.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     storage: Storage,
     path: String,
     content: String,
@@ -42,7 +42,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
+    pub(crate) fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
         match Self::start(storage, instant) {
             Err(e) if e.kind() == ErrorKind::Conflict => {
                 check_no_other_writer(storage, clock, instant)?;
@@ -57,7 +57,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
+    pub(crate) fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
         let mut heartbeat = Self::start(storage, instant)?;
         heartbeat.is_write = true;
         Ok(heartbeat)
@@ -67,7 +67,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn start(storage: &Storage, instant: &str) -> Result<Self> {
+    pub(crate) fn start(storage: &Storage, instant: &str) -> Result<Self> {
         let (storage, path, holder) = (storage.clone(), path_of(instant), Holder::default());
         let content = format!("{}\n", holder.name());
         storage.create(&path, content.clone()).map_err(|e| match e.kind() {
@@ -91,7 +91,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict`; `Storage`.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_write {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Heartbeat {
     }
 
     /// Stops the heartbeat and returns its file for the caller to delete, who has just called [`Heartbeat::check`].
-    pub fn into_path(mut self) -> String {
+    pub(crate) fn into_path(mut self) -> String {
         self.renewal = None;
         std::mem::take(&mut self.path)
     }
@@ -130,7 +130,7 @@ impl Drop for Heartbeat {
 ///
 /// # Errors
 /// `Conflict`; `Storage`.
-pub fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
+pub(crate) fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
     match age_if_alive(storage, clock, instant)? {
         Some(age_ms) => Err(busy(storage, instant, age_ms)),
         None => Ok(()),
@@ -141,20 +141,20 @@ pub fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant:
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
+pub(crate) fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
     Ok(age_if_alive(storage, clock, instant)?.is_some())
 }
 
 /// All heartbeats of a table, as one listing shows them.
 #[derive(Debug, Default)]
-pub struct Heartbeats(Vec<FileMeta>);
+pub(crate) struct Heartbeats(Vec<FileMeta>);
 
 impl Heartbeats {
     /// Lists them. An instant that was on the timeline before the listing and has no heartbeat has no writer.
     ///
     /// # Errors
     /// `Storage`.
-    pub fn list(storage: &Storage) -> Result<Self> {
+    pub(crate) fn list(storage: &Storage) -> Result<Self> {
         Ok(Self(storage.list(HEARTBEATS)?.files))
     }
 
@@ -162,7 +162,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn is_alive(&self, storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
+    pub(crate) fn is_alive(&self, storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
         let file = self.0.iter().find(|file| file.name() == instant);
         file.map_or(Ok(false), |file| Ok(age_of(storage, clock, file)?.is_some()))
     }
@@ -171,7 +171,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn remove_stale(
+    pub(crate) fn remove_stale(
         &self,
         storage: &Storage,
         clock: &Arc<dyn Clock>,
@@ -195,7 +195,7 @@ impl Heartbeats {
 ///
 /// # Errors
 /// `Storage`.
-pub fn remove(storage: &Storage, instant: &str) -> Result<()> {
+pub(crate) fn remove(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete(&path_of(instant)).map(|_| ())
 }
 

@@ -12,7 +12,7 @@ use crate::storage::Storage;
 
 /// A transition of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transition {
+pub(crate) enum Transition {
     /// Creates the requested instant.
     Request,
     /// Makes it inflight.
@@ -24,7 +24,7 @@ pub enum Transition {
 }
 
 /// Returns the state after a transition, or an error if the transition is not valid.
-pub fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
+pub(crate) fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
     match (from, transition) {
         // A savepoint has no plan.
         (None, Transition::Request) if action != Action::Savepoint => Ok(State::Requested),

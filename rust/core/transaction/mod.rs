@@ -26,13 +26,13 @@ use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
-pub use data_files::DataFiles;
-pub use metadata_table::drop_metadata_table;
-pub use new_file::{NewFile, commit_metadata, empty_stat, stat_count};
-pub use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
+pub(crate) use data_files::DataFiles;
+pub(crate) use new_file::commit_metadata;
+pub(crate) use new_file::{NewFile, empty_stat, stat_count};
+pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
 /// An action that is under way.
-pub struct Transaction {
+pub(crate) struct Transaction {
     table: HudiTable,
     timeline: TimelineWriter,
     instant: Instant,
@@ -48,7 +48,7 @@ pub struct Transaction {
 }
 
 /// An action that has been completed.
-pub struct Completed {
+pub(crate) struct Completed {
     /// The action.
     pub instant: Instant,
     /// The timeline with it.
@@ -60,14 +60,14 @@ pub struct Completed {
 }
 
 /// Work that has to end before the call does: releasing the lock, removing markers and heartbeat.
-pub struct Ending {
+pub(crate) struct Ending {
     _released: BackgroundTask<()>,
     removed: Option<BackgroundTask<Option<String>>>,
 }
 
 impl Ending {
     /// Waits for the end. Returns what failed; the action is committed all the same.
-    pub fn finish(self) -> Option<String> {
+    pub(crate) fn finish(self) -> Option<String> {
         // Dropping waits for the work too, even on an interrupt.
         self.removed.and_then(|removed| removed.wait().ok().flatten())
     }
@@ -80,7 +80,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Conflict` while a restore is pending; `Lock`; `Storage`.
-    pub fn begin(
+    pub(crate) fn begin(
         table: &HudiTable,
         action: Action,
         held: Option<&LockGuard>,
@@ -113,7 +113,7 @@ impl Transaction {
     }
 
     /// Continues an instant that is inflight and has a heartbeat.
-    pub fn take_over(
+    pub(crate) fn take_over(
         table: &HudiTable,
         timeline: TimelineWriter,
         instant: Instant,
@@ -126,27 +126,27 @@ impl Transaction {
     }
 
     /// The instant.
-    pub fn instant(&self) -> &Instant {
+    pub(crate) fn instant(&self) -> &Instant {
         &self.instant
     }
 
     /// Requested time.
-    pub fn requested(&self) -> &str {
+    pub(crate) fn requested(&self) -> &str {
         &self.instant.requested
     }
 
     /// The table.
-    pub fn table(&self) -> &HudiTable {
+    pub(crate) fn table(&self) -> &HudiTable {
         &self.table
     }
 
     /// Makes transitions on its timeline.
-    pub fn timeline(&self) -> &TimelineWriter {
+    pub(crate) fn timeline(&self) -> &TimelineWriter {
         &self.timeline
     }
 
     /// Makes the data files of this process.
-    pub fn files(&self) -> &Arc<DataFiles> {
+    pub(crate) fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
 
@@ -154,7 +154,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn started(&mut self) -> Result<()> {
+    pub(crate) fn started(&mut self) -> Result<()> {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
@@ -164,7 +164,7 @@ impl Transaction {
     /// # Errors
     /// `Conflict` if the instant is no longer inflight, if another process took it over, or by `check`; `Lock`;
     /// `Storage`. Then the action is invisible.
-    pub fn complete(
+    pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
         reported: &HashSet<&str>,
@@ -216,7 +216,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn take_back(&mut self) -> Result<()> {
+    pub(crate) fn take_back(&mut self) -> Result<()> {
         if let Some(inflight) = self.inflight.take() {
             // The inflight file may or may not exist.
             let _ = inflight.wait()?;

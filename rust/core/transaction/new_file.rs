@@ -16,7 +16,7 @@ use crate::storage::FileWriter;
 use crate::table::HudiTable;
 
 /// A data file that an action is writing.
-pub struct NewFile {
+pub(crate) struct NewFile {
     /// Its name.
     pub name: String,
     /// Its path in the table.
@@ -29,13 +29,13 @@ pub struct NewFile {
 
 impl NewFile {
     /// The first base file of a file group; `token` is the write token.
-    pub fn first(files: &DataFiles, partition: &str, file_id: &str, token: &str) -> Self {
+    pub(crate) fn first(files: &DataFiles, partition: &str, file_id: &str, token: &str) -> Self {
         let name = BaseFile::file_name(file_id, token, files.instant());
         Self::new(partition, file_id, name, MarkerType::Create)
     }
 
     /// The next base file of a file group.
-    pub fn next(files: &DataFiles, slice: &FileSlice, token: &str) -> Self {
+    pub(crate) fn next(files: &DataFiles, slice: &FileSlice, token: &str) -> Self {
         let name = BaseFile::file_name(&slice.file_id, token, files.instant());
         let marker = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
         let mut file = Self::new(&slice.partition, &slice.file_id, name, marker);
@@ -45,7 +45,7 @@ impl NewFile {
     }
 
     /// A log file of a file slice.
-    pub fn log(files: &DataFiles, slice: &FileSlice, version: u32, token: &str) -> Self {
+    pub(crate) fn log(files: &DataFiles, slice: &FileSlice, version: u32, token: &str) -> Self {
         let name = LogFile::file_name(&slice.file_id, files.instant(), version, token);
         let mut file = Self::new(&slice.partition, &slice.file_id, name, MarkerType::Create);
         file.stat = WriteStat {
@@ -69,7 +69,7 @@ impl NewFile {
     ///
     /// # Errors
     /// Those of [`DataFiles::create`].
-    pub fn create(&self, files: &DataFiles, is_new_partition: bool) -> Result<FileWriter> {
+    pub(crate) fn create(&self, files: &DataFiles, is_new_partition: bool) -> Result<FileWriter> {
         match (&self.stat.partition_path, is_new_partition) {
             (Some(partition), true) => files.create_in_partition(partition, &self.path, self.marker),
             _ => files.create(&self.path, self.marker),
@@ -81,7 +81,7 @@ impl NewFile {
     ///
     /// # Errors
     /// Those of [`DataFiles::publish`].
-    pub fn publish(
+    pub(crate) fn publish(
         mut self,
         files: &DataFiles,
         sink: FileWriter,
@@ -107,12 +107,12 @@ impl NewFile {
 }
 
 /// A count of a write stat.
-pub fn stat_count(n: u64) -> Option<i64> {
+pub(crate) fn stat_count(n: u64) -> Option<i64> {
     Some(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 /// A write stat whose counts are zero, as Hudi writes them, and not null.
-pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
+pub(crate) fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
     let zero = Some(0);
     WriteStat {
         file_id: Some(file_id.to_owned()),
@@ -143,7 +143,7 @@ pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
 ///
 /// # Errors
 /// `Schema` for columns that Avro does not have.
-pub fn commit_metadata(
+pub(crate) fn commit_metadata(
     table: &HudiTable,
     operation: &str,
     stats: &[WriteStat],

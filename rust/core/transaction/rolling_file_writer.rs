@@ -24,7 +24,7 @@ use crate::storage::FileWriter;
 use crate::table::META_COLUMNS;
 
 /// Index of the file name among the meta columns.
-pub const FILE_NAME: usize = META_COLUMNS.len() - 1;
+pub(crate) const FILE_NAME: usize = META_COLUMNS.len() - 1;
 
 /// Rows of the first batch that are encoded as a sample, unless they exceed the target size of a file by much.
 const TRIAL_ROWS: usize = 32_768;
@@ -44,7 +44,7 @@ const OVERFULL: f64 = 1.03;
 
 /// When a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileSize {
+pub(crate) enum FileSize {
     /// After all rows.
     All,
     /// As close to this number of bytes as possible, whatever the batches are.
@@ -54,7 +54,7 @@ pub enum FileSize {
 }
 
 /// Settings of the files.
-pub struct RollingFileSettings<'a> {
+pub(crate) struct RollingFileSettings<'a> {
     /// Creates them.
     pub files: &'a DataFiles,
     /// Their partition.
@@ -132,7 +132,7 @@ impl RollingFileSettings<'_> {
 }
 
 /// A published file.
-pub struct WrittenFile {
+pub(crate) struct WrittenFile {
     /// Its write stat.
     pub stat: WriteStat,
     /// Its footer, without the bloom filter.
@@ -148,7 +148,7 @@ enum Progress {
 }
 
 /// The file that is being written.
-pub struct OpenFile {
+pub(crate) struct OpenFile {
     /// Its name and path.
     pub file: NewFile,
     /// Encodes it.
@@ -169,7 +169,7 @@ impl SizeModel {
 }
 
 /// Writes rows to one file after the other.
-pub struct RollingFileWriter<'a> {
+pub(crate) struct RollingFileWriter<'a> {
     settings: Arc<RollingFileSettings<'a>>,
     model: Option<SizeModel>,
     open: Option<OpenFile>,
@@ -215,13 +215,13 @@ impl Finisher {
 
 impl<'a> RollingFileWriter<'a> {
     /// Begins no file before there are rows.
-    pub fn new(settings: RollingFileSettings<'a>) -> Self {
+    pub(crate) fn new(settings: RollingFileSettings<'a>) -> Self {
         let settings = Arc::new(settings);
         Self { settings, model: None, open: None, begun: 0, done: Vec::new(), end_bytes: None, finisher: None }
     }
 
     /// The same with a thread that finishes files: the rows of two files may be in memory at a time.
-    pub fn with_thread<'s>(settings: RollingFileSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
+    pub(crate) fn with_thread<'s>(settings: RollingFileSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
     where
         'a: 's,
     {
@@ -238,7 +238,7 @@ impl<'a> RollingFileWriter<'a> {
     ///
     /// # Errors
     /// Those of [`BaseFileWriter::write`] and [`DataFiles::create`].
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = &self.with_all_columns(batch)?;
         let mut at = 0;
         while at < batch.num_rows() {
@@ -295,7 +295,7 @@ impl<'a> RollingFileWriter<'a> {
     ///
     /// # Errors
     /// Those of [`DataFiles::create`].
-    pub fn file(&mut self) -> Result<&mut OpenFile> {
+    pub(crate) fn file(&mut self) -> Result<&mut OpenFile> {
         let file = match self.open.take() {
             Some(file) => file,
             None => {
@@ -353,7 +353,7 @@ impl<'a> RollingFileWriter<'a> {
     ///
     /// # Errors
     /// Those of [`DataFiles::publish`].
-    pub fn has_room(&mut self, more: u64) -> Result<bool> {
+    pub(crate) fn has_room(&mut self, more: u64) -> Result<bool> {
         let Some(target) = self.settings.target_bytes() else { return Ok(true) };
         let full = target as f64 * FULL;
         if self.open.is_some() && self.bytes() >= full {
@@ -434,7 +434,7 @@ impl<'a> RollingFileWriter<'a> {
     ///
     /// # Errors
     /// Those of [`DataFiles::publish`].
-    pub fn finish(mut self) -> Result<Vec<WrittenFile>> {
+    pub(crate) fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.end_file()?;
         while self.finisher.as_ref().is_some_and(|finisher| finisher.under_way > 0) {
             self.follow()?;

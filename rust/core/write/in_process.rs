@@ -48,7 +48,7 @@ pub struct WriteRequest {
 }
 
 /// Writes and commits, from a timeline that was loaded just now. The caller has rolled failed writes back.
-pub fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -> Result<Committed> {
+pub(crate) fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -> Result<Committed> {
     let view = table.view_of(timeline)?;
     let WriteRequest { operation, data, partitions, partial } = request;
     if operation != Operation::DeletePartition {

@@ -31,7 +31,7 @@ const STRICT: arrow_cast::CastOptions<'static> =
     arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// A stream of rows.
-pub type RowStream = Box<dyn RecordBatchReader + Send>;
+pub(crate) type RowStream = Box<dyn RecordBatchReader + Send>;
 
 /// How rows are merged.
 pub struct MergeRequest {

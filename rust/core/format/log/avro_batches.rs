@@ -69,7 +69,7 @@ impl BatchSize {
 ///
 /// # Errors
 /// Those of [`avro_batches`], and of `each`.
-pub fn each_avro_batch(
+pub(crate) fn each_avro_batch(
     content: &impl ChunkReader,
     mut checksum: ContentChecksum,
     schema: &str,

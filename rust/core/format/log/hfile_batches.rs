@@ -38,7 +38,7 @@ pub fn hfile_batches(content: Bytes, schema: &str, columns: &[&str], batch_rows:
 ///
 /// # Errors
 /// Those of [`hfile_batches`], and of `each`.
-pub fn each_hfile_batch(
+pub(crate) fn each_hfile_batch(
     content: Bytes,
     schema: &str,
     columns: &[&str],

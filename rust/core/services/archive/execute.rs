@@ -61,7 +61,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 ///
 /// # Errors
 /// As [`planned`].
-pub fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
+pub(crate) fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
     if half_archived(timeline).is_empty() {
         let plan = make_plan(table, timeline, &options)?;

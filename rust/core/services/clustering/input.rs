@@ -8,13 +8,13 @@ use super::overlap::{Depth, Ranges};
 
 /// What planning needs of a completed clustering.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Clustering {
+pub(crate) struct Clustering {
     /// The parameters of its plan.
     pub params: BTreeMap<String, String>,
 }
 
 /// Input of a plan.
-pub struct PlanInput<'a> {
+pub(crate) struct PlanInput<'a> {
     /// The partitions to cluster.
     pub partitions: BTreeMap<String, PartitionSlices>,
     /// Partitions that changed and are left for a later plan.
@@ -47,7 +47,7 @@ pub struct PlannedGroup {
 }
 
 /// Columns whose ranges are read from footers. Footers have the range of record keys as key-value entries.
-pub fn range_columns(options: &ClusteringOptions) -> Vec<String> {
+pub(crate) fn range_columns(options: &ClusteringOptions) -> Vec<String> {
     match options.grouping {
         Grouping::KeyRange => vec![crate::file_group::base::RECORD_KEY_COLUMN.to_owned()],
         _ => options.sort_columns.clone(),

@@ -20,7 +20,7 @@ use crate::timeline::{Heartbeat, Timeline, heartbeat};
 use crate::transaction::{DataFiles, Transaction, commit_metadata};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
-pub const FILES: &str = "hoodoo.clustering.files";
+pub(crate) const FILES: &str = "hoodoo.clustering.files";
 /// Default of `hoodoo.clustering.task.bytes`: bytes of base files that one task rewrites.
 const TASK_BYTES: u64 = 1 << 30;
 /// The operation in commit metadata.
@@ -209,7 +209,7 @@ pub fn run_task(table: &HudiTable, requested: &str, task: &ClusteringTask, token
 ///
 /// # Errors
 /// `InvalidOption` if there is no such plan; `Conflict` if another process executes it; `Storage`.
-pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
+pub(crate) fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     let writer = table.timeline_writer()?;
     let instant = find(table, &writer.load()?, requested)?;
     heartbeat::check_no_other_writer(table.storage(), table.clock(), requested)?;
@@ -230,7 +230,7 @@ pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
-pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Vec<String>> {
+pub(crate) fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Vec<String>> {
     let changed: HashSet<(&str, &str)> = written
         .iter()
         .filter(|s| s.prev_commit.as_deref().is_some_and(|commit| commit != "null"))
@@ -254,7 +254,7 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+pub(crate) fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
     heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 

@@ -32,16 +32,16 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use column_ranges::{ColumnRanges, column_ranges};
-pub use execution_strategy::ExecutionStrategy;
-pub use group::{Group, PartitionSlices};
+pub use column_ranges::column_ranges;
 pub use group_rewriter::ClusteredFile;
-pub use input::{Clustering, PlanInput, PlannedGroup, range_columns};
-pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_task};
-pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
-pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
-pub use partitions::{Chosen, choose};
-pub use plan::{CHECKPOINT, LAYOUT, Planned, SORT_COLUMNS, STRATEGY, TARGET_BYTES, plan_clustering};
-pub use ranges::read_ranges;
-pub use schedule::{PendingClustering, due, explain, pending, plan, planned, schedule, schedule_now};
+pub use input::PlannedGroup;
+pub(crate) use job::{Clustered, is_under_way, roll_back, roll_back_outdated};
+pub use job::{ClusteringJob, run, run_task};
+pub(crate) use options::ClusteringOptions;
+pub use options::Layout;
+pub use overlap::{Depth, FileRanges};
+pub(crate) use plan::Planned;
+pub use plan::TARGET_BYTES;
+pub use schedule::{PendingClustering, due, pending, plan, planned};
+pub(crate) use schedule::{explain, schedule, schedule_now};
 pub use task::ClusteringTask;

@@ -23,15 +23,15 @@ use crate::format::avro::metadata::{
 use crate::format::java::{hash_bucket, hash_set_buckets};
 
 /// Parameter of a plan: the columns that rows are sorted by.
-pub const SORT_COLUMNS: &str = "hoodie.clustering.plan.strategy.sort.columns";
+pub(crate) const SORT_COLUMNS: &str = "hoodie.clustering.plan.strategy.sort.columns";
 /// Parameter of a plan: target size of a file in bytes.
 pub const TARGET_BYTES: &str = "hoodie.clustering.plan.strategy.target.file.max.bytes";
 /// Parameter of a plan: the layout of rows, unless it is `LINEAR`.
-pub const LAYOUT: &str = "hoodie.layout.optimize.strategy";
+pub(crate) const LAYOUT: &str = "hoodie.layout.optimize.strategy";
 /// Parameter of a plan: a plan strategy that Hudi does not have.
-pub const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
+pub(crate) const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
 /// Key in a plan of `SINCE_COMMIT`: the last commit that it considered.
-pub const CHECKPOINT: &str = "clustering.commit.checkpoint";
+pub(crate) const CHECKPOINT: &str = "clustering.commit.checkpoint";
 
 /// A plan, with its statistics.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub struct Planned {
 ///
 /// # Errors
 /// `InvalidOption` if the strategy needs an option that is missing.
-pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<Option<Planned>> {
+pub(crate) fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<Option<Planned>> {
     if options.grouping == Grouping::Overlap && options.sort_columns.is_empty() {
         return Err(Error::invalid_option("OVERLAP groups by the ranges of sort columns, and there are none")
             .remedy(format!("Set {SORT_COLUMNS}, or use KEY_RANGE")));

@@ -115,7 +115,7 @@ fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
 ///
 /// # Errors
 /// `InvalidOption`; `Unsupported`; `Corrupt`; `Storage`.
-pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
+pub(crate) fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     if due(table, &timeline)? { schedule_now(table, timeline) } else { Ok(None) }
 }
 
@@ -123,7 +123,7 @@ pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>>
 ///
 /// # Errors
 /// Those of [`schedule`].
-pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
+pub(crate) fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
     // Planned without the lock first, for which others wait: mostly the timeline does not change meanwhile, or there is
@@ -162,7 +162,7 @@ pub fn plan(table: &HudiTable) -> Result<Option<Planned>> {
 ///
 /// # Errors
 /// Those of [`schedule`].
-pub fn explain(table: &HudiTable) -> Result<Option<Planned>> {
+pub(crate) fn explain(table: &HudiTable) -> Result<Option<Planned>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let mut footers = Footers { of_all: true, ..Footers::default() };
     plan_now(table, table.timeline()?, &options, &mut footers, None)

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::group::PartitionSlices;
 use super::input::{Clustering, PlanInput};
-use super::plan::{Planned, plan_clustering};
-use super::{
-    ClusteringOptions, ColumnRange, FileRanges, LAYOUT, PartitionSlices, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
-};
+use super::overlap::ColumnRange;
+use super::plan::{LAYOUT, Planned, SORT_COLUMNS, STRATEGY, plan_clustering};
+use super::{ClusteringOptions, FileRanges, TARGET_BYTES};
 use crate::error::ErrorKind;
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::storage::FileMeta;

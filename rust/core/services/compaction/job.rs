@@ -144,7 +144,7 @@ pub fn run_operation(
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+pub(crate) fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
     heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 

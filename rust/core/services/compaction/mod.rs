@@ -12,7 +12,9 @@ mod schedule;
 mod strategy;
 mod unit;
 
-pub use job::{Compacted, CompactionJob, is_under_way, run, run_operation};
-pub use plan::{CompactionOptions, Kind, Trigger, plan_compaction, plan_log_compaction};
-pub use schedule::{due, pending, schedule};
-pub use strategy::{Choice, Strategy};
+pub(crate) use job::{Compacted, is_under_way};
+pub use job::{CompactionJob, run, run_operation};
+pub(crate) use plan::CompactionOptions;
+pub use plan::Kind;
+pub(crate) use schedule::schedule;
+pub use schedule::{due, pending};

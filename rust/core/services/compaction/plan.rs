@@ -16,7 +16,7 @@ use crate::timeline::{TimeZone, Timeline, parse_instant_ms};
 
 /// When a compaction is due (`hoodie.compact.inline.trigger.strategy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
+pub(crate) enum Trigger {
     /// So many delta commits since the last compaction.
     Commits,
     /// So many delta commits since the last plan.
@@ -31,7 +31,7 @@ pub enum Trigger {
 
 /// Hudi's options for compaction.
 #[derive(Debug, Clone)]
-pub struct CompactionOptions {
+pub(crate) struct CompactionOptions {
     /// After a commit, plans are carried out, and one is made when it is due (`hoodie.compact.inline`).
     pub inline: bool,
     /// After a commit, a plan is made when it is due (`hoodie.compact.schedule.inline`).
@@ -55,7 +55,7 @@ impl CompactionOptions {
     ///
     /// # Errors
     /// `InvalidOption`; `Unsupported` for strategies that are not there.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let trigger = options.get("hoodie.compact.inline.trigger.strategy").unwrap_or("NUM_COMMITS");
         let trigger = match trigger.to_ascii_uppercase().as_str() {
             "NUM_COMMITS" => Trigger::Commits,
@@ -84,7 +84,7 @@ impl CompactionOptions {
     }
 
     /// Whether a compaction is due at `now` (milliseconds).
-    pub fn is_due(&self, timeline: &Timeline, zone: TimeZone, now: i64) -> bool {
+    pub(crate) fn is_due(&self, timeline: &Timeline, zone: TimeZone, now: i64) -> bool {
         let compacted = timeline.completed(Action::Commit).next_back().map(|i| i.requested.as_str());
         let planned = timeline
             .instants()
@@ -146,7 +146,7 @@ const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionE
 
 /// Plans the compaction of logs: of slices with at least so many log files, of which those before the last log compaction
 /// (its requested time) do not count, for it stands in for them.
-pub fn plan_log_compaction(
+pub(crate) fn plan_log_compaction(
     slices: Vec<FileSlice>,
     pending_groups: &HashSet<(String, String)>,
     threshold: usize,
@@ -176,7 +176,7 @@ pub fn plan_log_compaction(
 ///
 /// # Errors
 /// Those of [`Choice::choose`].
-pub fn plan_compaction(
+pub(crate) fn plan_compaction(
     slices: Vec<FileSlice>,
     pending_groups: &HashSet<(String, String)>,
     options: &CompactionOptions,

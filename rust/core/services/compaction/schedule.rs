@@ -47,7 +47,7 @@ fn since_compaction(table: &HudiTable, timeline: &Timeline) -> Result<(usize, Op
 ///
 /// # Errors
 /// `Unsupported` for a copy-on-write table; `InvalidOption`; `Storage`.
-pub fn schedule(table: &HudiTable, timeline: Timeline, kind: Kind) -> Result<Option<String>> {
+pub(crate) fn schedule(table: &HudiTable, timeline: Timeline, kind: Kind) -> Result<Option<String>> {
     if table.config().table_type() != TableType::MergeOnRead {
         return Err(Error::unsupported("only merge-on-read tables have something to compact")
             .with("table", table.storage().uri()));

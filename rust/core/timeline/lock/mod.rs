@@ -28,9 +28,9 @@ use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
-pub use provider::{Attempt, Lease, LockProvider};
-pub use storage_based::LastLease;
-pub use writer_lease::WriterLease;
+pub(crate) use provider::{Attempt, Lease, LockProvider};
+pub(crate) use storage_based::LastLease;
+pub(crate) use writer_lease::WriterLease;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};

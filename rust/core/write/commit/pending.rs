@@ -43,7 +43,7 @@ pub struct CommitOutcome {
 
 /// The table that a write is planned from.
 #[derive(Clone)]
-pub struct PlannedFrom {
+pub(crate) struct PlannedFrom {
     /// Its timeline.
     pub timeline: Timeline,
     /// Its columns; `None` where it has none yet.
@@ -51,7 +51,7 @@ pub struct PlannedFrom {
 }
 
 /// A write that was committed just now.
-pub struct Committed {
+pub(crate) struct Committed {
     /// What it did.
     pub outcome: CommitOutcome,
     /// The timeline with it.
@@ -61,7 +61,7 @@ pub struct Committed {
 }
 
 /// A write that has its instant and is not committed yet.
-pub struct PendingCommit {
+pub(crate) struct PendingCommit {
     transaction: Transaction,
     operation: Operation,
     planned_from: PlannedFrom,
@@ -71,7 +71,7 @@ impl PendingCommit {
     /// Takes an instant and puts it on the timeline. `profile` declares what the write will touch: per partition the rows
     /// that are new, per file group the rows that meet it. `held`: the table lock, where the caller holds it for all of the
     /// write; `has_tasks`: whether other processes make its files.
-    pub fn begin(
+    pub(crate) fn begin(
         table: &HudiTable,
         operation: Operation,
         planned_from: PlannedFrom,
@@ -111,17 +111,17 @@ impl PendingCommit {
     }
 
     /// Requested time of the write.
-    pub fn instant(&self) -> &str {
+    pub(crate) fn instant(&self) -> &str {
         self.transaction.requested()
     }
 
     /// Makes the data files of this process.
-    pub fn files(&self) -> &Arc<DataFiles> {
+    pub(crate) fn files(&self) -> &Arc<DataFiles> {
         self.transaction.files()
     }
 
     /// Publishes the files that `stats` name. Files of task attempts that no stat names are removed first.
-    pub fn commit(
+    pub(crate) fn commit(
         self,
         stats: Vec<WriteStat>,
         replaced: BTreeMap<String, Vec<String>>,

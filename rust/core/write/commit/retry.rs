@@ -29,7 +29,7 @@ const NEW_MS: i64 = 500;
 ///
 /// # Errors
 /// `InvalidOption`.
-pub fn retries(options: &Options) -> Result<u32> {
+pub(crate) fn retries(options: &Options) -> Result<u32> {
     options.number("hoodie.write.num.retries.on.conflict.failures", RETRIES)
 }
 

@@ -122,7 +122,7 @@ mod pairs {
 }
 
 /// What writes need of a table's log files.
-pub struct Logs {
+pub(crate) struct Logs {
     /// Reads slices that have log files.
     pub reader: FileGroupReader,
     /// Tells which of them have to be read.
@@ -134,7 +134,12 @@ impl Logs {
     ///
     /// # Errors
     /// Those of [`HudiTable::file_group_reader`].
-    pub fn new(table: &HudiTable, view: &TableView, columns: &SchemaRef, known: LogWrites) -> Result<Option<Self>> {
+    pub(crate) fn new(
+        table: &HudiTable,
+        view: &TableView,
+        columns: &SchemaRef,
+        known: LogWrites,
+    ) -> Result<Option<Self>> {
         if table.config().table_type() != TableType::MergeOnRead {
             return Ok(None);
         }
@@ -145,7 +150,7 @@ impl Logs {
 }
 
 /// Finds the slices of a view whose log files may hold keys that their base file lacks.
-pub struct LogKeys {
+pub(crate) struct LogKeys {
     storage: Storage,
     timeline: Arc<Timeline>,
     writes: Mutex<LogWrites>,
@@ -153,12 +158,12 @@ pub struct LogKeys {
 
 impl LogKeys {
     /// `known`: what is known of write stats already; those of other commits are read when they are needed.
-    pub fn new(storage: Storage, timeline: Arc<Timeline>, known: LogWrites) -> Self {
+    pub(crate) fn new(storage: Storage, timeline: Arc<Timeline>, known: LogWrites) -> Self {
         Self { storage, timeline, writes: Mutex::new(known) }
     }
 
     /// Whether names and times tell that there may be such keys: nothing is read.
-    pub fn by_name(&self, slice: &FileSlice) -> bool {
+    pub(crate) fn by_name(&self, slice: &FileSlice) -> bool {
         if slice.logs.is_empty() {
             return false;
         }
@@ -172,7 +177,7 @@ impl LogKeys {
     ///
     /// # Errors
     /// `Corrupt` and `Storage` when commits cannot be read.
-    pub fn of<'s>(&self, slices: impl Iterator<Item = &'s FileSlice>) -> Result<Vec<&'s FileSlice>> {
+    pub(crate) fn of<'s>(&self, slices: impl Iterator<Item = &'s FileSlice>) -> Result<Vec<&'s FileSlice>> {
         let (mut found, in_doubt): (Vec<&FileSlice>, Vec<&FileSlice>) =
             slices.filter(|slice| !slice.logs.is_empty()).partition(|slice| self.by_name(slice));
         if !in_doubt.is_empty() {

@@ -38,7 +38,7 @@ struct Group<'a> {
 }
 
 /// Finds out which rows update what, and which are new. `slices` gives the slices of a partition, or of the table.
-pub fn tag(
+pub(crate) fn tag(
     incoming: &Incoming,
     tagging: &Tagging<'_>,
     slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,

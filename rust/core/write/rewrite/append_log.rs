@@ -25,7 +25,7 @@ use crate::write::rewrite::file_rows::{Gathered, MadeColumns, file_columns, gath
 const CHUNK_ROWS: usize = 16_384;
 
 /// What is appended to a file group.
-pub struct AppendRows<'a> {
+pub(crate) struct AppendRows<'a> {
     /// All rows of the write.
     pub incoming: &'a Incoming,
     /// Rows that meet records of its base file.
@@ -65,7 +65,7 @@ fn positions_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>
 
 /// Writes a log file of a slice, or more where one would become too large: the stat of each. `task` tells which task of
 /// the write this is, `token` is its write token.
-pub fn append_log(
+pub(crate) fn append_log(
     context: &WriteContext,
     slice: &FileSlice,
     rows: &AppendRows<'_>,

@@ -18,7 +18,7 @@ use crate::write::config::WriteConfig;
 
 /// One write, as its units see it.
 #[derive(Clone)]
-pub struct WriteContext {
+pub(crate) struct WriteContext {
     /// The table's files.
     pub storage: Storage,
     /// Requested time of the write.
@@ -58,7 +58,7 @@ pub struct WriteContext {
 
 impl WriteContext {
     /// The context of a write to a table whose columns become `data_schema`.
-    pub fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
+    pub(crate) fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
         let settings = table.config();
         let (file_schema, base_file) = table.file_settings(&data_schema)?;
         let populate_meta = settings.populates_meta_fields();
@@ -89,7 +89,7 @@ impl WriteContext {
     /// # Errors
     /// `InvalidOption` when a column that orders records is not among them; those of
     /// [`MergeRule::with_partial_records`].
-    pub fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
+    pub(crate) fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
         let given: HashSet<&str> = given.iter().map(String::as_str).collect();
         let has = |name: &str| given.contains(name);
         if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
@@ -110,7 +110,7 @@ impl WriteContext {
 
     /// By which mode rows of one key in a write become one; those of rules that make a record of their own have become
     /// one before.
-    pub fn batch_mode(&self) -> MergeMode {
+    pub(crate) fn batch_mode(&self) -> MergeMode {
         match &self.settings.rule {
             MergeRule::Pick(mode) | MergeRule::Partial(mode) => *mode,
             MergeRule::Fill(..) | MergeRule::Payload(_) | MergeRule::Custom(_) | MergeRule::Missing(_) => {
@@ -120,12 +120,12 @@ impl WriteContext {
     }
 
     /// The ordering values of rows; none when the table has no ordering columns.
-    pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
+    pub(crate) fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
         self.settings.ordering(batch)
     }
 
     /// Rows of the write as records. They may bring only some columns.
-    pub fn records(
+    pub(crate) fn records(
         &self,
         data: RecordBatch,
         ordering: OrderingValues,
@@ -149,12 +149,12 @@ impl WriteContext {
     }
 
     /// How base files are written.
-    pub fn base_file_options(&self) -> BaseFileOptions {
+    pub(crate) fn base_file_options(&self) -> BaseFileOptions {
         BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() }
     }
 
     /// Makes the data files of the write.
-    pub fn files(&self) -> Result<&DataFiles> {
+    pub(crate) fn files(&self) -> Result<&DataFiles> {
         self.files.as_deref().ok_or_else(|| Error::internal("a file of a write that has no instant yet"))
     }
 }

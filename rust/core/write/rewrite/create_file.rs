@@ -14,7 +14,7 @@ use crate::write::rewrite::file_rows::{MadeColumns, file_columns, gather};
 const CHUNK_ROWS: usize = 16_384;
 
 /// Writes rows of one partition into new base files; a file that reaches the target size is followed by another.
-pub struct FileCreator<'a> {
+pub(crate) struct FileCreator<'a> {
     context: &'a WriteContext,
     partition: String,
     task: usize,
@@ -28,7 +28,7 @@ impl<'a> FileCreator<'a> {
     ///
     /// # Errors
     /// `Internal` for a write that has no instant.
-    pub fn new(context: &'a WriteContext, partition: &str, task: usize, token: &str) -> Result<Self> {
+    pub(crate) fn new(context: &'a WriteContext, partition: &str, task: usize, token: &str) -> Result<Self> {
         let writer = RollingFileWriter::new(RollingFileSettings {
             files: context.files()?,
             partition: partition.to_owned(),
@@ -43,7 +43,7 @@ impl<'a> FileCreator<'a> {
     }
 
     /// Adds rows.
-    pub fn append(&mut self, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
+    pub(crate) fn append(&mut self, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
         let context = self.context;
         for chunk in rows.chunks(CHUNK_ROWS) {
             let open = self.writer.file()?;
@@ -62,13 +62,13 @@ impl<'a> FileCreator<'a> {
     }
 
     /// Publishes the last file; returns what was written.
-    pub fn finish(self) -> Result<Vec<WriteStat>> {
+    pub(crate) fn finish(self) -> Result<Vec<WriteStat>> {
         Ok(self.writer.finish()?.into_iter().map(|file| file.stat).collect())
     }
 }
 
 /// Writes rows into new base files of a partition.
-pub fn create_files(
+pub(crate) fn create_files(
     context: &WriteContext,
     partition: &str,
     incoming: &Incoming,

@@ -32,13 +32,13 @@ impl MergeRows<'_> {
 }
 
 /// Of several stored records of a key in a file, the first is changed, and the others are copied, as Hudi does.
-pub fn first_copies(updates: &[MatchedRow]) -> Vec<MatchedRow> {
+pub(crate) fn first_copies(updates: &[MatchedRow]) -> Vec<MatchedRow> {
     let mut met = HashSet::with_capacity(updates.len());
     updates.iter().filter(|update| met.insert(update.row)).copied().collect()
 }
 
 /// Writes the new base file of a slice. `task` tells which task of the write this is, `token` is its write token.
-pub fn merge_file(
+pub(crate) fn merge_file(
     context: &WriteContext,
     slice: &FileSlice,
     rows: &MergeRows<'_>,

@@ -27,7 +27,7 @@ use crate::write::route::spread::NewRows;
 use crate::write::setup::WriteSetup;
 
 /// Routed batches.
-pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+pub(crate) type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// A given row on one of its ways into the table.
 struct Placed {
