@@ -5,7 +5,7 @@ mod rows;
 
 use arrow::array::AsArray;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hoodoo::merge::{Judge, KeyedRows, MergeMode, OrderingValues, Side, Step, precombine};
+use hoodoo::merge::{KeyedRows, MergeMode, OrderingValues, RecordComparator, Side, Step, precombine};
 
 const ROWS: u64 = 1 << 20;
 
@@ -37,7 +37,7 @@ fn bench(c: &mut Criterion) {
     group.bench_function("judge_pairs", |b| {
         b.iter(|| {
             let side = |ordering| Side::new(ordering, None);
-            let judge = Judge::new(MergeMode::EventTime, Step::Final, side(&stored), side(&given)).unwrap();
+            let judge = RecordComparator::new(MergeMode::EventTime, Step::Final, side(&stored), side(&given)).unwrap();
             (0..ROWS as usize).filter(|row| judge.new_wins(*row, *row)).count()
         })
     });

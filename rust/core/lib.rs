@@ -1,9 +1,9 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
-//! Rooms, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
+//! Modules, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
 //! `file_group` and `sort`, `merge` (only `format`), `table`, then `write` and `services`, then `client` and `fork`.
 
-#![warn(missing_docs)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod client;
 pub mod error;
@@ -13,14 +13,14 @@ pub mod format;
 pub mod interrupt;
 pub mod merge;
 pub mod parallel;
-pub mod process;
+mod process;
 pub mod services;
-pub mod sort;
+mod sort;
 pub mod storage;
 pub mod table;
 pub mod timeline;
-pub mod timings;
-pub mod transaction;
+mod timings;
+mod transaction;
 pub mod write;
 
 pub use error::{Error, ErrorKind, Result};

@@ -3,16 +3,16 @@
 
 /// A process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Process(u32);
+pub(crate) struct Process(u32);
 
 impl Process {
     /// This process.
-    pub fn this() -> Self {
+    pub(crate) fn this() -> Self {
         Self(std::process::id())
     }
 
     /// Whether this process is still that one, and no child of it.
-    pub fn is_this(self) -> bool {
+    pub(crate) fn is_this(self) -> bool {
         self == Self::this()
     }
 }

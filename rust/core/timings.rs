@@ -52,7 +52,7 @@ impl Display for Timings {
 }
 
 /// Runs a stage, in a span of its name; with the time that it took.
-pub fn stopped<T>(stage: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn stopped<T>(stage: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
     let _span = tracing::debug_span!("stage", name = stage).entered();
     let begun = Instant::now();
     let done = work();

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rust_sources import split_group, without_comments_and_strings
+
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "rust" / "core"
 PACKAGE = ROOT / "python" / "hoodoo"
@@ -54,25 +56,6 @@ PYTHON_EDGES: dict[str, set[str]] = {
 }
 
 Edge = tuple[str, str, str]
-
-
-def without_comments_and_strings(source: str) -> str:
-    """Rust code alone: a path in a comment or a message is no edge."""
-    pattern = re.compile(
-        r'//[^\n]*|/\*.*?\*/|\bb?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' + r"|b?'(?:\\.[^']*|[^'\\])'", re.DOTALL
-    )
-    return pattern.sub(" ", source)
-
-
-def split_group(group: str) -> list[str]:
-    """The members of `{a, b::{c, d}, e}`, without the braces."""
-    members, depth, begin = [], 0, 0
-    for position, character in enumerate(group):
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            members.append(group[begin:position])
-            begin = position + 1
-    return [member.strip() for member in [*members, group[begin:]] if member.strip()]
 
 
 def first_names(source: str) -> list[str]:

@@ -116,7 +116,7 @@ fn of_a_copy_on_write_table() {
     check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
     check(&far.took("the next one", |t| write(t, Operation::Upsert, &[row(7, 7, 3)]).unwrap()), 21, 13);
     let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
-    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 115);
+    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 125);
     check(&far.took("clean", |t| hoodoo::services::clean::clean(t).unwrap()), 120, 22);
     check(&far.took("archive, nothing due", |t| archive(t).unwrap()), 3, 3);
 }
@@ -126,7 +126,7 @@ fn of_a_merge_on_read_table() {
     let far = Far::new("mor", "MERGE_ON_READ", &[]).filled(100, 1);
     check(&far.took("upsert of one row", |t| write(t, Operation::Upsert, &[row(7, 7, 2)]).unwrap()), 21, 14);
     let rows: Vec<Row> = (0..100).map(|n| row(n, n, 4)).collect();
-    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 115);
+    check(&far.took("upsert into 100 file groups", |t| write(t, Operation::Upsert, &rows).unwrap()), 430, 125);
     check(&far.took("compaction of 100 file groups", |t| client::compact(t, None).unwrap().unwrap()), 640, 190);
     let far = Far::new("clustered", "COPY_ON_WRITE", &[("hoodie.clustering.plan.strategy.sort.columns", "id")]);
     let far = far.filled(20, 10);

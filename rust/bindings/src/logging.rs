@@ -40,7 +40,7 @@ struct Record {
 }
 
 struct Span {
-    text: String,
+    message: String,
     begun: Instant,
     handles: usize,
 }
@@ -100,27 +100,27 @@ impl Subscriber for Bridge {
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut text = Text { text: span.metadata().name().to_owned(), fields: String::new() };
-        span.record(&mut text);
-        let span = Span { text: text.finish(), begun: Instant::now(), handles: 1 };
+        let mut message = MessageWriter { message: span.metadata().name().to_owned(), fields: String::new() };
+        span.record(&mut message);
+        let span = Span { message: message.finish(), begun: Instant::now(), handles: 1 };
         state().spans.get_or_insert_default().insert(id, span);
         Id::from_u64(id)
     }
 
     fn record(&self, id: &Id, values: &Values<'_>) {
         if let Some(span) = state().spans.as_mut().and_then(|spans| spans.get_mut(&id.into_u64())) {
-            let mut text = Text { text: std::mem::take(&mut span.text), fields: String::new() };
-            values.record(&mut text);
-            span.text = text.finish();
+            let mut message = MessageWriter { message: std::mem::take(&mut span.message), fields: String::new() };
+            values.record(&mut message);
+            span.message = message.finish();
         }
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
-        event.record(&mut text);
-        state().push(level_of(*event.metadata().level()), text.finish());
+        let mut message = MessageWriter::default();
+        event.record(&mut message);
+        state().push(level_of(*event.metadata().level()), message.finish());
     }
 
     fn enter(&self, _: &Id) {}
@@ -142,8 +142,8 @@ impl Subscriber for Bridge {
         if span.handles > 0 {
             return false;
         }
-        if let Some(Span { text, begun, .. }) = spans.remove(&id.into_u64()) {
-            let message = format!("{text} took {:.3} s", begun.elapsed().as_secs_f64());
+        if let Some(Span { message, begun, .. }) = spans.remove(&id.into_u64()) {
+            let message = format!("{message} took {:.3} s", begun.elapsed().as_secs_f64());
             state.push(level_of(Level::DEBUG), message);
         }
         true
@@ -152,25 +152,25 @@ impl Subscriber for Bridge {
 
 /// A message with its fields behind.
 #[derive(Default)]
-struct Text {
-    text: String,
+struct MessageWriter {
+    message: String,
     fields: String,
 }
 
-impl Text {
+impl MessageWriter {
     fn finish(self) -> String {
-        if self.fields.is_empty() { self.text } else { format!("{} [{}]", self.text, self.fields) }
+        if self.fields.is_empty() { self.message } else { format!("{} [{}]", self.message, self.fields) }
     }
 }
 
-impl Visit for Text {
+impl Visit for MessageWriter {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let written = match field.name() {
-            "message" => write!(self.text, "{value:?}"),
+            "message" => write!(self.message, "{value:?}"),
             name => {
                 let comma = if self.fields.is_empty() { "" } else { ", " };
                 write!(self.fields, "{comma}{name}={value:?}")

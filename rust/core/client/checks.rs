@@ -27,7 +27,7 @@ const FIXED: [(&str, &str, &str); 9] = [
 ];
 
 /// Refuses a write that the table or this library cannot take.
-pub fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
+pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     let config = table.config();
     let uri = table.storage().uri();
     if config.version() < 8 {

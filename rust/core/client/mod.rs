@@ -6,6 +6,9 @@
 mod checks;
 mod merge_rows;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +34,8 @@ use crate::timings::Timings;
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
-pub use checks::check_writable;
-pub use merge_rows::{MergeRequest, RowStream, merge_rows};
+pub(crate) use checks::check_writable;
+pub use merge_rows::{MergeRequest, merge_rows};
 
 /// Longest time that a writer takes to write a file of the timeline.
 const UNFINISHED: Duration = Duration::from_secs(10);

@@ -15,13 +15,11 @@ use crate::storage::Storage;
 
 /// How a data file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkerType {
+pub(crate) enum MarkerType {
     /// A file of a new file group, or a log file.
     Create,
     /// A new base file of an existing file group.
     Merge,
-    /// An append to a log file; version 6 only.
-    Append,
 }
 
 impl MarkerType {
@@ -29,7 +27,6 @@ impl MarkerType {
         match self {
             MarkerType::Create => "CREATE",
             MarkerType::Merge => "MERGE",
-            MarkerType::Append => "APPEND",
         }
     }
 }
@@ -38,22 +35,22 @@ impl MarkerType {
 const MARKERS: &str = ".hoodie/.temp";
 
 /// The marker folder of an instant.
-pub fn marker_folder(instant: &str) -> String {
+pub(crate) fn marker_folder(instant: &str) -> String {
     format!("{MARKERS}/{instant}")
 }
 
 /// Path of the marker of a data file.
-pub fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
+pub(crate) fn marker_path(instant: &str, data_file: &str, kind: MarkerType) -> String {
     format!("{}/{data_file}.marker.{}", marker_folder(instant), kind.name())
 }
 
 /// Whether the marker of a data file exists.
-pub fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<bool> {
+pub(crate) fn has_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<bool> {
     storage.exists(&marker_path(instant, data_file, kind))
 }
 
 /// Creates the marker of a data file (path relative to the table's base).
-pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
+pub(crate) fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: MarkerType) -> Result<()> {
     // Checked before there is a marker, because a rollback would delete the file by its marker.
     storage.refuse_links(data_file.rsplit_once('/').map_or("", |(folder, _)| folder))?;
     match storage.create(&marker_path(instant, data_file, kind), "") {
@@ -66,7 +63,7 @@ pub fn create_marker(storage: &Storage, instant: &str, data_file: &str, kind: Ma
 
 /// Paths of the data files with markers of an instant, relative to the table's base, sorted. `None` if it has no marker
 /// folder.
-pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<String>>> {
+pub(crate) fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<String>>> {
     let folder = marker_folder(instant);
     let files = storage.list_recursive(&folder)?;
     if files.is_empty() {
@@ -94,7 +91,7 @@ pub fn marked_files(storage: &Storage, instant: &str) -> Result<Option<Vec<Strin
 }
 
 /// Deletes files of failed or repeated task attempts: files with a marker that are not in `reported`.
-pub fn remove_unreported_files(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Result<()> {
+pub(crate) fn remove_unreported_files(storage: &Storage, instant: &str, reported: &HashSet<&str>) -> Result<()> {
     for file in marked_files(storage, instant)?.unwrap_or_default() {
         if !reported.contains(file.as_str()) {
             storage.delete(&file)?;
@@ -104,26 +101,26 @@ pub fn remove_unreported_files(storage: &Storage, instant: &str, reported: &Hash
 }
 
 /// Instants that have a marker folder.
-pub fn marked_instants(storage: &Storage) -> Result<Vec<String>> {
+pub(crate) fn marked_instants(storage: &Storage) -> Result<Vec<String>> {
     let folders = storage.list(MARKERS)?.folders;
     Ok(folders.iter().filter_map(|f| f.strip_prefix(MARKERS)?.strip_prefix('/')).map(str::to_owned).collect())
 }
 
 /// Removes the markers of an instant.
-pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
+pub(crate) fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete_folder(&marker_folder(instant))
 }
 
 /// Cleans up after an instant was published: deletes its markers and, if it has tasks, unreported files. Failures
 /// become warnings; the next write cleans up again.
-pub fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>, has_tasks: bool) -> Vec<String> {
+pub(crate) fn clean_up(storage: &Storage, instant: &str, reported: &HashSet<&str>, has_tasks: bool) -> Vec<String> {
     let unreported = if has_tasks { remove_unreported_files(storage, instant, reported) } else { Ok(()) };
     let cleaned = unreported.and_then(|()| delete_markers(storage, instant));
     cleaned.err().map(|e| markers_left(instant, &e)).into_iter().collect()
 }
 
 /// The warning about markers of a published instant that were not deleted.
-pub fn markers_left(instant: &str, error: &Error) -> String {
+pub(crate) fn markers_left(instant: &str, error: &Error) -> String {
     format!(
         "the commit succeeded, but markers of {instant} were not deleted, which is left for the next write: {error}"
     )

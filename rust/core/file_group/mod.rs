@@ -2,11 +2,13 @@
 
 pub mod base;
 pub mod log;
-pub mod markers;
+pub(crate) mod markers;
 mod names;
 mod slices;
 
-pub use names::{
-    BaseFile, LogFile, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, join, new_file_id,
+pub(crate) use names::{
+    BaseFile, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
 };
-pub use slices::{CommitTimes, FileGroup, FileSlice, group_files};
+pub use names::{LogFile, join};
+pub use slices::FileSlice;
+pub(crate) use slices::{CommitTimes, FileGroup, group_files};

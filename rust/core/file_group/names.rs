@@ -13,13 +13,13 @@ use crate::storage::FileMeta;
 
 /// Whether a path relative to the table's base can be that of a data file. What a marker or a plan names is deleted some
 /// day: nothing out of the table, nor of its metadata.
-pub fn is_data_path(path: &str) -> bool {
+pub(crate) fn is_data_path(path: &str) -> bool {
     let (partition, name) = path.rsplit_once('/').unwrap_or(("", path));
     !matches!(name, "" | "." | "..") && !name.starts_with(".hoodie") && is_partition_path(partition)
 }
 
 /// Whether a text can be the path of a partition.
-pub fn is_partition_path(partition: &str) -> bool {
+pub(crate) fn is_partition_path(partition: &str) -> bool {
     let mut levels = partition.split('/');
     let in_metadata = partition == ".hoodie" || partition.starts_with(".hoodie/");
     partition.is_empty() || !in_metadata && !levels.any(|level| matches!(level, "" | "." | ".."))
@@ -125,12 +125,12 @@ impl LogFile {
 }
 
 /// The requested time in the name of a data file, base or log.
-pub fn data_file_instant(file: &FileMeta) -> Option<String> {
+pub(crate) fn data_file_instant(file: &FileMeta) -> Option<String> {
     BaseFile::parse(file).map(|b| b.instant).or_else(|| LogFile::parse(file).map(|l| l.instant))
 }
 
 /// Whether a name is that of a partition metadata file.
-pub fn is_partition_metadata(name: &str) -> bool {
+pub(crate) fn is_partition_metadata(name: &str) -> bool {
     matches!(
         name,
         ".hoodie_partition_metadata" | ".hoodie_partition_metadata.parquet" | ".hoodie_partition_metadata.orc"
@@ -143,7 +143,7 @@ pub fn join(partition: &str, name: &str) -> String {
 }
 
 /// A new file id: a random UUID, and the ordinal of the file among those that one writer made of it.
-pub fn new_file_id(ordinal: usize) -> String {
+pub(crate) fn new_file_id(ordinal: usize) -> String {
     format!("{}-{ordinal}", uuid::Uuid::new_v4())
 }
 

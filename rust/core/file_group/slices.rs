@@ -34,7 +34,7 @@ pub struct FileGroup {
 }
 
 /// What grouping needs of the timeline.
-pub trait CommitTimes {
+pub(crate) trait CommitTimes {
     /// Whether the write with this requested time is committed.
     fn is_committed(&self, requested: &str) -> bool;
     /// Completion time of a write, if it is on the timeline.
@@ -44,7 +44,7 @@ pub trait CommitTimes {
 }
 
 /// Groups the files of one partition; leaves out files of uncommitted writes.
-pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTimes) -> Vec<FileGroup> {
+pub(crate) fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTimes) -> Vec<FileGroup> {
     let mut groups: BTreeMap<String, BTreeMap<String, FileSlice>> = BTreeMap::new();
     let new_slice = |file_id: &str, instant: &str| FileSlice {
         partition: partition.to_owned(),

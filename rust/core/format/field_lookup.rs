@@ -10,7 +10,7 @@ const FEW: usize = 16;
 
 /// Finds fields by name. Whoever looks for each column of a schema among those of another would take the square of their
 /// number by searching from the first each time, and tables of thousands of columns are not rare.
-pub struct FieldLookup<'a> {
+pub(crate) struct FieldLookup<'a> {
     fields: &'a [FieldRef],
     /// The field behind the last one that was found: schemas mostly have their columns in one order.
     next: Cell<usize>,
@@ -19,12 +19,12 @@ pub struct FieldLookup<'a> {
 
 impl<'a> FieldLookup<'a> {
     /// A lookup among these fields.
-    pub fn new(fields: &'a [FieldRef]) -> Self {
+    pub(crate) fn new(fields: &'a [FieldRef]) -> Self {
         Self { fields, next: Cell::new(0), by_name: OnceCell::new() }
     }
 
     /// The position of a field with this name.
-    pub fn position(&self, name: &str) -> Option<usize> {
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let is_it = |at: usize| self.fields.get(at).is_some_and(|field| field.name() == name);
         let next = self.next.get();
         let found = if is_it(next) {
@@ -41,12 +41,12 @@ impl<'a> FieldLookup<'a> {
     }
 
     /// The field with this name.
-    pub fn get(&self, name: &str) -> Option<&'a FieldRef> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a FieldRef> {
         self.fields.get(self.position(name)?)
     }
 
     /// Whether there is a field with this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.position(name).is_some()
     }
 

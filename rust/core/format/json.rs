@@ -18,7 +18,7 @@ const LIMIT_PER_BYTE: u64 = 20;
 ///
 /// # Errors
 /// `Corrupt`, with this message, for what is no JSON of the type; and for a document of very many empty values.
-pub fn parse<'de, T: Deserialize<'de>>(document: &'de [u8], message: &str) -> Result<T> {
+pub(crate) fn parse<'de, T: Deserialize<'de>>(document: &'de [u8], message: &str) -> Result<T> {
     let limit = LEAST_LIMIT.max(LIMIT_PER_BYTE.saturating_mul(document.len() as u64));
     if document.len() > SMALL && weight(document) > limit {
         return Err(Error::corrupt("a JSON document holds far more values than metadata do").with("limit", limit));

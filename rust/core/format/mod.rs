@@ -2,12 +2,13 @@
 //! Java's numbers; and columns by name.
 
 pub mod avro;
-pub mod bloom;
-pub mod field_lookup;
+pub(crate) mod bloom;
+pub(crate) mod field_lookup;
+#[allow(unreachable_pub)]
 pub mod hfile;
 pub mod instant;
 pub mod java;
-pub mod json;
+pub(crate) mod json;
 pub mod log;
-pub mod parquet;
+pub(crate) mod parquet;
 pub mod properties;

@@ -24,17 +24,17 @@ pub struct Budget<'a> {
 }
 
 /// A growing list of records that keeps to a budget.
-pub struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     budget: Option<Budget<'a>>,
     list: Vec<Records>,
-    /// Those before this one were put away.
+    /// Those before this one were spilled.
     away: usize,
     resident: usize,
 }
 
 impl<'a> Kept<'a> {
     /// An empty list.
-    pub fn new(budget: Option<Budget<'a>>) -> Self {
+    pub(crate) fn new(budget: Option<Budget<'a>>) -> Self {
         Self { budget, list: Vec::new(), away: 0, resident: 0 }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Kept<'a> {
     ///
     /// # Errors
     /// What the budget fails with.
-    pub fn push(&mut self, records: Records) -> Result<()> {
+    pub(crate) fn push(&mut self, records: Records) -> Result<()> {
         let Some(budget) = self.budget else {
             self.list.push(records);
             return Ok(());
@@ -71,7 +71,7 @@ impl<'a> Kept<'a> {
     }
 
     /// The records.
-    pub fn into_list(self) -> Vec<Records> {
+    pub(crate) fn into_list(self) -> Vec<Records> {
         self.list
     }
 }
@@ -80,7 +80,7 @@ impl<'a> Kept<'a> {
 ///
 /// # Errors
 /// `Schema` for columns of no known size.
-pub fn rows_at_once(batches: &[Records], budget: Option<Budget<'_>>) -> Result<usize> {
+pub(crate) fn rows_at_once(batches: &[Records], budget: Option<Budget<'_>>) -> Result<usize> {
     let Some(budget) = budget else { return Ok(PART_ROWS) };
     let (mut rows, mut bytes) = (0, 0);
     for batch in batches {

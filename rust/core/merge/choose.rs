@@ -5,15 +5,15 @@
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 
-use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
+use super::record_comparator::{MergeMode, RecordComparator, Side, Step};
 use super::records::{Records, RowAddress, gather_used, interleave_columns, nullable, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
 /// A stored record that a newer one meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Met {
+pub(crate) struct Met {
     /// Its row among the stored records.
     pub row: usize,
     /// The newer record: batch and row.
@@ -24,7 +24,7 @@ pub struct Met {
 
 /// Stored records.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
+pub(crate) struct Stored<'a> {
     /// How many there are.
     pub rows: usize,
     /// Their ordering values; none where the newer ones have none.
@@ -92,7 +92,7 @@ enum Fate {
 ///
 /// # Errors
 /// `Internal` for `met` records that are not in order or not there; what the rule fails with.
-pub fn choose(rule: &MergeRule, stored: Stored<'_>, met: &[Met], newer: &[&Records]) -> Result<Chosen> {
+pub(crate) fn choose(rule: &MergeRule, stored: Stored<'_>, met: &[Met], newer: &[&Records]) -> Result<Chosen> {
     check_met(met, stored.rows, newer)?;
     match rule.picks() {
         _ if met.is_empty() => Ok(in_order(stored.rows, std::iter::empty())),
@@ -125,10 +125,15 @@ fn pick(mode: MergeMode, stored: Stored<'_>, met: &[Met], newer: &[&Records]) ->
     let ordering = OrderingValues::gather(&used.iter().map(|r| &r.ordering).collect::<Vec<_>>(), &addresses)?;
     let is_deleted = |(batch, row): &RowAddress| used.get(*batch).is_some_and(|r| r.deleted.value(*row));
     let deleted: BooleanArray = addresses.iter().map(|at| Some(is_deleted(at))).collect();
-    let judge = Judge::new(mode, Step::Final, Side::new(stored.ordering, None), Side::new(&ordering, Some(&deleted)))?;
+    let comparator = RecordComparator::new(
+        mode,
+        Step::Final,
+        Side::new(stored.ordering, None),
+        Side::new(&ordering, Some(&deleted)),
+    )?;
     let fate = |i: usize, met: &Met, (batch, row): RowAddress| match () {
         () if met.goes => Fate::Goes,
-        () if !judge.new_wins(met.row, i) => Fate::Stays,
+        () if !comparator.new_wins(met.row, i) => Fate::Stays,
         () if deleted.value(i) => Fate::Goes,
         () => Fate::Replaced((batch + 1, row)),
     };

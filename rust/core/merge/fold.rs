@@ -3,14 +3,14 @@
 use arrow::datatypes::SchemaRef;
 use hashbrown::HashTable;
 
-use super::judge::Step;
 use super::precombine::hash_key;
+use super::record_comparator::Step;
 use super::records::{Records, RowAddress};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
 /// Merges the records of each key in the given order, so many keys at a time; the results, each key once, go to `out`.
-pub fn fold(
+pub(crate) fn fold(
     schema: &SchemaRef,
     batches: &[Records],
     order: impl Iterator<Item = RowAddress>,
@@ -86,7 +86,7 @@ fn fold_keys(
 ///
 /// # Errors
 /// `Internal`.
-pub fn has_duplicates(batches: &[Records]) -> Result<bool> {
+pub(crate) fn has_duplicates(batches: &[Records]) -> Result<bool> {
     Ok(ByKey::new(batches, in_order(batches))?.counts.iter().any(|count| *count > 1))
 }
 

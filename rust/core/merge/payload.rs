@@ -9,12 +9,12 @@ use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::columns::{Fill, Sides, put_together};
-use super::judge::{Judge, MergeMode, Step};
+use super::record_comparator::{MergeMode, RecordComparator, Step};
 use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 
 /// What PostgreSQL's connector writes for a value that it did not get.
-pub const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
+pub(crate) const DEBEZIUM_UNAVAILABLE: &str = "__debezium_unavailable_value";
 /// Position in MySQL's log: file and offset, `000001.1234`.
 const EVENT_SEQ: &str = "_event_seq";
 /// Position in PostgreSQL's log.
@@ -92,7 +92,7 @@ impl PayloadClass {
         if step == Step::Batch {
             return self.merge_batch(older, newer);
         }
-        let by_ordering = Judge::new(MergeMode::EventTime, Step::Final, older.side(), newer.side())?;
+        let by_ordering = RecordComparator::new(MergeMode::EventTime, Step::Final, older.side(), newer.side())?;
         let (old_at, new_at) = (self.log_position(older)?, self.log_position(newer)?);
         let mut sides = Sides::with_capacity(older.len());
         for row in 0..older.len() {
@@ -124,7 +124,7 @@ impl PayloadClass {
     /// Rows of one write: the one with the larger ordering value; of equal ones the later.
     fn merge_batch(self, older: &Records, newer: &Records) -> Result<Merged> {
         let mode = if self == Self::Avro { MergeMode::CommitTime } else { MergeMode::EventTime };
-        let judge = Judge::new(mode, Step::Batch, older.side(), newer.side())?;
+        let comparator = RecordComparator::new(mode, Step::Batch, older.side(), newer.side())?;
         // MySQL's positions are numbers, whatever column orders the table.
         let compared = |records| if self == Self::MySqlDebezium { self.log_position(records) } else { Ok(None) };
         let (old_at, new_at) = (compared(older)?, compared(newer)?);
@@ -133,7 +133,7 @@ impl PayloadClass {
             let (old, new) = (older.deleted.value(row), newer.deleted.value(row));
             let wins = match (position(&old_at, row), position(&new_at, row)) {
                 (Some(old), Some(new)) => new >= old,
-                _ => judge.new_wins(row, row),
+                _ => comparator.new_wins(row, row),
             };
             match self {
                 // The mark of a delete fills the one that the other row does not have; a row that is older than a

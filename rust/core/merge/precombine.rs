@@ -3,8 +3,8 @@
 use arrow::array::{Array, BooleanArray, StringArray};
 use hashbrown::HashTable;
 
-use super::judge::{Judge, MergeMode, Side, Step};
 use super::ordering::OrderingValues;
+use super::record_comparator::{MergeMode, RecordComparator, Side, Step};
 use super::records::Records;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -58,7 +58,7 @@ const ROWS_BETWEEN_CHECKS: usize = 1 << 15;
 static HASHER: ahash::RandomState = ahash::RandomState::with_seeds(0x9ae1, 0x6a3d, 0x2c71, 0x51b5);
 
 /// The hash of a record key that [`Precombined`] uses.
-pub fn hash_key(key: &str) -> u64 {
+pub(crate) fn hash_key(key: &str) -> u64 {
     HASHER.hash_one(key)
 }
 
@@ -79,7 +79,7 @@ pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> 
 }
 
 /// The same with the rows in another order than that of the batches.
-pub fn precombine_in_order(
+pub(crate) fn precombine_in_order(
     batches: &[KeyedRows<'_>],
     order: impl Iterator<Item = RowRef>,
     mode: MergeMode,
@@ -95,7 +95,7 @@ pub fn precombine_in_order(
         table: HashTable::with_capacity(total),
         hashes: Vec::with_capacity(total),
     };
-    let mut judges = Judges::new(batches, mode);
+    let mut comparators = Comparators::new(batches, mode);
     for (number, at) in order.enumerate() {
         if number.is_multiple_of(ROWS_BETWEEN_CHECKS) {
             interrupt::check()?;
@@ -107,7 +107,7 @@ pub fn precombine_in_order(
             let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == Some(key));
             if let Some(i) = table.find(hash, same).copied() {
                 if let Some(old) = out.rows.get_mut(i as usize)
-                    && judges.new_wins(*old, at)?
+                    && comparators.new_wins(*old, at)?
                 {
                     *old = at;
                 }
@@ -138,20 +138,20 @@ impl Precombined {
     }
 }
 
-/// Judges between pairs of batches, made when they are first needed.
-struct Judges<'a, 'b> {
+/// Comparators between pairs of batches, made when they are first needed.
+struct Comparators<'a, 'b> {
     batches: &'a [KeyedRows<'b>],
     mode: MergeMode,
-    made: std::collections::HashMap<(u32, u32), Judge<'a>>,
+    made: std::collections::HashMap<(u32, u32), RecordComparator<'a>>,
 }
 
-impl<'a, 'b> Judges<'a, 'b> {
+impl<'a, 'b> Comparators<'a, 'b> {
     fn new(batches: &'a [KeyedRows<'b>], mode: MergeMode) -> Self {
         Self { batches, mode, made: std::collections::HashMap::new() }
     }
 
     fn new_wins(&mut self, old: RowRef, new: RowRef) -> Result<bool> {
-        let judge = match self.made.entry((old.batch, new.batch)) {
+        let comparator = match self.made.entry((old.batch, new.batch)) {
             std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
             std::collections::hash_map::Entry::Vacant(e) => {
                 let side = |i: u32| {
@@ -160,10 +160,10 @@ impl<'a, 'b> Judges<'a, 'b> {
                     let (deleted, delete_block) = (batch.deleted.as_ref(), batch.delete_block.as_ref());
                     Ok::<_, Error>(Side { ordering: &batch.ordering, deleted, delete_block })
                 };
-                e.insert(Judge::new(self.mode, Step::Delta, side(old.batch)?, side(new.batch)?)?)
+                e.insert(RecordComparator::new(self.mode, Step::Delta, side(old.batch)?, side(new.batch)?)?)
             }
         };
-        Ok(judge.new_wins(old.row as usize, new.row as usize))
+        Ok(comparator.new_wins(old.row as usize, new.row as usize))
     }
 }
 

@@ -8,12 +8,12 @@ use arrow::array::{
 use arrow::compute::interleave;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::judge::Side;
 use super::ordering::OrderingValues;
+use super::record_comparator::Side;
 use crate::error::{Error, Result};
 
 /// The address of a row in a list of batches: batch and row.
-pub type RowAddress = (usize, usize);
+pub(crate) type RowAddress = (usize, usize);
 
 /// Records of one schema.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Records {
         self.keys.is_empty()
     }
 
-    /// What a judge has to know of them.
+    /// What a comparator has to know of them.
     pub fn side(&self) -> Side<'_> {
         Side { ordering: &self.ordering, deleted: Some(&self.deleted), delete_block: self.delete_block.as_ref() }
     }
@@ -122,7 +122,11 @@ impl Records {
 ///
 /// # Errors
 /// `Internal` when a batch lacks a column.
-pub fn interleave_columns(schema: &SchemaRef, batches: &[&[ArrayRef]], rows: &[RowAddress]) -> Result<RecordBatch> {
+pub(crate) fn interleave_columns(
+    schema: &SchemaRef,
+    batches: &[&[ArrayRef]],
+    rows: &[RowAddress],
+) -> Result<RecordBatch> {
     // Without one of the columns the others would be taken from the wrong batches.
     let wanted = schema.fields().len();
     if let Some(columns) = batches.iter().map(|columns| columns.len()).find(|columns| *columns < wanted) {

@@ -9,9 +9,9 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, and_not, or};
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
-use super::judge::{Judge, MergeMode, Step};
 use super::ordering::OrderingValues;
 use super::payload::PayloadClass;
+use super::record_comparator::{MergeMode, RecordComparator, Step};
 use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 
@@ -145,10 +145,10 @@ impl MergeRule {
         match self {
             Self::Pick(mode) | Self::Fill(mode, _) | Self::Partial(mode) => {
                 let fill = if let Self::Fill(_, fill) = self { fill } else { &Fill::Nothing };
-                let judge = Judge::new(*mode, step, older.side(), newer.side())?;
+                let comparator = RecordComparator::new(*mode, step, older.side(), newer.side())?;
                 let mut sides = Sides::with_capacity(older.len());
                 for row in 0..older.len() {
-                    let wins = judge.new_wins(row, row);
+                    let wins = comparator.new_wins(row, row);
                     let both = !older.deleted.value(row) && !newer.deleted.value(row);
                     let deleted = if wins { newer.deleted.value(row) } else { older.deleted.value(row) };
                     sides.push(wins, both, deleted);
@@ -185,7 +185,7 @@ fn check_pairs(older: &Records, newer: &Records) -> Result<()> {
 }
 
 /// The error of a reader or writer that lacks the merger of a table.
-pub fn missing(id: &str) -> Error {
+pub(crate) fn missing(id: &str) -> Error {
     Error::unsupported(format!("the table's records are merged by '{id}', which was not given"))
         .with("merger", id)
         .remedy(

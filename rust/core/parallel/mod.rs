@@ -3,17 +3,19 @@
 //! A thread that panics is an error of kind `Internal` for whoever waits for it: nothing of what it did is used. Threads
 //! end when the call that they work for is interrupted.
 
-mod later;
+mod background_task;
 mod stream;
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::Scope;
 
 use crate::error::{Error, Result};
 use crate::interrupt;
 
-pub use later::Later;
-pub use stream::{BatchStream, Part};
+pub(crate) use background_task::BackgroundTask;
+pub use stream::BatchStream;
+pub(crate) use stream::Part;
 
 /// Runs `work` for each item on up to `threads` threads; results in the order of the items. The first error stops the
 /// rest from starting.
@@ -74,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs two things: beside each other when `at_once` says that this pays, else one after the other. The first one runs on
+/// Runs two things: at the same time when `at_once` says that this pays, else one after the other. The first one runs on
 /// this thread.
 ///
 /// # Errors
@@ -89,15 +91,32 @@ pub fn both<A: Send, B: Send>(
     }
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        let other = interrupt::carried(|| guarded(other));
-        scope.spawn(move || {
+        spawn(scope, move || {
             // Nobody listens any more when the first one failed.
             let _ = sender.send(other());
         });
         let one = one()?;
-        let other = interrupt::receive(&receiver)?.ok_or_else(panicked)?;
-        Ok((one, other?))
+        Ok((one, receive(&receiver)??))
     })
+}
+
+/// Starts a thread that works for the call of this one. If it panics, it sends nothing more: see [`receive`].
+pub fn spawn<'s>(scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) {
+    let work = interrupt::carried(work);
+    scope.spawn(move || {
+        guarded(|| {
+            work();
+            Ok(())
+        })
+    });
+}
+
+/// Waits for what such a thread sends next.
+///
+/// # Errors
+/// `Internal` if it panicked; `Interrupted`.
+pub fn receive<T>(receiver: &Receiver<T>) -> Result<T> {
+    interrupt::receive(receiver)?.ok_or_else(panicked)
 }
 
 /// Work whose panic is an error.
@@ -105,8 +124,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
 }
 
-/// What becomes of a thread that panicked.
-pub(crate) fn panicked() -> Error {
+/// The error of a thread that panicked.
+pub fn panicked() -> Error {
     Error::internal("a thread panicked")
 }
 

@@ -8,7 +8,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
-use super::{lock, panicked};
+use super::{guarded, lock};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Interrupt};
 use crate::process::Process;
@@ -17,7 +17,7 @@ use crate::process::Process;
 const BATCHES_AHEAD: usize = 2;
 
 /// A part of a stream, not opened yet.
-pub type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
+pub(crate) type Part = Box<dyn FnOnce() -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> + Send>;
 
 /// A stream of batches: each part is read by a thread, and the batches come part after part.
 pub struct BatchStream {
@@ -70,26 +70,17 @@ impl BatchStream {
 
 /// A part that panics is an error, and not a part that has ended.
 fn send_part(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
-    let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| send_batches(part, sender)));
-    if sent.is_err() {
-        let _ = sender.send(Err(panicked()));
-    }
-}
-
-fn send_batches(part: Part, sender: &SyncSender<Result<RecordBatch>>) {
-    match part() {
-        Ok(batches) => {
-            for batch in batches {
-                let failed = batch.is_err();
-                // A reader that went away needs no more.
-                if sender.send(batch).is_err() || failed {
-                    return;
-                }
+    let send = || {
+        for batch in part()? {
+            // A reader that went away needs no more.
+            if sender.send(Ok(batch?)).is_err() {
+                break;
             }
         }
-        Err(e) => {
-            let _ = sender.send(Err(e));
-        }
+        Ok(())
+    };
+    if let Err(e) = guarded(send) {
+        let _ = sender.send(Err(e));
     }
 }
 

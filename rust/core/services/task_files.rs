@@ -1,24 +1,11 @@
 //! Data files that a table service writes, also in tasks of several processes.
 
 use std::collections::HashSet;
-use std::io::Write;
 
 use crate::error::Result;
-use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::{delete_markers, marked_files};
 use crate::file_group::{BaseFile, LogFile};
 use crate::storage::Storage;
-use crate::table::{HudiTable, META_COLUMNS};
-
-/// Index of the file name among the meta columns.
-pub(super) const FILE_NAME: usize = META_COLUMNS.len() - 1;
-
-/// Sets the file name column to a constant; records keep their other meta columns.
-pub(super) fn set_file_name<W: Write + Send>(table: &HudiTable, writer: &mut BaseFileWriter<W>, name: &str) {
-    if table.config().populates_meta_fields() {
-        writer.set_constant(FILE_NAME, name.to_owned());
-    }
-}
 
 /// Removes the files of a failed attempt of a service: those in these partitions, and those with markers.
 pub(super) fn remove_files_of<'p>(

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Bytes that are compared first.
 const PREFIX: usize = 16;
-/// Keys of so many bytes leave room for the place of their row behind them.
+/// Keys of so many bytes leave room for the position of their row behind them.
 const TINY: usize = 12;
 
 /// Makes keys of batches.
@@ -31,7 +31,7 @@ pub(super) struct Keys {
     /// The keys, unless the first bytes are all there is: in the order in which they were made.
     rows: Option<Rows>,
     /// Where in `rows` each key is, once they were put into their order.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// Whether the lower 32 bits of all first bytes are zero, and they are all there is.
     tiny: bool,
 }
@@ -60,7 +60,7 @@ impl KeyEncoder {
             u128::from_be_bytes(first)
         };
         let prefixes = rows.iter().map(|row| prefix(row.as_ref())).collect();
-        Ok(Keys { prefixes, rows: (!self.short).then_some(rows), places: Vec::new(), tiny: self.tiny })
+        Ok(Keys { prefixes, rows: (!self.short).then_some(rows), positions: Vec::new(), tiny: self.tiny })
     }
 }
 
@@ -80,19 +80,19 @@ impl Keys {
 
     /// Bytes in memory.
     pub(super) fn size(&self) -> usize {
-        self.prefixes.len() * 16 + self.places.len() * 4 + self.rows.as_ref().map_or(0, Rows::size)
+        self.prefixes.len() * 16 + self.positions.len() * 4 + self.rows.as_ref().map_or(0, Rows::size)
     }
 
     /// Compares two keys whose first bytes are equal.
     pub(super) fn compare_rest(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
         match (&self.rows, &other.rows) {
-            (Some(a), Some(b)) => a.row(self.place(row)).cmp(&b.row(other.place(other_row))),
+            (Some(a), Some(b)) => a.row(self.position(row)).cmp(&b.row(other.position(other_row))),
             _ => Ordering::Equal,
         }
     }
 
-    fn place(&self, row: usize) -> usize {
-        self.places.get(row).map_or(row, |place| *place as usize)
+    fn position(&self, row: usize) -> usize {
+        self.positions.get(row).map_or(row, |position| *position as usize)
     }
 
     /// Puts the keys into their order, equal ones as they came: where each was. `None` when they are in order.
@@ -115,7 +115,7 @@ impl Keys {
         });
         let moved: Vec<u32> = order.iter().map(|(_, row)| *row).collect();
         if self.rows.is_some() {
-            self.places = moved.iter().map(|row| self.place(*row as usize) as u32).collect();
+            self.positions = moved.iter().map(|row| self.position(*row as usize) as u32).collect();
         }
         self.prefixes = order.into_iter().map(|(prefix, _)| prefix).collect();
         Some(moved.into())

@@ -11,7 +11,7 @@ use super::rows::{BATCH_ROWS, Rows, batch_rows, bytes_of};
 use super::run::gather;
 use crate::error::{Error, Result};
 
-/// A place in a sorted stream.
+/// A position in a sorted stream.
 pub(super) struct Cursor {
     rows: Rows,
     encoder: Arc<KeyEncoder>,
@@ -88,8 +88,8 @@ impl Merge {
         }
         let heap = (0..cursors.len()).filter(|c| cursors.get(*c).is_some_and(|c| c.current.is_some())).collect();
         let mut merge = Self { schema, cursors, heap, batch_rows: rows_at_once, failed: false };
-        for place in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(place);
+        for position in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(position);
         }
         Ok(merge)
     }
@@ -101,21 +101,21 @@ impl Merge {
         }
     }
 
-    fn sift_down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut position: usize) {
         loop {
-            let mut least = place;
-            for child in [2 * place + 1, 2 * place + 2] {
+            let mut least = position;
+            for child in [2 * position + 1, 2 * position + 2] {
                 if let (Some(c), Some(l)) = (self.heap.get(child), self.heap.get(least))
                     && self.is_before(*c, *l)
                 {
                     least = child;
                 }
             }
-            if least == place {
+            if least == position {
                 return;
             }
-            self.heap.swap(place, least);
-            place = least;
+            self.heap.swap(position, least);
+            position = least;
         }
     }
 

@@ -17,7 +17,8 @@ use arrow::datatypes::SchemaRef;
 use self::keys::{KeyEncoder, Keys};
 use self::merge::{Cursor, Merge};
 use self::rows::LEAST_ROWS;
-pub use self::rows::{OrderBy, Rows, batch_rows};
+pub(crate) use self::rows::OrderBy;
+pub(crate) use self::rows::{Rows, batch_rows};
 use self::run::{InMemory, SortedRun};
 use crate::error::Result;
 use crate::storage::{SpillOptions, SpillWriter};
@@ -27,10 +28,10 @@ const CHUNKS_OF_A_BATCH: usize = 8;
 
 /// Makes what rows are compared by; several threads may do that for one sorter.
 #[derive(Clone)]
-pub struct Keyer(Arc<KeyEncoder>);
+pub(crate) struct Keyer(Arc<KeyEncoder>);
 
 /// Rows with what they are compared by.
-pub struct KeyedBatch {
+pub(crate) struct KeyedBatch {
     batch: RecordBatch,
     keys: Keys,
 }
@@ -40,12 +41,12 @@ impl Keyer {
     ///
     /// # Errors
     /// Those of the order.
-    pub fn keyed(&self, batch: RecordBatch) -> Result<KeyedBatch> {
+    pub(crate) fn keyed(&self, batch: RecordBatch) -> Result<KeyedBatch> {
         let mut keys = self.0.of(&batch)?;
         // Batches in order are read from the front when they are merged, which memory is made for; in any order, each
         // value would be waited for.
         let batch = match keys.sort() {
-            Some(places) => take_record_batch(&batch, &places)?,
+            Some(rows) => take_record_batch(&batch, &rows)?,
             None => batch,
         };
         Ok(KeyedBatch { batch, keys })
@@ -53,10 +54,8 @@ impl Keyer {
 }
 
 /// Sorts rows of one schema.
-pub struct Sorter {
+pub(crate) struct Sorter {
     schema: SchemaRef,
-    /// Batches that came without a number.
-    pushed: u64,
     keys: Arc<KeyEncoder>,
     spill: SpillOptions,
     threads: usize,
@@ -70,40 +69,30 @@ impl Sorter {
     ///
     /// # Errors
     /// `Unsupported` for types without an order; those of `order_by`.
-    pub fn new(schema: SchemaRef, order_by: OrderBy, spill: SpillOptions, threads: usize) -> Result<Self> {
+    pub(crate) fn new(schema: SchemaRef, order_by: OrderBy, spill: SpillOptions, threads: usize) -> Result<Self> {
         let keys = Arc::new(KeyEncoder::new(order_by, &schema)?);
         let run = SortedRun::new(schema.clone(), threads);
-        Ok(Self { schema, pushed: 0, keys, spill, threads, run, sorted: Vec::new() })
-    }
-
-    /// Adds rows in any order.
-    ///
-    /// # Errors
-    /// `Storage` when the disk is full; those of the order.
-    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        let keyed = self.keyer().keyed(batch)?;
-        self.pushed += 1;
-        self.push_keyed(self.pushed, keyed)
+        Ok(Self { schema, keys, spill, threads, run, sorted: Vec::new() })
     }
 
     /// What makes keys for this sorter.
-    pub fn keyer(&self) -> Keyer {
+    pub(crate) fn keyer(&self) -> Keyer {
         Keyer(self.keys.clone())
     }
 
-    /// Adds rows whose keys are made. Those that come from several threads are numbered: as long as all fit into memory,
+    /// Adds rows in any order. Batches are numbered, because they may come from several threads: as long as all fit into memory,
     /// equal rows come in the order of the numbers.
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn push_keyed(&mut self, number: u64, rows: KeyedBatch) -> Result<()> {
+    pub(crate) fn push_keyed(&mut self, number: u64, rows: KeyedBatch) -> Result<()> {
         if rows.batch.num_rows() == 0 {
             return Ok(());
         }
         self.run.push(number, rows.batch, rows.keys)?;
         // The rows, and beside them those of one batch as they are put into their order.
         if self.run.bytes() > self.spill.budget / 4 * 3 || self.run.is_full() {
-            self.put_away()?;
+            self.spill()?;
         }
         Ok(())
     }
@@ -113,16 +102,16 @@ impl Sorter {
     ///
     /// # Errors
     /// Those of [`Sorter::push`].
-    pub fn add_sorted(&mut self, rows: Rows) -> Result<()> {
+    pub(crate) fn add_sorted(&mut self, rows: Rows) -> Result<()> {
         // Rows that came before it come before its equal ones.
         if !self.run.is_empty() {
-            self.put_away()?;
+            self.spill()?;
         }
         self.sorted.push(rows);
         Ok(())
     }
 
-    fn put_away(&mut self) -> Result<()> {
+    fn spill(&mut self) -> Result<()> {
         let run = std::mem::replace(&mut self.run, SortedRun::new(self.schema.clone(), self.threads));
         let mut file = SpillWriter::create(&self.spill.folder, &self.schema)?;
         for batch in run.sorted(self.spill.budget) {
@@ -141,7 +130,7 @@ impl Sorter {
     ///
     /// # Errors
     /// Those of the first batch of each input.
-    pub fn finish(mut self) -> Result<Rows> {
+    pub(crate) fn finish(mut self) -> Result<Rows> {
         let rest: InMemory = self.run.sorted(self.spill.budget);
         if self.sorted.is_empty() {
             return Ok(Box::new(rest));

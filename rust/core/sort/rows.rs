@@ -14,13 +14,13 @@ const BATCH_SHARE: usize = 16;
 pub(super) const LEAST_ROWS: usize = 256;
 
 /// Gives the columns by which rows are ordered: ascending, nulls first, the first column before the others.
-pub type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
+pub(crate) type OrderBy = Arc<dyn Fn(&RecordBatch) -> Result<Vec<ArrayRef>> + Send + Sync>;
 
 /// A stream of rows that are sorted.
-pub type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+pub(crate) type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// Rows of a batch that takes no more than its part of the budget, when so many rows take so many bytes.
-pub fn batch_rows(budget: usize, bytes: usize, rows: usize) -> usize {
+pub(crate) fn batch_rows(budget: usize, bytes: usize, rows: usize) -> usize {
     (budget / BATCH_SHARE / (bytes / rows.max(1)).max(1)).clamp(LEAST_ROWS, BATCH_ROWS)
 }
 

@@ -28,9 +28,9 @@ pub(super) struct SortedRun {
     rows: usize,
 }
 
-/// A row: the first bytes of its key, its batch, its place there.
+/// A row: the first bytes of its key, its batch, its row number there.
 type Entry = (u128, u32, u32);
-/// A row by its batch and its place there.
+/// A row by its batch and its row number there.
 type RowAddress = (u32, u32);
 
 impl SortedRun {
@@ -80,7 +80,7 @@ impl SortedRun {
 /// rest, and a range is small enough for the nearest caches.
 struct Ranges {
     keys: Vec<Keys>,
-    /// Bits of a row's place, when a key, its batch and its place go into one number.
+    /// Bits of a row's number, when a key, its batch and its number go into one number.
     tiny: Option<u32>,
     /// The first rows of the ranges to come, the last range first; that of the next one is not among them.
     bounds: Vec<RowAddress>,
@@ -152,8 +152,8 @@ impl Ranges {
             }
             // What is in order for long stretches is found, and merged.
             order.sort();
-            let place = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
-            return order.into_iter().map(place).collect();
+            let address = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
+            return order.into_iter().map(address).collect();
         }
         let mut order: Vec<Entry> = Vec::with_capacity(rows);
         for (number, (keys, range)) in batches {

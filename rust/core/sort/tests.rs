@@ -76,6 +76,12 @@ fn value() -> impl Strategy<Value = Row> {
     (number, text, float)
 }
 
+/// Adds a batch whose first row has this number.
+fn push(sorter: &mut Sorter, number: usize, batch: RecordBatch) {
+    let keyed = sorter.keyer().keyed(batch).unwrap();
+    sorter.push_keyed(number as u64, keyed).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -88,7 +94,7 @@ proptest! {
     ) {
         let mut sorter = sorter(&names, budget, 1);
         for (i, part) in rows.chunks(cut).enumerate() {
-            sorter.push(batch(part, i * cut)).unwrap();
+            push(&mut sorter, i * cut, batch(part, i * cut));
         }
         prop_assert_eq!(numbers(sorter.finish().unwrap()), expected(&rows, &names));
     }
@@ -106,7 +112,7 @@ fn threads_and_runs_make_no_difference() {
     for (budget, threads) in [(usize::MAX, 1), (usize::MAX, 4), (3 << 20, 2)] {
         let mut sorter = sorter(&["n"], budget, threads);
         for (i, part) in rows.chunks(10_000).enumerate() {
-            sorter.push(batch(part, i * 10_000)).unwrap();
+            push(&mut sorter, i * 10_000, batch(part, i * 10_000));
         }
         assert_eq!(numbers(sorter.finish().unwrap()), wanted);
     }
@@ -122,7 +128,7 @@ fn sorted_inputs_are_merged_with_the_others() {
         |batch: RecordBatch| -> Rows { Box::new([batch.slice(0, 1), batch.slice(1, 2999)].into_iter().map(Ok)) };
     let mut one = sorter(&["n"], usize::MAX, 1);
     one.add_sorted(stream(sorted.clone())).unwrap();
-    one.push(batch(tail, 3000)).unwrap();
+    push(&mut one, 3000, batch(tail, 3000));
     assert_eq!(numbers(one.finish().unwrap()), expected(&rows, &["n"]));
     // Alone, too; and what is not sorted is found out.
     let mut alone = sorter(&["n"], 0, 1);
@@ -160,7 +166,7 @@ fn ranges_that_are_sorted_one_after_the_other_join() {
             // Batches of very different sizes.
             for size in [1, 100_000, 511, 32_768, 700, 60_000, 0, usize::MAX] {
                 let end = rows.len().min(first + size.min(rows.len()));
-                sorter.push(batch(&rows[first..end], first)).unwrap();
+                push(&mut sorter, first, batch(&rows[first..end], first));
                 first = end;
             }
             assert_eq!(first, rows.len());

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use object_store::ObjectStoreExt;
 
 use super::deletion::remove_checksum;
+use super::file_writer::FileWriter;
+use super::local;
 use super::local_disk::{LocalDisk, LocalSettings, StagedFile, Watch};
 use super::runtime::block_on;
-use super::{FileWriter, Storage, local};
+use super::store::Storage;
 use crate::error::{Error, Result};
 
 /// A file that waits for its name. Dropped before it has one, it is as if it had never been.
@@ -34,7 +36,7 @@ impl Storage {
         }
     }
 
-    /// The same storage, of which every change to a local disk is told.
+    /// The same storage, which reports every change to a local disk.
     #[doc(hidden)]
     #[must_use]
     pub fn watched(&self, watch: Watch) -> Self {

@@ -1,6 +1,5 @@
 //! Deleting files, together with what stands beside them on a local disk.
 
-use std::collections::HashSet;
 use std::path::{Path as LocalPath, PathBuf};
 use std::time::Duration;
 
@@ -8,30 +7,15 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
+use super::listing::{SideFiles, is_unfinished};
+use super::local;
+use super::local_disk::LocalDisk;
+use super::local_folder::LocalFolder;
 use super::runtime::block_on;
-use super::{LocalDisk, LocalFolder, Storage, local};
+use super::store::Storage;
 use crate::error::{Error, Result};
 use crate::interrupt;
-
-/// Names of files of a folder of a local disk that have a checksum, and that have an unfinished copy.
-#[derive(Debug, Clone, Default)]
-pub struct SideFiles {
-    checksums: HashSet<String>,
-    unfinished: HashSet<String>,
-}
-
-impl SideFiles {
-    /// Takes note of a file of the folder, if it belongs to another one.
-    pub(super) fn note(&mut self, name: &str) {
-        if let Some(of) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".crc")) {
-            self.checksums.insert(of.to_owned());
-        } else if local::is_unfinished(name)
-            && let Some((of, _)) = name.rsplit_once('#')
-        {
-            self.unfinished.insert(of.to_owned());
-        }
-    }
-}
+use crate::parallel::both;
 
 impl Storage {
     /// Deletes a file. Returns whether it was there.
@@ -87,12 +71,7 @@ impl Storage {
         // Two at a time: half of the work goes on beside the lock of the folder.
         let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
         let (mine, others) = first.split_at(first.len() / 2);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(interrupt::carried(|| others.iter().try_for_each(delete)));
-            let done = mine.iter().try_for_each(delete);
-            let other = other.join().unwrap_or_else(|_| Err(Error::storage("a thread that deletes files panicked")));
-            done.and(other)
-        })?;
+        both(true, || mine.iter().try_for_each(delete), || others.iter().try_for_each(delete))?;
         // A power cut must not bring the first ones back without the last ones.
         self.sync()?;
         pairs.iter().flat_map(|(_, last)| last).try_for_each(delete)
@@ -158,7 +137,7 @@ impl Storage {
                 let modified = entry.metadata().and_then(|m| m.modified());
                 modified.is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
             };
-            if entry.file_name().to_str().is_some_and(local::is_unfinished) && is_old() {
+            if entry.file_name().to_str().is_some_and(is_unfinished) && is_old() {
                 match disk.remove(&entry.path()) {
                     Err(e) if !is_absence(&e) => return Err(failed(e)),
                     _ => {}

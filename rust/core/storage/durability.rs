@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::disk_change::DiskChange;
+use crate::interrupt;
+use crate::parallel::run_parallel;
 use crate::process::Process;
 
 /// Files and folders from which on the whole file system is synced by one call: one by one each would wait for the disk.
@@ -92,15 +94,9 @@ fn sync_each(files: &HashSet<PathBuf>, folders: &HashSet<PathBuf>) -> Result<()>
     let mut work: Vec<(Sync, &PathBuf)> = Vec::with_capacity(files.len() + folders.len());
     work.extend(files.iter().map(|file| (sync_file as Sync, file)));
     work.extend(folders.iter().map(|folder| (sync_folder as Sync, folder)));
-    let Some((mine, others)) = work.split_last() else { return Ok(()) };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = others.iter().map(|(sync, path)| scope.spawn(move || sync(path))).collect();
-        let mine = mine.0(mine.1);
-        let joined = others
-            .into_iter()
-            .map(|other| other.join().unwrap_or_else(|_| Err(Error::other("a thread that synced a file panicked"))));
-        joined.fold(mine, |all, one| all.and(one))
-    })
+    let threads = work.len();
+    let done = interrupt::hold(|| run_parallel(work, threads, |(sync, path)| Ok(sync(path))));
+    done.map_err(Error::other)?.into_iter().collect()
 }
 
 fn sync_file(file: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Reading data files piece by piece.
+//! Reading data files in chunks.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Read for RemoteRead {
                 },
             })?;
             self.position += self.buffer.len() as u64;
-            // Whoever comes back reads on and on: the header of a page is all in the first piece, nearly always.
+            // Whoever comes back reads on and on: the header of a page is all in the first chunk, nearly always.
             self.wanted = (4 * self.buffer.len() as u64).min(CHUNK_SIZE);
         }
         let n = out.len().min(self.buffer.len());

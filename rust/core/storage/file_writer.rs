@@ -1,6 +1,6 @@
-//! Writing data files piece by piece.
+//! Writing data files in chunks.
 //!
-//! On a local disk the bytes go straight into the file, in large pieces, from the thread that has them: parts that wait for
+//! On a local disk the bytes go straight into the file, in large chunks, from the thread that has them: parts that wait for
 //! the threads of a runtime would be copied once more, and would keep memory of their own. Other storages get the parts of
 //! an upload.
 
@@ -18,7 +18,7 @@ use super::local_disk::LocalDisk;
 use super::runtime::{block_on, block_on_read, runtime};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::parallel::Later;
+use crate::parallel::BackgroundTask;
 
 /// Size of one part of an upload. S3 takes at most 10,000 parts, of at least 5 MiB.
 const PART_SIZE: usize = 8 << 20;
@@ -26,7 +26,7 @@ const PART_SIZE: usize = 8 << 20;
 const PARTS_IN_FLIGHT: usize = 4;
 /// Bytes of a file for which a disk is asked to find room ahead of them, in the beginning and at most.
 const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
-/// Bytes that go to a disk at once: a file system takes large pieces in less time.
+/// Bytes that go to a disk at once: a file system takes large chunks in less time.
 const DISK_CHUNK: usize = 512 << 10;
 /// Bytes that a new file has room for in memory.
 const FIRST_CHUNK: usize = 32 << 10;
@@ -52,7 +52,7 @@ pub struct FileWriter {
     uri: Arc<str>,
     written: u64,
     /// What has to be done before the file appears.
-    after: Option<Later<Result<()>>>,
+    after: Option<BackgroundTask<Result<()>>>,
 }
 
 enum State {
@@ -84,7 +84,7 @@ impl FileWriter {
 
     /// The same file, which does not appear before something else is done.
     #[must_use]
-    pub fn after(mut self, work: Later<Result<()>>) -> Self {
+    pub fn after(mut self, work: BackgroundTask<Result<()>>) -> Self {
         self.after = Some(work);
         self
     }
@@ -158,10 +158,10 @@ impl CopyFrom for FileWriter {
             return Ok(());
         }
         let mut left = length;
-        let mut piece = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(DISK_CHUNK)];
+        let mut chunk = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(DISK_CHUNK)];
         while left > 0 {
-            let next = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
-            let next = piece.get_mut(..next).unwrap_or_default();
+            let next = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
+            let next = chunk.get_mut(..next).unwrap_or_default();
             source.read_exact(next)?;
             self.write_all(next)?;
             left -= next.len() as u64;
@@ -186,8 +186,8 @@ struct LocalFile {
     file: File,
     unfinished: Option<PathBuf>,
     name: PathBuf,
-    /// A piece in the making, of which so many bytes are filled; empty before the first.
-    piece: Vec<u8>,
+    /// A chunk in the making, of which so many bytes are filled; empty before the first.
+    chunk: Vec<u8>,
     filled: usize,
     /// Bytes in the file.
     written: u64,
@@ -198,8 +198,8 @@ struct LocalFile {
 impl LocalFile {
     fn begin(disk: Arc<LocalDisk>, name: PathBuf) -> std::io::Result<Self> {
         let (file, unfinished) = disk.begin(&name)?;
-        let (unfinished, piece) = (Some(unfinished), Vec::new());
-        Ok(Self { disk, file, unfinished, name, piece, filled: 0, written: 0, room: Some(0) })
+        let (unfinished, chunk) = (Some(unfinished), Vec::new());
+        Ok(Self { disk, file, unfinished, name, chunk, filled: 0, written: 0, room: Some(0) })
     }
 
     /// Pieces end where those of the file system do.
@@ -222,7 +222,7 @@ impl LocalFile {
         Ok(())
     }
 
-    /// Reads straight into the piece that goes to the disk next.
+    /// Reads straight into the chunk that goes to the disk next.
     fn copy_from(&mut self, source: &mut dyn Read, mut length: u64) -> std::io::Result<()> {
         while length > 0 {
             interrupt::check().map_err(std::io::Error::other)?;
@@ -235,34 +235,34 @@ impl LocalFile {
         Ok(())
     }
 
-    /// What is free of the piece in the making, never nothing: a full one is written first.
+    /// What is free of the chunk in the making, never nothing: a full one is written first.
     fn free_room(&mut self) -> std::io::Result<&mut [u8]> {
-        if self.filled == self.piece.len() {
-            match self.piece.len() {
+        if self.filled == self.chunk.len() {
+            match self.chunk.len() {
                 DISK_CHUNK.. => self.write_filled()?,
                 // Small files take little memory.
-                small => self.piece.resize((2 * small).clamp(FIRST_CHUNK, DISK_CHUNK), 0),
+                small => self.chunk.resize((2 * small).clamp(FIRST_CHUNK, DISK_CHUNK), 0),
             }
         }
-        Ok(self.piece.get_mut(self.filled..).unwrap_or_default())
+        Ok(self.chunk.get_mut(self.filled..).unwrap_or_default())
     }
 
     fn write_filled(&mut self) -> std::io::Result<()> {
-        let piece = std::mem::take(&mut self.piece);
-        self.write_chunk(piece.get(..self.filled).unwrap_or_default())?;
-        (self.piece, self.filled) = (piece, 0);
+        let chunk = std::mem::take(&mut self.chunk);
+        self.write_chunk(chunk.get(..self.filled).unwrap_or_default())?;
+        (self.chunk, self.filled) = (chunk, 0);
         Ok(())
     }
 
-    fn write_chunk(&mut self, piece: &[u8]) -> std::io::Result<()> {
-        let end = self.written + piece.len() as u64;
+    fn write_chunk(&mut self, chunk: &[u8]) -> std::io::Result<()> {
+        let end = self.written + chunk.len() as u64;
         self.make_room(end);
-        self.file.write_all(piece)?;
+        self.file.write_all(chunk)?;
         self.written = end;
         Ok(())
     }
 
-    /// Room for many pieces at once costs a file system half of what it costs for each by itself.
+    /// Room for many chunks at once costs a file system half of what it costs for each by itself.
     fn make_room(&mut self, end: u64) {
         let Some(room) = self.room.filter(|room| *room < end) else { return };
         let more = room.clamp(ROOM.start, ROOM.end).max(end - room);
@@ -272,7 +272,7 @@ impl LocalFile {
 
     fn publish(mut self) -> std::io::Result<()> {
         // Without room ahead: this is the end.
-        self.file.write_all(self.piece.get(..self.filled).unwrap_or_default())?;
+        self.file.write_all(self.chunk.get(..self.filled).unwrap_or_default())?;
         if self.room.is_none_or(|room| room > 0) {
             self.file.set_len(self.written + self.filled as u64)?;
         }

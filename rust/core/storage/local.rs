@@ -6,7 +6,9 @@ use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{FileMeta, ListedFile, Listing, SideFiles};
+use super::listing::{FileMeta, ListedFile, Listing, SideFiles, is_unfinished};
+use crate::interrupt;
+use crate::parallel::both;
 
 /// The error as the object store would have it, so that both become the same error of ours.
 pub(super) fn as_object_store(e: Error, path: &str) -> object_store::Error {
@@ -79,14 +81,12 @@ pub(super) fn list(folder: &Path, below: &str) -> std::io::Result<Listing> {
         return look_at(&entries, below);
     }
     let (first, second) = entries.split_at(entries.len() / 2);
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| look_at(second, below));
-        let mut listing = look_at(first, below)?;
-        let other = other.join().unwrap_or_else(|_| Err(Error::other("a thread that reads file metadata panicked")))?;
-        listing.files.extend(other.files);
-        listing.folders.extend(other.folders);
-        Ok(listing)
-    })
+    let look = || both(true, || Ok(look_at(first, below)), || Ok(look_at(second, below)));
+    let (listing, other) = interrupt::hold(look).map_err(Error::other)?;
+    let (mut listing, other) = (listing?, other?);
+    listing.files.extend(other.files);
+    listing.folders.extend(other.folders);
+    Ok(listing)
 }
 
 /// All files below a folder, in no order; pipes and devices too, so that opening them is an error. A folder that is not
@@ -114,7 +114,7 @@ fn look_at(entries: &[DirEntry], below: &str) -> std::io::Result<Listing> {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-        // By its place in the open folder, unless that is a link: shorter than the way through all folders.
+        // By its name in the open folder, unless that is a link: shorter than the way through all folders.
         let found = match entry.metadata() {
             Ok(link) if link.is_symlink() => std::fs::metadata(entry.path()),
             other => other,
@@ -167,9 +167,4 @@ fn file_meta(path: String, metadata: &std::fs::Metadata) -> std::io::Result<File
     let since = metadata.modified()?.duration_since(UNIX_EPOCH);
     let modified_ms = since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
     Ok(FileMeta { path, size: metadata.len(), modified_ms })
-}
-
-/// `name#1`: the object store gives a file its name when it is whole.
-pub(super) fn is_unfinished(name: &str) -> bool {
-    name.rsplit_once('#').is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }

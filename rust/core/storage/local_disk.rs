@@ -33,9 +33,9 @@ impl Default for LocalSettings {
     }
 }
 
-/// Is told every change.
+/// Called for every change.
 #[doc(hidden)]
-pub type Watch = Arc<dyn Fn(DiskChange<'_>) + Send + Sync>;
+pub(crate) type Watch = Arc<dyn Fn(DiskChange<'_>) + Send + Sync>;
 
 /// The folder of one table.
 pub(super) struct LocalDisk {

@@ -28,8 +28,8 @@ pub(super) fn hold_lock() -> impl std::any::Any {
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A store and the place of a table in it.
-pub struct Location {
+/// A store and the path of a table in it.
+pub(crate) struct Location {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
     /// The table's base in it.
@@ -44,7 +44,7 @@ pub struct Location {
 
 impl Location {
     /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
-    pub fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
+    pub(crate) fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
         let bad = |why: String| {
             Error::invalid_option(format!("'{}' is not a table location: {why}", masked_uri(uri)))
                 .remedy("Give a folder, or a URI such as s3://bucket/path")

@@ -49,7 +49,7 @@ pub fn block_on<T>(work: impl Future<Output = object_store::Result<T>>) -> objec
 }
 
 /// Waits for a storage call that only reads, no longer than until the call that it is for is interrupted.
-pub fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+pub(super) fn block_on_read<T>(work: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
     if !interrupt::is_possible() {
         return block_on(work);
     }
@@ -76,4 +76,22 @@ pub(super) fn own_error(e: object_store::Error) -> Result<Error, object_store::E
         },
         other => Err(other),
     }
+}
+
+/// Whether the same request may succeed a moment later: the server is overloaded or failed, or was not reached.
+pub(super) fn is_transient(e: &object_store::Error) -> bool {
+    let object_store::Error::Generic { source, .. } = e else { return false };
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(source.as_ref());
+    while let Some(error) = cause {
+        if error.is::<object_store::client::HttpError>() {
+            return true;
+        }
+        // The type of an answer that was given up on is the store library's own; its text has the status.
+        let text = error.to_string();
+        if let Some((_, status)) = text.split_once("status code: ") {
+            return status.starts_with('5') || status.starts_with("429") || status.starts_with("408");
+        }
+        cause = error.source();
+    }
+    false
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use object_store::Error as StoreError;
 
-/// What stands in the place of a secret.
+/// What a secret is replaced by.
 const MASK: &str = "***";
 /// Shorter values would be found in ordinary words.
 const SHORTEST: usize = 6;

@@ -46,7 +46,7 @@ pub fn spill(folder: &Path, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>>
 }
 
 /// Puts batches on the disk one after the other.
-pub struct SpillWriter {
+pub(crate) struct SpillWriter {
     folder: PathBuf,
     writer: FileWriter<BufWriter<File>>,
 }
@@ -56,7 +56,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the folder is not writable.
-    pub fn create(folder: &Path, schema: &Schema) -> Result<Self> {
+    pub(crate) fn create(folder: &Path, schema: &Schema) -> Result<Self> {
         let file = tempfile::tempfile_in(folder).map_err(|e| failed(folder, e))?;
         let writer = FileWriter::try_new(BufWriter::with_capacity(1 << 20, file), schema)?;
         Ok(Self { folder: folder.to_owned(), writer })
@@ -66,7 +66,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.write(batch).map_err(|e| failed(&self.folder, e))
     }
 
@@ -74,7 +74,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn finish(self) -> Result<Vec<RecordBatch>> {
+    pub(crate) fn finish(self) -> Result<Vec<RecordBatch>> {
         let (folder, file) = self.end()?;
         let mapped = map(&file).map_err(|e| failed(&folder, e))?;
         read(&mapped).map_err(|e| failed(&folder, e))
@@ -84,7 +84,7 @@ impl SpillWriter {
     ///
     /// # Errors
     /// `Storage` when the disk is full.
-    pub fn finish_to_read_once(self) -> Result<SpilledBatches> {
+    pub(crate) fn finish_to_read_once(self) -> Result<SpilledBatches> {
         let (folder, file) = self.end()?;
         let opened = SpilledBatches::open(file, &folder);
         opened.map_err(|e| failed(&folder, e))
@@ -99,7 +99,7 @@ impl SpillWriter {
 }
 
 /// Batches on the disk, given out one after the other.
-pub struct SpilledBatches {
+pub(crate) struct SpilledBatches {
     file: File,
     folder: PathBuf,
     decoder: FileDecoder,
@@ -125,8 +125,8 @@ impl SpilledBatches {
 
     fn read(&self, block: &Block) -> std::result::Result<RecordBatch, Failure> {
         let length = usize::try_from(block.bodyLength())? + usize::try_from(block.metaDataLength())?;
-        let piece = read_chunk(&self.file, u64::try_from(block.offset())?, length)?;
-        Ok(self.decoder.read_record_batch(block, &piece)?.ok_or("a block holds no rows")?)
+        let bytes = read_chunk(&self.file, u64::try_from(block.offset())?, length)?;
+        Ok(self.decoder.read_record_batch(block, &bytes)?.ok_or("a block holds no rows")?)
     }
 }
 
@@ -183,7 +183,7 @@ fn read(file: &Buffer) -> std::result::Result<Vec<RecordBatch>, Failure> {
 }
 
 fn failed(folder: &Path, source: impl Into<Failure>) -> Error {
-    Error::storage("rows that do not fit into hoodoo.memory.budget could not be put on the disk")
+    Error::storage("rows that do not fit into hoodoo.memory.budget could not be spilled to the disk")
         .with("folder", folder.display())
         .caused_by(source)
         .remedy("Make room there, name another folder in hoodoo.spill.folder, or write fewer rows at once")

@@ -70,19 +70,19 @@ fn a_local_file_has_what_was_written_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let s = Storage::open(folder.path().to_str().unwrap(), &StorageOptions::new()).unwrap();
     let content: Vec<u8> = (0..9u32 << 20).map(|i| (i ^ (i >> 9)) as u8).collect();
-    // Around the pieces that go to the disk, and around the room that is asked for ahead.
+    // Around the chunks that go to the disk, and around the room that is asked for ahead.
     for size in [0, 1, (512 << 10) - 1, 512 << 10, (512 << 10) + 1, (2 << 20) + 7, 4 << 20, content.len() - 3] {
         let content = content.get(..size).unwrap();
-        for piece in [1_000, 700_000, 9 << 20] {
+        for chunk in [1_000, 700_000, 9 << 20] {
             let mut w = s.writer("p/data").unwrap();
-            content.chunks(piece).for_each(|c| w.write_all(c).unwrap());
+            content.chunks(chunk).for_each(|c| w.write_all(c).unwrap());
             assert_eq!(w.written(), size as u64);
             assert_eq!(w.finish().unwrap(), size as u64);
-            assert!(s.read("p/data").unwrap() == content, "{size} bytes in pieces of {piece}");
-            // Some of the pieces from a reader.
+            assert!(s.read("p/data").unwrap() == content, "{size} bytes in chunks of {chunk}");
+            // Some of the chunks from a reader.
             for s in [&s, &Storage::open("memory://copied/t", &StorageOptions::new()).unwrap()] {
                 let mut w = s.writer("p/data").unwrap();
-                for (number, mut c) in content.chunks(piece).enumerate() {
+                for (number, mut c) in content.chunks(chunk).enumerate() {
                     match number % 3 {
                         0 => w.write_all(c).unwrap(),
                         _ => {
@@ -93,7 +93,7 @@ fn a_local_file_has_what_was_written_and_no_more() {
                 }
                 assert_eq!(w.written(), size as u64);
                 assert_eq!(w.finish().unwrap(), size as u64);
-                assert!(s.read("p/data").unwrap() == content, "{size} bytes in pieces of {piece}");
+                assert!(s.read("p/data").unwrap() == content, "{size} bytes in chunks of {chunk}");
                 let mut w = s.writer("p/short").unwrap();
                 assert!(w.copy_from(&mut &b"too few"[..], 8).is_err());
             }

@@ -10,8 +10,9 @@ use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, ObjectStore, PutMode, PutOptions, PutResult, UpdateVersion,
 };
 
+use super::local;
 use super::runtime::{block_on, block_on_read};
-use super::{Storage, local, nothing_there};
+use super::store::{Storage, nothing_there};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name of the metadata entry; valid in every store.
@@ -107,22 +108,4 @@ impl Storage {
             }
         })
     }
-}
-
-/// Whether the same request may succeed a moment later: the server is overloaded or failed, or was not reached.
-pub(super) fn is_transient(e: &object_store::Error) -> bool {
-    let object_store::Error::Generic { source, .. } = e else { return false };
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(source.as_ref());
-    while let Some(error) = cause {
-        if error.is::<object_store::client::HttpError>() {
-            return true;
-        }
-        // The type of an answer that was given up on is the store library's own; its text has the status.
-        let text = error.to_string();
-        if let Some((_, status)) = text.split_once("status code: ") {
-            return status.starts_with('5') || status.starts_with("429") || status.starts_with("408");
-        }
-        cause = error.source();
-    }
-    false
 }

@@ -3,7 +3,7 @@
 //! The Parquet reader asks for one page after the other, of many columns in turn. A request for each page would take
 //! a round trip of tens of milliseconds. So more than what was asked for is fetched: little at first, four times as much
 //! each time a reader goes on where a window ends that it has used well. A point read fetches little, a full scan in
-//! large pieces.
+//! large chunks.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -166,7 +166,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
-    /// A file whose bytes tell their place, and what was fetched of it.
+    /// A file whose bytes are their positions, and what was fetched of it.
     struct File {
         content: Bytes,
         windows: Windows,

@@ -10,7 +10,7 @@ use crate::storage::FileMeta;
 
 /// A data file that a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommittedFile {
+pub(crate) struct CommittedFile {
     /// Path relative to the table's base.
     pub path: String,
     /// Partition path.
@@ -28,7 +28,7 @@ pub struct CommittedFile {
 }
 
 /// The data files that a commit of the requested time wrote, of which base and log files have a known form.
-pub fn committed_files(
+pub(crate) fn committed_files(
     metadata: &ReplaceCommitMetadata,
     requested: &str,
     times: &impl CommitTimes,
@@ -61,7 +61,7 @@ pub fn committed_files(
 
 /// What is wrong with a committed file, given the files of its file group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It is not there.
     Missing,
     /// It has so many bytes.
@@ -71,7 +71,7 @@ pub enum Fault {
 impl CommittedFile {
     /// Compares with the file group as a listing shows it. `None` for a file that is as it should be, and for one of an
     /// older file slice.
-    pub fn fault(&self, group: Option<&FileGroup>, times: &impl CommitTimes) -> Option<Fault> {
+    pub(crate) fn fault(&self, group: Option<&FileGroup>, times: &impl CommitTimes) -> Option<Fault> {
         let slices = group.map_or(&[][..], |group| group.slices.as_slice());
         // A slice without a base file was begun by a log file: because the base file is gone, it may be.
         let newest = slices.iter().find_map(|slice| slice.base.as_ref());
@@ -97,7 +97,7 @@ impl CommittedFile {
     }
 
     /// The fault in words.
-    pub fn message(&self, fault: Fault) -> String {
+    pub(crate) fn message(&self, fault: Fault) -> String {
         let committed = self.size.unwrap_or_default();
         match fault {
             Fault::Missing if self.is_log => {
@@ -109,7 +109,7 @@ impl CommittedFile {
     }
 
     /// The fault as an error of a reader.
-    pub fn error(&self, fault: Fault) -> Error {
+    pub(crate) fn error(&self, fault: Fault) -> Error {
         Error::corrupt(self.message(fault)).with("file", &self.path).remedy(
             "Restore the file from a copy, or restore the table to a savepoint before the commit. Table.verify() looks for \
              more of the kind; hoodoo.log.skip.corrupt.blocks=true reads what is left of a log file",

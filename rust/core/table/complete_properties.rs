@@ -85,9 +85,9 @@ fn lost(properties: &Properties) -> Option<&'static str> {
 /// An order in which some Java writes properties.
 #[derive(Clone, Copy)]
 enum Order {
-    /// Java 9 to 17: by place in a `ConcurrentHashMap` of this size.
+    /// Java 9 to 17: by slot in a `ConcurrentHashMap` of this size.
     Concurrent(u32),
-    /// Java 8: by place in a `Hashtable` of this size, from its end.
+    /// Java 8: by slot in a `Hashtable` of this size, from its end.
     Table(u32),
     /// From Java 18 on.
     Sorted,
@@ -102,8 +102,8 @@ impl Order {
     fn is_ordered(self, one: &str, next: &str) -> bool {
         match self {
             Self::Concurrent(size) => {
-                let place = |key: &str| (hash(key) ^ (hash(key) >> 16)) & (size - 1);
-                place(one) <= place(next)
+                let slot = |key: &str| (hash(key) ^ (hash(key) >> 16)) & (size - 1);
+                slot(one) <= slot(next)
             }
             Self::Table(size) => (hash(one) & 0x7fff_ffff) % size >= (hash(next) & 0x7fff_ffff) % size,
             Self::Sorted => one <= next,

@@ -21,7 +21,7 @@ pub struct ColumnChange {
 /// The schemas between which a write ends: the table's, with the new columns of the rows, when all values fit; and the
 /// one that takes all that the rows declare.
 #[derive(Debug, Clone)]
-pub struct Evolution {
+pub(crate) struct Evolution {
     /// The table's types, and new columns.
     pub narrow: SchemaRef,
     /// The same columns, as wide as the rows declare them. Equal to `narrow` when no change is allowed.
@@ -32,7 +32,7 @@ pub struct Evolution {
 
 impl Evolution {
     /// One that changes nothing.
-    pub fn none(schema: SchemaRef) -> Self {
+    pub(crate) fn none(schema: SchemaRef) -> Self {
         Self { narrow: schema.clone(), wide: schema, notes: Vec::new() }
     }
 
@@ -40,7 +40,7 @@ impl Evolution {
     ///
     /// # Errors
     /// `Schema` for types that do not fit, and for every change when changes are refused.
-    pub fn of(change: SchemaChange, table: Option<&SchemaRef>, incoming: &Schema, refuse: bool) -> Result<Self> {
+    pub(crate) fn of(change: SchemaChange, table: Option<&SchemaRef>, incoming: &Schema, refuse: bool) -> Result<Self> {
         let Some(table) = table else { return Ok(Self::none(change.apply(None, incoming)?)) };
         let incoming = with_types_of(incoming, table);
         let wide = change.apply(Some(table.as_ref()), &incoming)?;
@@ -70,7 +70,7 @@ impl Evolution {
     }
 
     /// The schema with some columns as wide as the rows declare them.
-    pub fn widened(&self, columns: &[String]) -> SchemaRef {
+    pub(crate) fn widened(&self, columns: &[String]) -> SchemaRef {
         let pick = |(narrow, wide): (&FieldRef, &FieldRef)| match columns.contains(narrow.name()) {
             true => wide.clone(),
             false => narrow.clone(),
@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(change.narrow.field(0).data_type(), &DataType::Int32);
         assert_eq!(change.wide.field(0).data_type(), &DataType::Int64);
         let changed = schema_changes(Some(&table), &change.widened(&["a".to_owned()]));
-        let told: Vec<_> = changed.iter().map(|c| (c.column.as_str(), c.old.as_deref(), c.new.as_str())).collect();
-        assert_eq!(told, [("a", Some("int32"), "int64"), ("n", None, "double")]);
+        let found: Vec<_> = changed.iter().map(|c| (c.column.as_str(), c.old.as_deref(), c.new.as_str())).collect();
+        assert_eq!(found, [("a", Some("int32"), "int64"), ("n", None, "double")]);
         assert!(Evolution::of(SchemaChange::default(), Some(&table), &rows, true).is_err());
         let same = schema(&[("a", DataType::Int64), ("t", DataType::Utf8)]);
         let kept = Evolution::of(SchemaChange::default(), Some(&table), &same, true).unwrap();

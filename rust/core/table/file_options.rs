@@ -32,7 +32,7 @@ impl HudiTable {
 ///
 /// # Errors
 /// `InvalidOption`.
-pub fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
+pub(crate) fn base_file_options(options: &Options) -> Result<BaseFileOptions> {
     let mut base = BaseFileOptions::default();
     if let Some(codec) = options.get("hoodie.parquet.compression.codec") {
         base.codec = parse_codec(codec)?;

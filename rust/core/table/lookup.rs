@@ -98,7 +98,7 @@ fn may_hold<R: parquet::file::reader::ChunkReader + 'static>(
 }
 
 /// The record keys of a file, batch after batch: from the meta column, or computed where the table keeps none.
-pub fn key_arrays(
+pub(crate) fn key_arrays(
     storage: &Storage,
     file: &BaseFile,
     virtual_keys: Option<&KeyGenConfig>,

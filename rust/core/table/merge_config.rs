@@ -7,11 +7,11 @@ use crate::format::properties::Properties;
 use crate::merge::{DEBEZIUM_UNAVAILABLE, Fill, MergeMode, PayloadClass};
 
 /// Strategy id of event-time ordering.
-pub const EVENT_TIME_STRATEGY: &str = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5";
+pub(crate) const EVENT_TIME_STRATEGY: &str = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5";
 /// Strategy id of commit-time ordering.
-pub const COMMIT_TIME_STRATEGY: &str = "ce9acb64-bde0-424c-9b91-f6ebba25356d";
+pub(crate) const COMMIT_TIME_STRATEGY: &str = "ce9acb64-bde0-424c-9b91-f6ebba25356d";
 /// Strategy id of tables that merge by a payload class.
-pub const PAYLOAD_STRATEGY: &str = "00000000-0000-0000-0000-000000000000";
+pub(crate) const PAYLOAD_STRATEGY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Strategy id of Hudi for mergers in general.
 const CUSTOM_STRATEGY: &str = "1897ef5f-18bc-4557-939c-9d6a8afd1519";
@@ -106,7 +106,7 @@ fn is_own_merger(id: &str) -> bool {
 }
 
 /// Whether a payload class stands for these ordering columns, whatever others are given.
-pub fn orders_by(payload: &str, ordering: &str) -> bool {
+pub(crate) fn orders_by(payload: &str, ordering: &str) -> bool {
     mapped(payload).is_some_and(|(_, properties)| properties.contains(&(ORDERING, ordering)))
 }
 
@@ -124,7 +124,7 @@ pub struct MergeRequest<'a> {
 }
 
 /// The properties in which a new table keeps how it is merged; they win over those of other settings.
-pub fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, String)>> {
+pub(crate) fn infer(request: MergeRequest<'_>, version: u32) -> Result<Vec<(String, String)>> {
     let given = request.mode.map(Mode::parse).transpose()?;
     let by_strategy = request.strategy.map(Mode::of_strategy);
     let by_payload = request.payload.map(Mode::of_payload);
@@ -281,7 +281,11 @@ fn fill(properties: &Properties, version: u32) -> Result<Fill> {
 ///
 /// # Errors
 /// `InvalidOption` for a mode that is none.
-pub fn contradiction(properties: &Properties, version: u32, request: MergeRequest<'_>) -> Result<Option<String>> {
+pub(crate) fn contradiction(
+    properties: &Properties,
+    version: u32,
+    request: MergeRequest<'_>,
+) -> Result<Option<String>> {
     // A job says again what it said when it made the table, whatever came of it then.
     if infer(request, version).is_ok_and(|set| {
         let merging = [MODE, STRATEGY, PAYLOAD, LEGACY_PAYLOAD];
@@ -379,12 +383,12 @@ mod tests {
     #[test]
     fn what_contradicts_a_table_is_told() {
         let table = persisted(ask(None, None, None), 9);
-        let told = |request| contradiction(&table, 9, request).unwrap().is_some();
-        assert!(told(ask(Some("COMMIT_TIME_ORDERING"), None, None)));
-        assert!(!told(ask(Some("event_time_ordering"), None, None)));
+        let contradicts = |request| contradiction(&table, 9, request).unwrap().is_some();
+        assert!(contradicts(ask(Some("COMMIT_TIME_ORDERING"), None, None)));
+        assert!(!contradicts(ask(Some("event_time_ordering"), None, None)));
         let partial = format!("{PACKAGE}PartialUpdateAvroPayload");
-        assert!(!told(ask(None, None, Some(&partial))), "it stands for the table's mode");
-        assert!(told(ask(None, None, Some("com.acme.Payload"))));
-        assert!(told(ask(None, Some(COMMIT_TIME_STRATEGY), None)));
+        assert!(!contradicts(ask(None, None, Some(&partial))), "it stands for the table's mode");
+        assert!(contradicts(ask(None, None, Some("com.acme.Payload"))));
+        assert!(contradicts(ask(None, Some(COMMIT_TIME_STRATEGY), None)));
     }
 }

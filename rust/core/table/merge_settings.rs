@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::merge::{CustomMerge, Fill, MergeContext, MergeRule, OrderingValues, RecordMerger};
 
 /// Column that marks a record as a delete.
-pub const DELETE_MARK: &str = "_hoodie_is_deleted";
+pub(crate) const DELETE_MARK: &str = "_hoodie_is_deleted";
 /// Column that says what a record does, in tables that keep it.
-pub const OPERATION: &str = "_hoodie_operation";
+pub(super) const OPERATION: &str = "_hoodie_operation";
 /// Settings of merging that a table keeps.
 const MERGE_PROPERTY: &str = "hoodie.record.merge.property.";
 const RECORD_KEY: &str = META_COLUMNS[2];
@@ -63,7 +63,7 @@ impl HudiTable {
 }
 
 /// The rule that a table names, with the first of the mergers that has the table's strategy id.
-pub fn rule_of(persisted: PersistedRule, mergers: &[Arc<dyn RecordMerger>], context: MergeContext) -> MergeRule {
+pub(crate) fn rule_of(persisted: PersistedRule, mergers: &[Arc<dyn RecordMerger>], context: MergeContext) -> MergeRule {
     match persisted {
         PersistedRule::Mode(mode, Fill::Nothing) => MergeRule::Pick(mode),
         PersistedRule::Mode(mode, fill) => MergeRule::Fill(mode, fill),

@@ -1,31 +1,32 @@
 //! One table: its configuration, options, keys, schema, files and snapshots.
 
+mod archived_commits;
 mod changes;
 pub mod commit_metadata;
 mod committed_files;
 mod complete_properties;
+mod completion_times;
 mod config;
 mod create;
 mod evolution;
-pub mod file_group_merger;
+pub(crate) mod file_group_merger;
+pub(crate) mod file_group_reader;
 mod file_options;
-mod fit;
 mod given_options;
 pub mod keygen;
-mod late_writes;
 mod lookup;
-pub mod merge_config;
+mod lossless_cast;
+pub(crate) mod merge_config;
 mod merge_settings;
 mod open_files;
 mod option_checks;
 pub mod options;
 mod partition_filter;
-mod past;
 mod pending_plans;
 mod read_query;
 pub mod scan;
 mod schema;
-pub mod slice_reader;
+mod stored_schema;
 mod time_travel;
 mod truncated_logs;
 mod view;
@@ -43,21 +44,25 @@ use crate::timeline::{
     Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
 
-pub use committed_files::{CommittedFile, Fault, committed_files};
-pub use config::{TableConfig, TableType};
+pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
+pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
-pub use evolution::{ColumnChange, Evolution, schema_changes};
-pub use file_options::base_file_options;
-pub(crate) use fit::{Fit, does_not_fit, fit_column};
+pub use evolution::schema_changes;
+pub(crate) use evolution::{ColumnChange, Evolution};
+pub(crate) use file_options::base_file_options;
 pub use given_options::Options;
-pub use lookup::{KeyMatch, KeyQuery, key_arrays, lookup_keys};
-pub use merge_settings::{DELETE_MARK, MergeSettings, rule_of};
-pub use open_files::OpenFiles;
+pub(crate) use lookup::{KeyMatch, key_arrays};
+pub use lookup::{KeyQuery, lookup_keys};
+pub(crate) use lossless_cast::conform_batch;
+pub(crate) use lossless_cast::{Cast, cast_column, lossy_cast};
+pub(crate) use merge_settings::{DELETE_MARK, MergeSettings, rule_of};
+pub(crate) use open_files::OpenFiles;
 pub use option_checks::Use;
-pub use pending_plans::planned_groups;
+pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
-pub use schema::{META_COLUMNS, SchemaChange, TableSchema, conform_batch, with_meta_columns};
-pub use view::TableView;
+pub(crate) use schema::{META_COLUMNS, SchemaChange};
+pub use schema::{TableSchema, with_meta_columns};
+pub(crate) use view::TableView;
 
 /// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.
 const LOOKS: u32 = 4;

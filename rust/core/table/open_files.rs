@@ -15,14 +15,14 @@ const MOST_BYTES: u64 = 512 << 10;
 
 /// Open base files by path.
 #[derive(Default)]
-pub struct OpenFiles(Mutex<HashMap<String, BaseFileReader<FileReader>>>);
+pub(crate) struct OpenFiles(Mutex<HashMap<String, BaseFileReader<FileReader>>>);
 
 impl OpenFiles {
     /// Opens a file, or takes one that was kept.
     ///
     /// # Errors
     /// `NotFound` when it is gone; `Corrupt`; `Storage`.
-    pub fn open(&self, storage: &Storage, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
+    pub(crate) fn open(&self, storage: &Storage, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&base.path);
         match kept {
             Some(reader) => Ok(reader),
@@ -34,7 +34,7 @@ impl OpenFiles {
     }
 
     /// Keeps a file open that is going to be read again.
-    pub fn keep(&self, base: &BaseFile, reader: BaseFileReader<FileReader>) {
+    pub(crate) fn keep(&self, base: &BaseFile, reader: BaseFileReader<FileReader>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MOST {
             if base.size > MOST_BYTES {

@@ -124,25 +124,25 @@ mod tests {
 
     #[test]
     fn what_is_not_done_is_said_and_what_is_off_is_not() {
-        let told = |pairs: &[(&str, &str)], used| options(pairs).unwrap().warnings(used);
+        let warned_of = |pairs: &[(&str, &str)], used| options(pairs).unwrap().warnings(used);
         for key in ["hoodie.datasource.hive_sync.enable", "hoodie.metadata.enable", "hoodie.clustering.async.enabled"] {
-            let warned = told(&[(key, "true")], Use::Write);
+            let warned = warned_of(&[(key, "true")], Use::Write);
             assert!(matches!(warned.as_slice(), [text] if text.contains(key)), "{warned:?}");
-            assert!(told(&[(key, "False")], Use::Write).is_empty());
+            assert!(warned_of(&[(key, "False")], Use::Write).is_empty());
         }
-        assert!(told(&[("hoodie.precommit.validators", "")], Use::Table).is_empty());
-        assert_eq!(told(&[("hoodie.precommit.validators", "x.Y")], Use::Table).len(), 1);
+        assert!(warned_of(&[("hoodie.precommit.validators", "")], Use::Table).is_empty());
+        assert_eq!(warned_of(&[("hoodie.precommit.validators", "x.Y")], Use::Table).len(), 1);
     }
 
     #[test]
     fn options_of_the_other_side_are_said() {
-        let told = |key: &str, used| options(&[(key, "snapshot")]).unwrap().warnings(used).len();
-        assert_eq!(told("hoodie.datasource.query.type", Use::Write), 1);
-        assert_eq!(told("hoodie.datasource.write.operation", Use::Read), 1);
+        let warned_of = |key: &str, used| options(&[(key, "snapshot")]).unwrap().warnings(used).len();
+        assert_eq!(warned_of("hoodie.datasource.query.type", Use::Write), 1);
+        assert_eq!(warned_of("hoodie.datasource.write.operation", Use::Read), 1);
         for key in ["hoodie.datasource.query.type", "hoodie.datasource.write.operation"] {
-            assert_eq!(told(key, Use::Table), 0);
+            assert_eq!(warned_of(key, Use::Table), 0);
         }
-        assert_eq!(told("hoodie.table.recordkey.fields", Use::Read), 0);
-        assert_eq!(told("hoodie.datasource.write.recordkey.field", Use::Read), 0);
+        assert_eq!(warned_of("hoodie.table.recordkey.fields", Use::Read), 0);
+        assert_eq!(warned_of("hoodie.datasource.write.recordkey.field", Use::Read), 0);
     }
 }

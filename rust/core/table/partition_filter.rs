@@ -11,13 +11,18 @@ use crate::error::Result;
 use crate::file_group::base::Predicate;
 
 /// Whether a partition may hold a row for which the predicate holds. Answers yes whenever it cannot tell.
-pub fn may_match(config: &KeyGenConfig, schema: &Schema, partition: &str, predicate: &Predicate) -> Result<bool> {
+pub(super) fn may_match(
+    config: &KeyGenConfig,
+    schema: &Schema,
+    partition: &str,
+    predicate: &Predicate,
+) -> Result<bool> {
     let Some(values) = partition_row(config, schema, partition) else { return Ok(true) };
     Ok(possible(predicate, &values))
 }
 
 /// The partition columns of a path as one row, those that the path tells for sure.
-pub fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &str) -> Option<RecordBatch> {
+pub(super) fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &str) -> Option<RecordBatch> {
     let strings = parse_partition_values(config, partition).ok()?;
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
     for (field, text) in config.partition_fields.iter().zip(strings) {

@@ -13,7 +13,11 @@ use crate::timeline::Timeline;
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
-pub fn planned_groups(storage: &Storage, timeline: &Timeline, actions: &[Action]) -> Result<HashSet<(String, String)>> {
+pub(crate) fn planned_groups(
+    storage: &Storage,
+    timeline: &Timeline,
+    actions: &[Action],
+) -> Result<HashSet<(String, String)>> {
     let mut groups = HashSet::new();
     let plan_of = |instant: &Instant| Instant { state: State::Requested, ..instant.clone() };
     let planned = || timeline.pending().filter(|i| actions.contains(&i.action));

@@ -7,10 +7,10 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use chrono::NaiveDateTime;
 
+use super::file_group_reader::FileGroupReader;
 use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
-use super::slice_reader::SliceReader;
 use super::time_travel::complete_view_at;
 use super::truncated_logs::SKIP_TRUNCATED;
 use super::{HudiTable, ReadQuery, TableSchema, TableView};
@@ -62,7 +62,7 @@ pub struct ScanPlan {
     /// The columns of the result, and behind them those that only the predicate looks at.
     looked_at: SchemaRef,
     /// What reading log files takes, when there are some.
-    merge: Option<Arc<SliceReader>>,
+    merge: Option<Arc<FileGroupReader>>,
 }
 
 impl HudiTable {
@@ -210,7 +210,7 @@ impl HudiTable {
         }
         let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
             let timeline = Arc::new(view.timeline().clone());
-            Some(Arc::new(self.slice_reader(timeline, all)?))
+            Some(Arc::new(self.file_group_reader(timeline, all)?))
         } else {
             None
         };
@@ -279,7 +279,7 @@ fn with_more(schema: &Schema, more: &Schema) -> SchemaRef {
 struct SliceRead {
     storage: Storage,
     slice: FileSlice,
-    merge: Option<Arc<SliceReader>>,
+    merge: Option<Arc<FileGroupReader>>,
     schema: SchemaRef,
     looked_at: SchemaRef,
     predicate: Option<Predicate>,
@@ -313,19 +313,19 @@ impl SliceRead {
             let rows = reader.scan(&options.with_batch_size(BATCH_ROWS)).map_err(&named)?;
             return Ok(Box::new(rows.map(move |batch| batch.map_err(&named))));
         };
-        // The file cannot judge columns that only the path has.
+        // The file cannot decide on columns that only the path has.
         let rows =
             reader.scan(&ScanOptions::new(self.looked_at.clone()).with_batch_size(BATCH_ROWS)).map_err(&named)?;
-        Ok(self.judged(rows.map(move |batch| batch.map_err(&named)), Some(values)))
+        Ok(self.filtered(rows.map(move |batch| batch.map_err(&named)), Some(values)))
     }
 
     /// Rows are filtered when they are merged: before, an older state of a row might be kept for a newer one.
-    fn merged(&self, merge: &SliceReader, values: Option<RecordBatch>) -> Result<Rows> {
-        Ok(self.judged(merge.read(&self.slice, &self.looked_at)?, values))
+    fn merged(&self, merge: &FileGroupReader, values: Option<RecordBatch>) -> Result<Rows> {
+        Ok(self.filtered(merge.read(&self.slice, &self.looked_at)?, values))
     }
 
     /// The rows for which the predicate holds, what the path tells filled in first.
-    fn judged(&self, rows: impl Iterator<Item = Result<RecordBatch>> + 'static, values: Option<RecordBatch>) -> Rows {
+    fn filtered(&self, rows: impl Iterator<Item = Result<RecordBatch>> + 'static, values: Option<RecordBatch>) -> Rows {
         let (predicate, columns) = (self.predicate.clone(), (0..self.schema.fields().len()).collect::<Vec<_>>());
         Box::new(rows.map(move |batch| {
             let mut batch = batch?;

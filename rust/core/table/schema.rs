@@ -1,23 +1,17 @@
-//! The schema of a table, how a batch changes it, and bringing batches to it.
+//! The schema of a table, and how a batch changes it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use arrow_cast::cast_with_options;
 
-use super::TableView;
 use super::config::TableConfig;
-use super::fit::{Fit, does_not_fit, fit_column};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, evolve};
 use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema};
 use crate::format::field_lookup::FieldLookup;
 
 /// The five meta columns.
-pub const META_COLUMNS: [&str; 5] = META_FIELDS;
+pub(crate) const META_COLUMNS: [&str; 5] = META_FIELDS;
 
 /// Operations that never change the schema; the schema in their commits does not count.
 pub(super) const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"];
@@ -30,18 +24,9 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
-    /// base file. `None` when the table has never had one.
-    pub fn resolve(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
-        if view.schema.get().is_none() {
-            let _ = view.schema.set(Self::stored(config, view)?);
-        }
-        Ok(view.schema.get().cloned().flatten().map(|schema| schema.with_path_columns(config)))
-    }
-
     /// The schema with the partition columns that Hudi leaves out of its files and of their schema: as Hudi's readers
     /// do, they come back as text, behind the others.
-    fn with_path_columns(self, config: &TableConfig) -> Self {
+    pub(super) fn with_path_columns(self, config: &TableConfig) -> Self {
         if !config.drops_partition_columns() {
             return self;
         }
@@ -51,36 +36,12 @@ impl TableSchema {
         Self { data: Arc::new(Schema::new(fields.collect::<Fields>())) }
     }
 
-    fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
-        for instant in view.timeline().completed_writes().rev() {
-            let metadata = view.write_metadata(instant)?;
-            if metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op)) {
-                continue;
-            }
-            if let Some(json) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty()) {
-                return Self::from_avro(json).map(Some).map_err(|e| e.with("instant", instant));
-            }
-        }
-        if let Some(json) = view.archived_schema() {
-            return Self::from_avro(json).map(Some);
-        }
-        if let Some(json) = config.get("hoodie.table.create.schema") {
-            return Self::from_avro(json).map(Some);
-        }
-        if let Some(base) = view.all_latest_slices()?.into_iter().find_map(|s| s.base) {
-            let file = view.storage().reader(&base.path, base.size)?;
-            let reader = BaseFileReader::open(file).map_err(|e| e.with("file", &base.path))?;
-            return Ok(Some(Self { data: without_meta_columns(reader.schema()) }));
-        }
-        Ok(None)
-    }
-
-    fn from_avro(json: &str) -> Result<Self> {
+    pub(super) fn from_avro(json: &str) -> Result<Self> {
         Ok(Self { data: without_meta_columns(&avro_to_arrow_schema(json)?) })
     }
 }
 
-fn without_meta_columns(schema: &Schema) -> SchemaRef {
+pub(super) fn without_meta_columns(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().filter(|f| !META_COLUMNS.contains(&f.name().as_str())).cloned();
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
@@ -93,7 +54,7 @@ pub fn with_meta_columns(data: &Schema) -> SchemaRef {
 
 /// How a batch's schema is taken into a table's.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SchemaChange {
+pub(crate) struct SchemaChange {
     /// Columns that the batch lacks become null (`hoodie.write.set.null.for.missing.columns`,
     /// `hoodie.datasource.write.reconcile.schema`).
     pub null_for_missing: bool,
@@ -102,7 +63,7 @@ pub struct SchemaChange {
 impl SchemaChange {
     /// The schema that the table has after a write of such batches: its columns, widened where the batch is wider, then
     /// the batch's new columns.
-    pub fn apply(self, table: Option<&Schema>, incoming: &Schema) -> Result<SchemaRef> {
+    pub(crate) fn apply(self, table: Option<&Schema>, incoming: &Schema) -> Result<SchemaRef> {
         let incoming = held_incoming(incoming)?;
         let Some(table) = table else { return Ok(Arc::new(incoming)) };
         let mut fields: Vec<FieldRef> = Vec::with_capacity(table.fields().len());
@@ -143,7 +104,7 @@ fn missing_column(name: &str, incoming: &Schema) -> Error {
 }
 
 /// The types in which a table holds the batch; refuses duplicate and meta columns.
-fn held_incoming(incoming: &Schema) -> Result<Schema> {
+pub(super) fn held_incoming(incoming: &Schema) -> Result<Schema> {
     let mut seen = HashSet::new();
     let mut fields: Vec<FieldRef> = Vec::with_capacity(incoming.fields().len());
     for field in incoming.fields() {
@@ -252,77 +213,10 @@ fn unify_struct(table: &Fields, incoming: &Fields, path: &str) -> Result<Fields>
     Ok(fields.into())
 }
 
-/// Brings a batch to the schema of the table: types cast, columns in order, missing ones null.
-pub fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
-    let mut columns = Vec::with_capacity(target.fields().len());
-    let given = FieldLookup::new(batch.schema_ref().fields());
-    for field in target.fields() {
-        let column = match given.position(field.name()).and_then(|at| batch.columns().get(at)) {
-            Some(column) => column.clone(),
-            None => new_null_array(field.data_type(), batch.num_rows()),
-        };
-        match fit_column(&column, field)? {
-            Fit::Fits(column) => columns.push(column),
-            Fit::Misfit(row) => return Err(does_not_fit(&column, field, row, 0)),
-        }
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(target.clone(), columns, &options)?)
-}
-
-/// Brings a column without nested ones to a type that holds all that its own does.
-pub(super) fn conform_leaf(column: &ArrayRef, target: &DataType, name: &str) -> Result<ArrayRef> {
-    let source = Schema::new(vec![Field::new("v", column.data_type().clone(), true)]);
-    let held = held_incoming(&source).map_err(|e| e.with("column", name))?;
-    let held_type = held.field(0).data_type();
-    let column = cast_exactly(column, held_type, name)?;
-    let column = match (held_type, target) {
-        (DataType::Timestamp(..), DataType::Timestamp(..))
-        | (DataType::FixedSizeBinary(_), DataType::Binary)
-        | (DataType::Binary, DataType::Utf8) => cast_exactly(&column, target, name)?,
-        _ => column,
-    };
-    evolve(&column, target, name)
-}
-
-/// A cast that fails when it would lose something.
-fn cast_exactly(column: &ArrayRef, target: &DataType, name: &str) -> Result<ArrayRef> {
-    if column.data_type() == target {
-        return Ok(column.clone());
-    }
-    let options = CastOptions { safe: false, ..Default::default() };
-    let lossy = |why: &str| {
-        Error::schema(format!("column '{name}' of type {} does not fit {target}: {why}", column.data_type()))
-            .with("column", name)
-            .remedy("Cast or round the column before writing")
-    };
-    let out = cast_with_options(column, target, &options)
-        .map_err(|e| lossy("a value is out of range or malformed").caused_by(e))?;
-    if column.data_type() == &DataType::Date64 && &cast_with_options(&out, column.data_type(), &options)? != column {
-        return Err(lossy("the time of day would be lost"));
-    }
-    if let (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) = (column.data_type(), target) {
-        let digits = |unit: &TimeUnit| match unit {
-            TimeUnit::Second => 0,
-            TimeUnit::Millisecond => 3,
-            TimeUnit::Microsecond => 6,
-            TimeUnit::Nanosecond => 9,
-        };
-        if digits(from) > digits(to) {
-            let back = cast_with_options(&out, column.data_type(), &options)?;
-            if &back != column {
-                return Err(lossy("fractions of the smaller unit would be lost"));
-            }
-        }
-    }
-    Ok(out)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use arrow::array::{Int32Array, StringArray, TimestampNanosecondArray};
 
     fn schema(fields: &[(&str, DataType, bool)]) -> Schema {
         Schema::new(fields.iter().map(|(n, t, null)| Field::new(*n, t.clone(), *null)).collect::<Vec<_>>())
@@ -338,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn misfits_are_refused_by_name() {
+    fn columns_of_other_types_are_refused_by_name() {
         let table = schema(&[("a", DataType::Int32, true)]);
         for bad in [
             schema(&[("a", DataType::Boolean, true)]),
@@ -351,23 +245,5 @@ mod tests {
         }
         let b = schema(&[("b", DataType::Int32, true)]);
         assert!(SchemaChange { null_for_missing: true }.apply(Some(&table), &b).is_ok());
-    }
-
-    #[test]
-    fn nanoseconds_are_taken_when_nothing_is_lost() {
-        let target = Arc::new(schema(&[("t", DataType::Timestamp(TimeUnit::Microsecond, None), true)]));
-        let batch = |v: i64| {
-            RecordBatch::try_from_iter([("t", Arc::new(TimestampNanosecondArray::from(vec![v])) as ArrayRef)]).unwrap()
-        };
-        assert!(conform_batch(&batch(5_000), &target).is_ok());
-        assert!(conform_batch(&batch(5_001), &target).is_err());
-    }
-
-    #[test]
-    fn numbers_become_text_where_the_table_says_so() {
-        let target = Arc::new(schema(&[("a", DataType::Utf8, true)]));
-        let batch = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![5])) as ArrayRef)]).unwrap();
-        let got = conform_batch(&batch, &target).unwrap();
-        assert_eq!(got.column(0).as_ref(), &StringArray::from(vec!["5"]) as &dyn Array);
     }
 }

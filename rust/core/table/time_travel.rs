@@ -9,7 +9,7 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use super::past::Past;
+use super::archived_commits::ArchivedCommits;
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, LogFile};
@@ -24,7 +24,7 @@ use crate::timeline::Timeline;
 /// `Corrupt` and `Storage` when commits cannot be read.
 pub(super) fn view_at(table: &HudiTable, timeline: &Timeline, as_of: &str) -> Result<TableView> {
     match is_archived(timeline, as_of) {
-        true => Past::read(table, timeline, as_of)?.view(table, timeline, as_of),
+        true => ArchivedCommits::read(table, timeline, as_of)?.view(table, timeline, as_of),
         false => TableView::new(table.storage().clone(), timeline.as_of(as_of)),
     }
 }
@@ -45,9 +45,9 @@ pub(super) fn complete_view_at(
             return Ok(then);
         }
     }
-    let past = Past::read(table, timeline, as_of)?;
-    let then = past.view(table, timeline, as_of)?;
-    match past.missing_files(&then, groups)?.as_slice() {
+    let archived = ArchivedCommits::read(table, timeline, as_of)?;
+    let then = archived.view(table, timeline, as_of)?;
+    match archived.missing_files(&then, groups)?.as_slice() {
         [] => Ok(then),
         missing => Err(refused(table.storage(), timeline, as_of, missing)),
     }

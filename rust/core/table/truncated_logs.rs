@@ -17,7 +17,7 @@ use crate::timeline::history::{HistoryReader, LoadMode};
 /// Option: such bytes are passed over in all files, as Hudi does.
 pub(super) const SKIP_TRUNCATED: &str = "hoodoo.log.skip.corrupt.blocks";
 
-/// Refuses a torn log file that a commit names. Nothing is read for files that are whole.
+/// Refuses a truncated log file that a commit names. Nothing is read for files that are whole.
 ///
 /// # Errors
 /// `Corrupt`; `Storage`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
 use super::committed_files::{CommittedFile, Fault, committed_files};
-use super::late_writes::{self, LateWrites};
+use super::completion_times::{self, CompletionTimes};
 use super::schema::TableSchema;
 use crate::error::{Error, Result};
 use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
@@ -39,7 +39,7 @@ pub struct TableView {
     /// File groups that were replaced, with the largest replacing instant.
     replaced: HashMap<(String, String), String>,
     /// When archived writes completed, as far as that was looked up.
-    late: Mutex<LateWrites>,
+    completion_times: Mutex<CompletionTimes>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<String>,
     /// Files of partitions that were listed.
@@ -90,7 +90,7 @@ impl TableView {
             storage,
             timeline,
             replaced,
-            late: Mutex::default(),
+            completion_times: Mutex::default(),
             listed: Mutex::default(),
             archived_schema: None,
             committed: Mutex::new(committed),
@@ -277,11 +277,11 @@ impl TableView {
     /// The file groups among listed files of a partition, replaced ones too. Looks archived completion times up where it
     /// depends on them.
     pub fn group(&self, partition: &str, files: &[FileMeta]) -> Result<Vec<FileGroup>> {
-        let unclear = late_writes::unclear(files, &self.timeline);
+        let unclear = completion_times::unclear(files, &self.timeline);
         if let Some(first) = unclear {
-            let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-            late.look_up(&self.storage, &self.timeline, first)?;
-            return Ok(group_files(partition, files, &late.with(&self.timeline)));
+            let mut completion_times = self.completion_times.lock().unwrap_or_else(PoisonError::into_inner);
+            completion_times.look_up(&self.storage, &self.timeline, first)?;
+            return Ok(group_files(partition, files, &completion_times.with(&self.timeline)));
         }
         Ok(group_files(partition, files, &self.timeline))
     }

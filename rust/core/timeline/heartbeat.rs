@@ -5,19 +5,18 @@
 //! of a process that has ended can be taken over at once.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Clock;
 use super::holder::{Holder, is_known_ended};
+use super::renewal::Renewal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt;
 use crate::process::Process;
 use crate::storage::{FileMeta, Storage};
 
 /// The folder of heartbeats.
-pub const HEARTBEATS: &str = ".hoodie/.heartbeat";
+pub(crate) const HEARTBEATS: &str = ".hoodie/.heartbeat";
 /// Hudi's writers renew a heartbeat every minute; it expires after two.
 const INTERVAL: Duration = Duration::from_secs(60);
 const LIVES_MS: i64 = 120_000;
@@ -26,15 +25,15 @@ const NEW_MS: i64 = 10_000;
 
 /// Shows that an instant has a running writer, until it is dropped.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     storage: Storage,
     path: String,
     content: String,
     /// Whether it is that of a write, which is never taken over but rolled back.
     is_write: bool,
     _holder: Holder,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once it has ended.
+    renewal: Option<Renewal>,
     process: Process,
 }
 
@@ -43,7 +42,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
+    pub(crate) fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
         match Self::start(storage, instant) {
             Err(e) if e.kind() == ErrorKind::Conflict => {
                 check_no_other_writer(storage, clock, instant)?;
@@ -58,7 +57,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
+    pub(crate) fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
         let mut heartbeat = Self::start(storage, instant)?;
         heartbeat.is_write = true;
         Ok(heartbeat)
@@ -68,35 +67,23 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn start(storage: &Storage, instant: &str) -> Result<Self> {
+    pub(crate) fn start(storage: &Storage, instant: &str) -> Result<Self> {
         let (storage, path, holder) = (storage.clone(), path_of(instant), Holder::default());
         let content = format!("{}\n", holder.name());
         storage.create(&path, content.clone()).map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists => busy(&storage, instant, 0),
             _ => e,
         })?;
-        let (stop, stopped) = channel();
         let beat = (storage.clone(), path.clone(), content.clone());
         let renew = move || {
-            let (storage, path, content) = beat;
-            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if let Err(e) = storage.replace(&path, content.clone()) {
-                    tracing::warn!("the heartbeat was not renewed: {e}");
-                }
+            let (storage, path, content) = &beat;
+            if let Err(e) = storage.replace(path, content.clone()) {
+                tracing::warn!("the heartbeat was not renewed: {e}");
             }
+            true
         };
-        let thread = std::thread::Builder::new().name("hoodoo-heartbeat".into()).spawn(renew);
-        let thread = thread.map_err(|e| Error::storage("failed to start the thread of the heartbeat").caused_by(e))?;
-        Ok(Self {
-            storage,
-            path,
-            content,
-            is_write: false,
-            _holder: holder,
-            stop: Some(stop),
-            thread: Some(thread),
-            process: Process::this(),
-        })
+        let renewal = Some(Renewal::start("heartbeat", INTERVAL, renew)?);
+        Ok(Self { storage, path, content, is_write: false, _holder: holder, renewal, process: Process::this() })
     }
 
     /// Fails if another process has taken over the instant because this heartbeat had expired. Writes are never taken
@@ -104,7 +91,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict`; `Storage`.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_write {
             return Ok(());
         }
@@ -117,31 +104,20 @@ impl Heartbeat {
     }
 
     /// Stops the heartbeat and returns its file for the caller to delete, who has just called [`Heartbeat::check`].
-    pub fn into_path(mut self) -> String {
-        self.end();
+    pub(crate) fn into_path(mut self) -> String {
+        self.renewal = None;
         std::mem::take(&mut self.path)
-    }
-
-    /// Stops the thread.
-    fn end(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
+        let Some(renewal) = self.renewal.take() else { return };
+        drop(renewal);
         if !self.process.is_this() {
-            // A forked child: the thread and the file are its parent's.
-            std::mem::forget((self.stop.take(), self.thread.take()));
+            // A forked child: the file is its parent's.
             return;
         }
-        if self.stop.is_none() {
-            return;
-        }
-        self.end();
         // A heartbeat that another process took over stays.
         let remove = || self.check().is_ok().then(|| self.storage.delete(&self.path)).transpose();
         if let Err(e) = interrupt::hold(remove) {
@@ -154,7 +130,7 @@ impl Drop for Heartbeat {
 ///
 /// # Errors
 /// `Conflict`; `Storage`.
-pub fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
+pub(crate) fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<()> {
     match age_if_alive(storage, clock, instant)? {
         Some(age_ms) => Err(busy(storage, instant, age_ms)),
         None => Ok(()),
@@ -165,20 +141,20 @@ pub fn check_no_other_writer(storage: &Storage, clock: &Arc<dyn Clock>, instant:
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
+pub(crate) fn is_alive(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
     Ok(age_if_alive(storage, clock, instant)?.is_some())
 }
 
 /// All heartbeats of a table, as one listing shows them.
 #[derive(Debug, Default)]
-pub struct Heartbeats(Vec<FileMeta>);
+pub(crate) struct Heartbeats(Vec<FileMeta>);
 
 impl Heartbeats {
     /// Lists them. An instant that was on the timeline before the listing and has no heartbeat has no writer.
     ///
     /// # Errors
     /// `Storage`.
-    pub fn list(storage: &Storage) -> Result<Self> {
+    pub(crate) fn list(storage: &Storage) -> Result<Self> {
         Ok(Self(storage.list(HEARTBEATS)?.files))
     }
 
@@ -186,7 +162,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn is_alive(&self, storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
+    pub(crate) fn is_alive(&self, storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<bool> {
         let file = self.0.iter().find(|file| file.name() == instant);
         file.map_or(Ok(false), |file| Ok(age_of(storage, clock, file)?.is_some()))
     }
@@ -195,7 +171,7 @@ impl Heartbeats {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn remove_stale(
+    pub(crate) fn remove_stale(
         &self,
         storage: &Storage,
         clock: &Arc<dyn Clock>,
@@ -219,7 +195,7 @@ impl Heartbeats {
 ///
 /// # Errors
 /// `Storage`.
-pub fn remove(storage: &Storage, instant: &str) -> Result<()> {
+pub(crate) fn remove(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete(&path_of(instant)).map(|_| ())
 }
 
@@ -264,9 +240,9 @@ mod tests {
     use crate::timeline::SystemClock;
 
     /// Three minutes on.
-    struct Later;
+    struct LaterClock;
 
-    impl Clock for Later {
+    impl Clock for LaterClock {
         fn now_ms(&self) -> i64 {
             SystemClock.now_ms() + 180_000
         }
@@ -313,7 +289,7 @@ mod tests {
             beat(alive);
             assert!(is_alive(&storage, &now(), "1").unwrap(), "{alive}");
         }
-        let later: Arc<dyn Clock> = Arc::new(Later);
+        let later: Arc<dyn Clock> = Arc::new(LaterClock);
         assert!(!is_alive(&storage, &later, "1").unwrap());
         // Taken over; who thought to have it, learns of it.
         let mine = Heartbeat::take_over(&storage, &later, "1").unwrap();

@@ -17,7 +17,7 @@ pub(super) fn hold_lock() -> impl std::any::Any {
 /// A unique name, by which others on the same machine find out whether its process still runs. It counts as running
 /// until it is dropped.
 #[derive(Debug)]
-pub struct Holder {
+pub(super) struct Holder {
     id: Uuid,
     text: String,
 }
@@ -32,7 +32,7 @@ impl Default for Holder {
 
 impl Holder {
     /// The name, as it is written to files: machine, process, id.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.text
     }
 }
@@ -44,7 +44,7 @@ impl Drop for Holder {
 }
 
 /// Whether the process of this name is known to have ended. False for names of other engines and of other machines.
-pub fn is_known_ended(name: &str) -> bool {
+pub(super) fn is_known_ended(name: &str) -> bool {
     let mut words = name.split_whitespace();
     let (Some(at), Some(process), Some(id)) = (words.next(), words.next(), words.next()) else { return false };
     let (Ok(process), Ok(id)) = (process.parse::<u32>(), Uuid::parse_str(id)) else { return false };

@@ -5,20 +5,19 @@
 //! (version 6) keeps them in `.hoodie`.
 
 mod active;
-pub mod heartbeat;
+pub(crate) mod heartbeat;
 pub mod history;
 mod holder;
 mod lock;
+mod renewal;
 mod transitions;
 mod true_time;
 
 pub use active::Timeline;
-pub use heartbeat::Heartbeat;
-pub use lock::{
-    Attempt, LastLease, Lease, LockConfig, LockGuard, LockProvider, LockProviderKind, LockWait, TableLock, WriterLease,
-    table_lock,
-};
-pub use transitions::{Begun, Published, TimelineWriter, Transition, next_state};
+pub(crate) use heartbeat::Heartbeat;
+pub(crate) use lock::{LastLease, LockGuard, WriterLease};
+pub use lock::{LockConfig, LockProviderKind, LockWait, TableLock, table_lock};
+pub(crate) use transitions::{Published, TimelineWriter};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};
 
 use crate::format::instant::Layout;

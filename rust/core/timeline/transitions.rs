@@ -7,12 +7,12 @@ use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, WriterLease, tab
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, Layout, State};
 use crate::interrupt;
-use crate::parallel::{Later, both};
+use crate::parallel::{BackgroundTask, both};
 use crate::storage::Storage;
 
 /// A transition of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transition {
+pub(crate) enum Transition {
     /// Creates the requested instant.
     Request,
     /// Makes it inflight.
@@ -24,7 +24,7 @@ pub enum Transition {
 }
 
 /// Returns the state after a transition, or an error if the transition is not valid.
-pub fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
+pub(crate) fn next_state(from: Option<State>, action: Action, transition: Transition) -> Result<State> {
     match (from, transition) {
         // A savepoint has no plan.
         (None, Transition::Request) if action != Action::Savepoint => Ok(State::Requested),
@@ -53,7 +53,7 @@ pub struct Begun<H> {
     /// Its heartbeat.
     pub heartbeat: H,
     /// Waits for its inflight file, which may still be in flight to the store; the lock is held until then.
-    pub inflight: Later<Result<()>>,
+    pub inflight: BackgroundTask<Result<()>>,
 }
 
 /// An action that has just completed.
@@ -63,7 +63,7 @@ pub struct Published {
     /// The timeline with it.
     pub timeline: Timeline,
     /// Waits until the lock is released.
-    pub released: Later<()>,
+    pub released: BackgroundTask<()>,
 }
 
 /// Makes transitions on the timeline of one table.
@@ -179,7 +179,7 @@ impl TimelineWriter {
         let (writer, instant) = (self.clone(), started.clone());
         held.leave_thread();
         // The caller waits for it where it needs it; until then the first data file can be prepared.
-        let inflight = Later::run(self.storage.is_remote(), move || {
+        let inflight = BackgroundTask::run(self.storage.is_remote(), move || {
             let created = writer.create_inflight(&instant, profile);
             drop(held);
             created

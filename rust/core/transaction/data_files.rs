@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::join;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_marker, marker_path};
-use crate::parallel::{Later, both};
+use crate::parallel::{BackgroundTask, both};
 use crate::storage::{FileWriter, Storage};
 use crate::table::HudiTable;
 
@@ -17,7 +17,7 @@ use crate::table::HudiTable;
 const MARKER_HOLDS: Duration = Duration::from_secs(30);
 
 /// Marks, writes and publishes the data files of one action.
-pub struct DataFiles {
+pub(crate) struct DataFiles {
     storage: Storage,
     instant: String,
     parquet_partition_metadata: bool,
@@ -29,7 +29,7 @@ pub struct DataFiles {
 
 impl DataFiles {
     /// The files of an action that this process began.
-    pub fn new(table: &HudiTable, instant: &str) -> Self {
+    pub(crate) fn new(table: &HudiTable, instant: &str) -> Self {
         Self {
             storage: table.storage().clone(),
             instant: instant.to_owned(),
@@ -43,21 +43,26 @@ impl DataFiles {
     ///
     /// # Errors
     /// `Conflict` when it is over.
-    pub fn of_task(table: &HudiTable, instant: &str) -> Result<Self> {
+    pub(crate) fn of_task(table: &HudiTable, instant: &str) -> Result<Self> {
         let files = Self { watched: Some(table.clone()), ..Self::new(table, instant) };
         if files.is_under_way()? { Ok(files) } else { Err(files.is_over(None)) }
     }
 
     /// For sharing.
-    pub fn arc(self) -> Arc<Self> {
+    pub(crate) fn arc(self) -> Arc<Self> {
         Arc::new(self)
+    }
+
+    /// Requested time of the action.
+    pub(crate) fn instant(&self) -> &str {
+        &self.instant
     }
 
     /// Marks a file and begins it.
     ///
     /// # Errors
     /// `Conflict` when another task attempt writes the same file; `Unsupported` behind links; `Storage`.
-    pub fn create(&self, path: &str, kind: MarkerType) -> Result<FileWriter> {
+    pub(crate) fn create(&self, path: &str, kind: MarkerType) -> Result<FileWriter> {
         self.create_after(path, kind, |_| Ok(()))
     }
 
@@ -65,7 +70,7 @@ impl DataFiles {
     ///
     /// # Errors
     /// Those of [`DataFiles::create`].
-    pub fn create_in_partition(&self, partition: &str, path: &str, kind: MarkerType) -> Result<FileWriter> {
+    pub(crate) fn create_in_partition(&self, partition: &str, path: &str, kind: MarkerType) -> Result<FileWriter> {
         let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
         let parquet = self.parquet_partition_metadata;
         let name = if parquet { ".hoodie_partition_metadata.parquet" } else { ".hoodie_partition_metadata" };
@@ -86,7 +91,7 @@ impl DataFiles {
             both(at_once, || prepare(&storage), mark).map(|_| ())
         };
         // The file is written meanwhile; it is published after the marker.
-        let marker = Later::run(at_once, marker);
+        let marker = BackgroundTask::run(at_once, marker);
         self.made().insert(marker_path(&self.instant, path, kind), Stopwatch::now());
         if at_once {
             return Ok(self.storage.writer(path)?.after(marker));
@@ -99,7 +104,7 @@ impl DataFiles {
     ///
     /// # Errors
     /// `Conflict` when it did; `Storage`.
-    pub fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
+    pub(crate) fn publish(&self, path: &str, kind: MarkerType, sink: FileWriter) -> Result<u64> {
         // A task that outlived its action must not leave a file behind: the markers are deleted when the action ends.
         // So the marker of this file must still exist.
         if !self.is_marked(path, kind)? {

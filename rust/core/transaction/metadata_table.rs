@@ -39,11 +39,3 @@ impl Found {
         if self.partitions || self.files { storage.delete_folder(FOLDER) } else { Ok(()) }
     }
 }
-
-/// Drops the metadata table, if there is one. The caller holds the table lock.
-///
-/// # Errors
-/// `Corrupt` for damaged table properties; `Storage`.
-pub fn drop_metadata_table(table: &HudiTable) -> Result<()> {
-    look(table)?.drop(table)
-}

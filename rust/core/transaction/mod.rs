@@ -3,7 +3,7 @@
 //! | step | what |
 //! |---|---|
 //! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
-//! | [`DataFiles`] | marker, then the data file, then its write stat |
+//! | [`DataFiles`], [`NewFile`], [`RollingFileWriter`] | marker, then the data file, then its write stat |
 //! | complete | under the lock: load the timeline, check for conflicts, drop the metadata table, create the completed instant |
 //! | end | delete markers and heartbeat, release the lock |
 //!
@@ -12,6 +12,8 @@
 
 mod data_files;
 mod metadata_table;
+mod new_file;
+mod rolling_file_writer;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,15 +22,17 @@ use crate::error::Result;
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
-use crate::parallel::{Later, both};
+use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
-pub use data_files::DataFiles;
-pub use metadata_table::drop_metadata_table;
+pub(crate) use data_files::DataFiles;
+pub(crate) use new_file::commit_metadata;
+pub(crate) use new_file::{NewFile, empty_stat, stat_count};
+pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
 /// An action that is under way.
-pub struct Transaction {
+pub(crate) struct Transaction {
     table: HudiTable,
     timeline: TimelineWriter,
     instant: Instant,
@@ -36,7 +40,7 @@ pub struct Transaction {
     heartbeat: Option<Heartbeat>,
     files: Arc<DataFiles>,
     /// Waits for the inflight file, if it is still in flight to the store.
-    inflight: Option<Later<Result<()>>>,
+    inflight: Option<BackgroundTask<Result<()>>>,
     /// Whether tasks of other processes write the data files; a repeated task writes its files twice.
     has_tasks: bool,
     /// From its beginning to its end, in the log.
@@ -44,7 +48,7 @@ pub struct Transaction {
 }
 
 /// An action that has been completed.
-pub struct Completed {
+pub(crate) struct Completed {
     /// The action.
     pub instant: Instant,
     /// The timeline with it.
@@ -56,14 +60,14 @@ pub struct Completed {
 }
 
 /// Work that has to end before the call does: releasing the lock, removing markers and heartbeat.
-pub struct Ending {
-    _released: Later<()>,
-    removed: Option<Later<Option<String>>>,
+pub(crate) struct Ending {
+    _released: BackgroundTask<()>,
+    removed: Option<BackgroundTask<Option<String>>>,
 }
 
 impl Ending {
     /// Waits for the end. Returns what failed; the action is committed all the same.
-    pub fn finish(self) -> Option<String> {
+    pub(crate) fn finish(self) -> Option<String> {
         // Dropping waits for the work too, even on an interrupt.
         self.removed.and_then(|removed| removed.wait().ok().flatten())
     }
@@ -76,7 +80,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Conflict` while a restore is pending; `Lock`; `Storage`.
-    pub fn begin(
+    pub(crate) fn begin(
         table: &HudiTable,
         action: Action,
         held: Option<&LockGuard>,
@@ -109,7 +113,7 @@ impl Transaction {
     }
 
     /// Continues an instant that is inflight and has a heartbeat.
-    pub fn take_over(
+    pub(crate) fn take_over(
         table: &HudiTable,
         timeline: TimelineWriter,
         instant: Instant,
@@ -122,27 +126,27 @@ impl Transaction {
     }
 
     /// The instant.
-    pub fn instant(&self) -> &Instant {
+    pub(crate) fn instant(&self) -> &Instant {
         &self.instant
     }
 
     /// Requested time.
-    pub fn requested(&self) -> &str {
+    pub(crate) fn requested(&self) -> &str {
         &self.instant.requested
     }
 
     /// The table.
-    pub fn table(&self) -> &HudiTable {
+    pub(crate) fn table(&self) -> &HudiTable {
         &self.table
     }
 
     /// Makes transitions on its timeline.
-    pub fn timeline(&self) -> &TimelineWriter {
+    pub(crate) fn timeline(&self) -> &TimelineWriter {
         &self.timeline
     }
 
     /// Makes the data files of this process.
-    pub fn files(&self) -> &Arc<DataFiles> {
+    pub(crate) fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
 
@@ -150,7 +154,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn started(&mut self) -> Result<()> {
+    pub(crate) fn started(&mut self) -> Result<()> {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
@@ -160,7 +164,7 @@ impl Transaction {
     /// # Errors
     /// `Conflict` if the instant is no longer inflight, if another process took it over, or by `check`; `Lock`;
     /// `Storage`. Then the action is invisible.
-    pub fn complete(
+    pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
         reported: &HashSet<&str>,
@@ -202,7 +206,7 @@ impl Transaction {
                 let left = interrupt::hold(|| storage.delete_all(&paths)).err();
                 left.map(|e| markers_left(&requested, &e))
             };
-            removed = Some(Later::run(true, remove));
+            removed = Some(BackgroundTask::run(true, remove));
         }
         Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
     }
@@ -212,7 +216,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn take_back(&mut self) -> Result<()> {
+    pub(crate) fn take_back(&mut self) -> Result<()> {
         if let Some(inflight) = self.inflight.take() {
             // The inflight file may or may not exist.
             let _ = inflight.wait()?;

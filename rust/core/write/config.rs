@@ -64,7 +64,7 @@ impl Operation {
 
 /// How stored records are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexType {
+pub(crate) enum IndexType {
     /// By key within the partition, with bloom filters.
     Bloom,
     /// By key within the partition.
@@ -88,14 +88,14 @@ impl IndexType {
     }
 
     /// Whether a key is unique in the table and not only in its partition.
-    pub fn is_global(self) -> bool {
+    pub(crate) fn is_global(self) -> bool {
         matches!(self, Self::GlobalBloom | Self::GlobalSimple)
     }
 }
 
 /// How `bulk_insert` orders rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SortMode {
+pub(crate) enum SortMode {
     /// As they come.
     None,
     /// By record key within each partition. (`GLOBAL_SORT`, `PARTITION_SORT` and the like come to the same here.)
@@ -106,7 +106,7 @@ pub enum SortMode {
 
 /// The options of a write.
 #[derive(Debug, Clone)]
-pub struct WriteConfig {
+pub(crate) struct WriteConfig {
     /// How stored records are found.
     pub index: IndexType,
     /// Global index: a row whose partition changed moves there.
@@ -149,7 +149,7 @@ pub struct WriteConfig {
 
 impl WriteConfig {
     /// Reads and checks the options.
-    pub fn new(options: &Options) -> Result<Self> {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
         let index = IndexType::parse(options.get("hoodie.index.type").unwrap_or("SIMPLE"))?;
         let update_key = match index {
             IndexType::GlobalBloom | IndexType::Bloom => "hoodie.bloom.index.update.partition.path",

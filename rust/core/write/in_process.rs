@@ -11,10 +11,10 @@ use super::commit::pending::{Committed, PendingCommit};
 use super::commit::recent_commits::RecentCommits;
 use super::commit::retry::planned_anew;
 use super::config::Operation;
-use super::locate::busy_groups::BusyGroups;
 use super::locate::log_keys::{LogWrites, Logs};
 use super::locate::lookup::Tagged;
 use super::locate::new_rows::rows_to_insert;
+use super::locate::pending_file_groups::PendingFileGroups;
 use super::prepare::combine::combine_rows;
 use super::prepare::incoming::Incoming;
 use super::prepare::partial_rows::check_required;
@@ -48,7 +48,7 @@ pub struct WriteRequest {
 }
 
 /// Writes and commits, from a timeline that was loaded just now. The caller has rolled failed writes back.
-pub fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -> Result<Committed> {
+pub(crate) fn run_write(table: &HudiTable, timeline: Timeline, request: WriteRequest) -> Result<Committed> {
     let view = table.view_of(timeline)?;
     let WriteRequest { operation, data, partitions, partial } = request;
     if operation != Operation::DeletePartition {
@@ -175,12 +175,12 @@ impl InProcess {
     fn plan(&self, incoming: &Incoming, context: &WriteContext, anywhere: bool) -> Result<Units> {
         let setup = &self.setup;
         let commits = RecentCommits::new(&setup.view);
-        let busy = BusyGroups::of(&setup.table, &setup.view)?;
+        let pending_groups = PendingFileGroups::of(&setup.table, &setup.view)?;
         let tagged = match setup.looks_up() {
             true => self.tag(incoming, context, anywhere, &commits)?,
             false => Tagged { updates: Vec::new(), inserts: rows_to_insert(incoming, context, setup.combines())? },
         };
-        Units::route(setup, context, incoming, tagged, &commits, &busy)
+        Units::route(setup, context, incoming, tagged, &commits, &pending_groups)
     }
 
     fn tag(

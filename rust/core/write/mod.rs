@@ -21,7 +21,9 @@ mod route;
 mod setup;
 pub mod task;
 
-pub use commit::pending::{CommitOutcome, Committed, PendingCommit, PlannedFrom};
-pub use config::{IndexType, Operation, SortMode, WriteConfig};
-pub use in_process::{WriteRequest, run_write};
-pub use locate::busy_groups::UpdateStrategy;
+pub use commit::pending::CommitOutcome;
+pub(crate) use commit::pending::Committed;
+pub use config::Operation;
+pub use in_process::WriteRequest;
+pub(crate) use in_process::run_write;
+pub(crate) use locate::pending_file_groups::UpdateStrategy;

@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 use super::{RowMerging, RowStream};
 use crate::error::Result;
 use crate::interrupt;
-use crate::merge::{Budget, Kept, MergeOnto};
+use crate::merge::{BatchMerger, Budget, Kept};
 use crate::storage::spill;
 
 /// The merged rows: older rows in their order, then new ones.
@@ -14,29 +14,29 @@ pub(super) struct HashMerge {
     older: RowStream,
     /// The newer rows; read when the first result is asked for.
     newer: Option<RowStream>,
-    onto: Option<MergeOnto>,
+    merger: Option<BatchMerger>,
 }
 
 impl HashMerge {
     pub(super) fn new(merging: RowMerging, older: RowStream, newer: RowStream) -> Self {
-        Self { merging, older, newer: Some(newer), onto: None }
+        Self { merging, older, newer: Some(newer), merger: None }
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(newer) = self.newer.take() {
-            self.onto = Some(read_newer(&self.merging, newer)?);
+            self.merger = Some(read_newer(&self.merging, newer)?);
         }
-        let Some(onto) = &mut self.onto else { return Ok(None) };
+        let Some(merger) = &mut self.merger else { return Ok(None) };
         for batch in self.older.by_ref() {
             interrupt::check()?;
             let batch = self.merging.older(batch?)?;
             let keys = self.merging.keys.of(&batch)?;
-            let merged = onto.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch))?;
+            let merged = merger.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch))?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }
         }
-        onto.next_new()
+        merger.next_new()
     }
 }
 
@@ -48,7 +48,7 @@ impl Iterator for HashMerge {
     }
 }
 
-fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<MergeOnto> {
+fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<BatchMerger> {
     let put_away = |batches: &[RecordBatch]| spill(&merging.spill.folder, batches);
     let budget = Some(Budget { bytes: merging.spill.budget, spill: &put_away });
     let mut kept = Kept::new(budget);
@@ -56,5 +56,5 @@ fn read_newer(merging: &RowMerging, newer: RowStream) -> Result<MergeOnto> {
         interrupt::check()?;
         kept.push(merging.records(&batch?)?)?;
     }
-    merging.onto(kept, budget)
+    merging.batch_merger(kept, budget)
 }

@@ -17,7 +17,9 @@ use self::keys::KeyColumns;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::format::properties::Properties;
-use crate::merge::{Budget, Delta, Kept, MergeContext, MergeOnto, MergeRule, RecordMerger, Records, Step, missing};
+use crate::merge::{
+    BatchMerger, Budget, Kept, MergeContext, MergeRule, MergedRecords, RecordMerger, Records, Step, missing,
+};
 use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
 use crate::table::{DELETE_MARK, MergeSettings, Options, rule_of};
@@ -29,7 +31,7 @@ const STRICT: arrow_cast::CastOptions<'static> =
     arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// A stream of rows.
-pub type RowStream = Box<dyn RecordBatchReader + Send>;
+pub(crate) type RowStream = Box<dyn RecordBatchReader + Send>;
 
 /// How rows are merged.
 pub struct MergeRequest {
@@ -195,10 +197,10 @@ impl RowMerging {
     }
 
     /// What merges newer rows into older ones.
-    fn onto(&self, newer: Kept<'_>, budget: Option<Budget<'_>>) -> Result<MergeOnto> {
+    fn batch_merger(&self, newer: Kept<'_>, budget: Option<Budget<'_>>) -> Result<BatchMerger> {
         let rule = &self.settings.rule;
-        let delta = Delta::new(&self.newer, newer.into_list(), rule, Step::Batch, budget)?;
-        Ok(MergeOnto::new(delta, rule.clone(), self.schema.clone(), true))
+        let merged = MergedRecords::new(&self.newer, newer.into_list(), rule, Step::Batch, budget)?;
+        Ok(BatchMerger::new(merged, rule.clone(), self.schema.clone(), true))
     }
 
     /// Newer rows as records.

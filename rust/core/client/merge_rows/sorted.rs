@@ -188,10 +188,10 @@ impl SortedMerge {
         for batch in newer.iter().filter(|batch| batch.num_rows() > 0) {
             kept.push(self.merging.records(batch)?)?;
         }
-        let mut onto = self.merging.onto(kept, budget)?;
+        let mut merger = self.merging.batch_merger(kept, budget)?;
         let keys = self.merging.keys.of(older)?;
-        let mut parts = vec![onto.merge(older, &keys, &|batch| self.merging.settings.ordering(batch))?];
-        while let Some(new) = onto.next_new()? {
+        let mut parts = vec![merger.merge(older, &keys, &|batch| self.merging.settings.ordering(batch))?];
+        while let Some(new) = merger.next_new()? {
             parts.push(new);
         }
         if parts.len() == 1 {

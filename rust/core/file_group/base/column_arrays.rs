@@ -16,7 +16,7 @@ use super::splice::Splice;
 use crate::error::Result;
 
 /// Rows of an array.
-pub const COLUMN_BATCH_ROWS: usize = 32_768;
+pub(crate) const COLUMN_BATCH_ROWS: usize = 32_768;
 /// Approximate bytes of columns that are read together.
 const TOGETHER_BYTES: u64 = 1 << 20;
 /// Assumed bytes of a string that is stored in a dictionary.
@@ -26,7 +26,7 @@ const UNKNOWN_BYTES: u64 = 32;
 ///
 /// # Errors
 /// Those of [`BaseFileReader::scan`] and of the scan.
-pub fn read_column_batches<R: ChunkReader + 'static>(
+pub(crate) fn read_column_batches<R: ChunkReader + 'static>(
     reader: &BaseFileReader<R>,
     schema: &SchemaRef,
     index: usize,
@@ -37,7 +37,7 @@ pub fn read_column_batches<R: ChunkReader + 'static>(
 
 /// Reads columns of a row group on demand: large ones alone, small ones together. A reader takes time for each column
 /// of the file, so a reader for each of thousands of columns would take quadratic time.
-pub struct GroupColumns<'a, R> {
+pub(crate) struct GroupColumns<'a, R> {
     reader: &'a BaseFileReader<R>,
     group: usize,
     fields: Vec<(usize, FieldRef)>,
@@ -51,7 +51,12 @@ type Together = Option<Vec<Option<Vec<ArrayRef>>>>;
 impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
     /// Prepares to read columns of row group `group`, by their index in the new file of `splice`, as the given fields.
     /// Nothing is read yet.
-    pub fn new(reader: &'a BaseFileReader<R>, splice: &Splice, group: usize, fields: Vec<(usize, FieldRef)>) -> Self {
+    pub(crate) fn new(
+        reader: &'a BaseFileReader<R>,
+        splice: &Splice,
+        group: usize,
+        fields: Vec<(usize, FieldRef)>,
+    ) -> Self {
         let mut together = Vec::new();
         let (mut first, mut bytes) = (0, 0);
         for (i, (column, _)) in fields.iter().enumerate() {
@@ -73,7 +78,7 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
     ///
     /// # Errors
     /// Those of [`read_column_batches`].
-    pub fn take(&self, column: usize) -> Result<Option<Vec<ArrayRef>>> {
+    pub(crate) fn take(&self, column: usize) -> Result<Option<Vec<ArrayRef>>> {
         let Ok(at) = self.fields.binary_search_by_key(&column, |(column, _)| *column) else { return Ok(None) };
         let holds = self.together.partition_point(|(fields, _)| fields.end <= at);
         let Some((fields, read)) = self.together.get(holds) else { return Ok(None) };
@@ -95,7 +100,7 @@ impl<'a, R: ChunkReader + 'static> GroupColumns<'a, R> {
 }
 
 /// Approximate bytes of a chunk in memory.
-pub fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
+pub(crate) fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
     let encoded = chunk.uncompressed_size().max(0).cast_unsigned();
     let values = chunk.num_values().max(0).cast_unsigned();
     match chunk.unencoded_byte_array_data_bytes() {
@@ -106,14 +111,14 @@ pub fn read_bytes(chunk: &ColumnChunkMetaData) -> u64 {
 
 /// Whether `more` new rows are added to a last row group of `rows` rows: a small one is filled up, which avoids
 /// fragments; a large one is not rewritten.
-pub fn fills_up(rows: u64, more: usize, options: &BaseFileOptions) -> bool {
+pub(crate) fn fills_up(rows: u64, more: usize, options: &BaseFileOptions) -> bool {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
     rows < options.row_group_rows / 4 && rows.saturating_add(more) <= options.row_group_rows
 }
 
 /// Whether all data pages of a chunk are dictionary-encoded: none has plain values because the dictionary became too
 /// large.
-pub fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> bool {
+pub(crate) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     let numbers = |encoding: Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let is_data = |page: &&PageEncodingStats| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
     match (chunk.page_encoding_stats(), chunk.page_encoding_stats_mask()) {
@@ -127,7 +132,7 @@ pub fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> bool {
 ///
 /// # Errors
 /// `Schema` for arrays of two types.
-pub fn same_values(a: &ArrayRef, b: &ArrayRef) -> Result<bool> {
+pub(crate) fn same_values(a: &ArrayRef, b: &ArrayRef) -> Result<bool> {
     if a.data_type().is_nested() {
         // Nested floats compare by value, so the sign of a zero would be lost.
         return Ok(!has_floats(a.data_type()) && a.as_ref() == b.as_ref());

@@ -91,7 +91,7 @@ fn refused(path: &str, from: &DataType, to: &DataType) -> Error {
 ///
 /// # Errors
 /// `Schema`, with the column and both types, if Hudi does not support the cast.
-pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRef> {
+pub(crate) fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRef> {
     use DataType::{Binary, Date32, Decimal128, Float32, Float64, Int32, Int64, List, Map, Struct, Utf8};
     let from = array.data_type();
     if from == target {

@@ -25,7 +25,7 @@ impl KeyRange {
 
 /// Compares strings as Java does, by UTF-16 units, as Hudi compares key ranges. Differs from the order of UTF-8 bytes
 /// only if one string has a character beyond U+FFFF and the other one between U+E000 and U+FFFF.
-pub fn compare_keys(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare_keys(a: &str, b: &str) -> Ordering {
     fn rank(lead: u8) -> u8 {
         match lead {
             0xf0.. => lead - 2,

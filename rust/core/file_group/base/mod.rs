@@ -6,14 +6,14 @@
 //!
 //! Reads and writes bytes through generic traits, without storage and paths.
 
-pub mod file_keys;
-pub mod keys;
-pub mod options;
-pub mod parquet_schema;
-pub mod predicate;
-pub mod reader;
-pub mod splice;
-pub mod writer;
+pub(crate) mod file_keys;
+pub(crate) mod keys;
+pub(crate) mod options;
+pub(crate) mod parquet_schema;
+pub(crate) mod predicate;
+pub(crate) mod reader;
+pub(crate) mod splice;
+pub(crate) mod writer;
 
 mod bounds;
 mod chunk_pages;
@@ -24,7 +24,7 @@ mod encoded_chunk;
 mod evolution;
 mod footer_checksum;
 mod ordered_dictionary_column;
-pub use evolution::evolve;
+pub(crate) use evolution::evolve;
 mod column_arrays;
 mod number_column;
 mod page_codec;
@@ -33,18 +33,19 @@ mod row_group;
 mod sink;
 mod string_column;
 
-pub use bounds::ColumnBounds;
-pub use column_arrays::{
+pub(crate) use column_arrays::{
     COLUMN_BATCH_ROWS, GroupColumns, fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
 };
-pub use dictionary_keys::DictionaryKeyScan;
-pub use file_keys::{FileKeys, TakenKeys};
-pub use keys::KeyRange;
-pub use options::{BaseFileOptions, DictionaryUse, parse_codec};
+pub(crate) use dictionary_keys::DictionaryKeyScan;
+pub(crate) use file_keys::{FileKeys, TakenKeys};
+pub(crate) use keys::KeyRange;
+pub use options::BaseFileOptions;
+pub(crate) use options::{DictionaryUse, parse_codec};
 pub use predicate::Predicate;
-pub use reader::{BaseFileReader, BaseFileScan, RowGroupInfo, ScanOptions};
-pub use splice::{Splice, SplicedColumn};
-pub use writer::{BaseFileStats, BaseFileWriter};
+pub use reader::{BaseFileReader, ScanOptions};
+pub(crate) use reader::{BaseFileScan, RowGroupInfo};
+pub(crate) use splice::{Splice, SplicedColumn};
+pub use writer::BaseFileWriter;
 
 /// Takes the locks of the process, for a fork.
 pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {

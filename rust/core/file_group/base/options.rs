@@ -82,7 +82,7 @@ impl BaseFileOptions {
 ///
 /// # Errors
 /// `InvalidOption` for an unknown name, `Unsupported` for LZO.
-pub fn parse_codec(name: &str) -> Result<Compression> {
+pub(crate) fn parse_codec(name: &str) -> Result<Compression> {
     match name.trim().to_ascii_uppercase().as_str() {
         "ZSTD" => Ok(Compression::ZSTD(ZstdLevel::default())),
         "GZIP" => Ok(Compression::GZIP(GzipLevel::default())),

@@ -2,6 +2,8 @@
 //!
 //! The dictionary keys have the order of the values, so no values are hashed or compared.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -82,8 +84,8 @@ impl Entries<'_> {
             Self::Numbers(numbers) => {
                 let bytes = used.len() * numbers.width();
                 let hardly_repeat = rows >= TRIAL_ROWS && used.len() * 2 > rows;
-                let coded = bytes + rows * usize::from(bits_for(used.len())) / 8;
-                !hardly_repeat && bytes <= most_bytes && coded <= rows * numbers.width()
+                let with_keys = bytes + rows * usize::from(bits_for(used.len())) / 8;
+                !hardly_repeat && bytes <= most_bytes && with_keys <= rows * numbers.width()
             }
             Self::Strings(strings) => {
                 let bytes = used.iter().map(|i| strings.value(*i).len() + size_of::<u32>()).sum::<usize>();
@@ -133,33 +135,17 @@ fn encode<K: ArrowDictionaryKeyType>(
     arrays: &[ArrayRef],
 ) -> Result<Option<EncodedChunk>> {
     let descriptor = &settings.descriptor;
-    let Some(coded) = arrays.iter().map(|p| p.as_dictionary_opt::<K>()).collect::<Option<Vec<_>>>() else {
+    let Some(arrays) = arrays.iter().map(|p| p.as_dictionary_opt::<K>()).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
-    let Some(values) = coded.first().map(|array| array.values()) else { return Ok(None) };
-    let entries = match values.data_type() {
-        DataType::Utf8 => values.as_string_opt::<i32>().map(Entries::Strings),
-        _ => number_values(values, descriptor).map(Entries::Numbers),
-    };
-    let Some(entries) = entries.filter(|entries| values.null_count() == 0 && entries.is_ascending()) else {
-        return Ok(None);
-    };
-    if coded.iter().any(|array| !std::sync::Arc::ptr_eq(array.values(), values)) {
-        return Ok(None);
-    }
+    let Some(entries) = shared_dictionary(&arrays, descriptor) else { return Ok(None) };
     let optional = descriptor.max_def_level() == 1;
-    let nulls: usize = coded.iter().map(|array| array.null_count()).sum();
+    let nulls: usize = arrays.iter().map(|array| array.null_count()).sum();
     if !optional && nulls > 0 {
         return Err(Error::schema("a required column has a null").with("column", descriptor.name()));
     }
-    let rows: usize = coded.iter().map(|array| array.len()).sum();
-    let mut local = vec![UNUSED; values.len()];
-    coded.iter().for_each(|array| mark(array, &mut local));
-    let mut used = Vec::new();
-    for (entry, local) in local.iter_mut().enumerate().filter(|(_, local)| **local != UNUSED) {
-        *local = used.len() as u32;
-        used.push(entry);
-    }
+    let rows: usize = arrays.iter().map(|array| array.len()).sum();
+    let (used, local) = used_values(&arrays);
     let (Some(min), Some(max)) = (used.first(), used.last()) else { return Ok(None) };
     if !entries.are_worth_it(&used, rows - nulls, settings.dictionary_bytes) {
         return Ok(None);
@@ -169,50 +155,52 @@ fn encode<K: ArrowDictionaryKeyType>(
     let mut plain = Vec::new();
     used.iter().for_each(|entry| entries.put(*entry, &mut plain));
     pages.dictionary(plain, used.len())?;
-    let bits = bits_for(used.len());
     let mut order = PageOrder::default();
     let mut page = PageKeys::default();
-    let mut end_page = |page: &mut PageKeys| -> Result<()> {
-        let PageKeys { rows, keys, present } = std::mem::take(page);
-        let nulls = rows - keys.len();
-        let ends = keys.iter().min().zip(keys.iter().max()).map(|(min, max)| (*min as usize, *max as usize));
-        order.add(ends);
-        let bytes = |key: usize| {
-            let entry = used
-                .get(key)
-                .ok_or_else(|| Error::internal(format!("a row has dictionary key {key} of {} values", used.len())))?;
-            Ok::<_, Error>(entries.bytes(*entry))
-        };
-        let ends = match ends {
-            Some((min, max)) => (bytes(min)?, bytes(max)?),
-            None => Default::default(),
-        };
-        pages.data(PageValues {
-            rows,
-            nulls,
-            levels: if optional { Some(levels(rows, nulls, present.iter().copied())?) } else { None },
-            put: &|body| put_keys(body, bits, &keys),
-            ends,
-        })
-    };
-    for array in coded {
+    for array in arrays {
         let mut at = 0;
         while at < array.len() {
             let count = (PAGE_ROWS - page.rows).min(array.len() - at);
             page.add(array, at, count, &local);
             at += count;
             if page.rows == PAGE_ROWS {
-                end_page(&mut page)?;
+                std::mem::take(&mut page).encode(&mut pages, &mut order, &entries, &used, optional)?;
             }
         }
     }
     if page.rows > 0 {
-        end_page(&mut page)?;
+        page.encode(&mut pages, &mut order, &entries, &used, optional)?;
     }
     pages.check(rows, nulls)?;
     pages.set_order(order.found());
     let statistics = entries.statistics(*min, *max, pages.nulls(), descriptor);
     pages.finish(descriptor, Some(statistics)).map(Some)
+}
+
+/// The values of the dictionary that these arrays share. `None` if they share none, or it is not sorted.
+fn shared_dictionary<'a, K: ArrowDictionaryKeyType>(
+    arrays: &[&'a DictionaryArray<K>],
+    descriptor: &ColumnDescPtr,
+) -> Option<Entries<'a>> {
+    let values = arrays.first()?.values();
+    let entries = match values.data_type() {
+        DataType::Utf8 => values.as_string_opt::<i32>().map(Entries::Strings),
+        _ => number_values(values, descriptor).map(Entries::Numbers),
+    };
+    let is_shared = arrays.iter().all(|array| Arc::ptr_eq(array.values(), values));
+    entries.filter(|entries| is_shared && values.null_count() == 0 && entries.is_ascending())
+}
+
+/// The values that occur in these arrays, and for each value of their dictionary its key among those, or [`UNUSED`].
+fn used_values<K: ArrowDictionaryKeyType>(arrays: &[&DictionaryArray<K>]) -> (Vec<usize>, Vec<u32>) {
+    let mut local = vec![UNUSED; arrays.first().map_or(0, |array| array.values().len())];
+    arrays.iter().for_each(|array| mark(array, &mut local));
+    let mut used = Vec::new();
+    for (entry, local) in local.iter_mut().enumerate().filter(|(_, local)| **local != UNUSED) {
+        *local = used.len() as u32;
+        used.push(entry);
+    }
+    (used, local)
 }
 
 /// Marks the values that occur in an array.
@@ -258,5 +246,37 @@ impl PageKeys {
             }
         }
         self.rows += count;
+    }
+
+    /// Writes the page. `used`: the entry of each key.
+    fn encode(
+        self,
+        pages: &mut ChunkPages,
+        order: &mut PageOrder<usize>,
+        entries: &Entries<'_>,
+        used: &[usize],
+        optional: bool,
+    ) -> Result<()> {
+        let Self { rows, keys, present } = self;
+        let nulls = rows - keys.len();
+        let ends = keys.iter().min().zip(keys.iter().max()).map(|(min, max)| (*min as usize, *max as usize));
+        order.add(ends);
+        let bytes = |key: usize| {
+            let entry = used
+                .get(key)
+                .ok_or_else(|| Error::internal(format!("a row has dictionary key {key} of {} values", used.len())))?;
+            Ok::<_, Error>(entries.bytes(*entry))
+        };
+        let ends = match ends {
+            Some((min, max)) => (bytes(min)?, bytes(max)?),
+            None => Default::default(),
+        };
+        pages.data(PageValues {
+            rows,
+            nulls,
+            levels: if optional { Some(levels(rows, nulls, present.iter().copied())?) } else { None },
+            put: &|body| put_keys(body, bits_for(used.len()), &keys),
+            ends,
+        })
     }
 }

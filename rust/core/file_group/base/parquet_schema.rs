@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// `Schema`, with the column and its type, if Hudi does not support the type.
-pub fn hudi_parquet_schema(schema: &Schema, message_name: &str) -> Result<SchemaDescriptor> {
+pub(crate) fn hudi_parquet_schema(schema: &Schema, message_name: &str) -> Result<SchemaDescriptor> {
     let fields = schema.fields().iter().map(|f| convert(f, f.name(), f.name())).collect::<Result<Vec<_>>>()?;
     let root = Type::group_type_builder(message_name).with_fields(fields).build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))

@@ -1,6 +1,6 @@
 //! Encodes one row group by column, on several threads if asked.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -18,7 +18,7 @@ use super::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictio
 use super::string_column::{PlainStringSettings, PlainStrings};
 use crate::error::{Error, Result};
 use crate::format::parquet::{ColumnWriter, ColumnWriters};
-use crate::interrupt;
+use crate::parallel::run_parallel;
 
 /// How a column of a row group is encoded.
 pub(super) enum ColumnUse {
@@ -213,7 +213,7 @@ impl RowGroupEncoder {
     pub(super) fn encode(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         let work = self.columns.iter_mut().collect();
-        in_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
+        run_parallel(work, threads, |(i, column): &mut (usize, TopColumn)| {
             batches.iter().try_for_each(|batch| {
                 let array = batch.columns().get(*i);
                 column.write(array.ok_or_else(|| Error::internal(format!("a batch has no column {i} to encode")))?)
@@ -237,48 +237,8 @@ impl RowGroupEncoder {
             // The largest first, so that no thread waits for one that began last.
             self.columns.sort_by_key(|(_, column)| std::cmp::Reverse(column.encoded_bytes()));
         }
-        let mut chunks = in_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))?;
+        let mut chunks = run_parallel(self.columns, threads, |(i, column)| Ok((i, column.close()?)))?;
         chunks.sort_unstable_by_key(|(i, _)| *i);
         Ok(chunks)
     }
-}
-
-/// Runs all work items on several threads; returns results in the order of the items.
-pub(super) fn in_parallel<T: Send, O: Send>(
-    work: Vec<T>,
-    threads: usize,
-    f: impl Fn(T) -> Result<O> + Sync,
-) -> Result<Vec<O>> {
-    let threads = threads.min(work.len());
-    if threads <= 1 {
-        return work.into_iter().map(|array| interrupt::check().and_then(|()| f(array))).collect();
-    }
-    let size = work.len();
-    let queue = Mutex::new(work.into_iter().enumerate());
-    let take = || queue.lock().ok().and_then(|mut q| q.next());
-    let drain = || {
-        let mut done = Vec::new();
-        while let Some((i, array)) = take() {
-            interrupt::check()?;
-            done.push((i, f(array)?));
-        }
-        Ok::<_, Error>(done)
-    };
-    let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(interrupt::carried(drain))).collect();
-        let mut all = drain();
-        for other in others {
-            let part = other.join().unwrap_or_else(|_| Err(Error::schema("a thread that encodes columns panicked")));
-            all = all.and_then(|mut all| {
-                all.extend(part?);
-                Ok(all)
-            });
-        }
-        all
-    })?;
-    if done.len() != size {
-        return Err(Error::internal("a column was not encoded"));
-    }
-    done.sort_unstable_by_key(|(i, _)| *i);
-    Ok(done.into_iter().map(|(_, o)| o).collect())
 }

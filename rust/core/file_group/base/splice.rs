@@ -21,10 +21,11 @@ use super::encoded_chunk::{EncodedChunk, encode_error};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;
-use super::row_group::{RowGroupEncoder, in_parallel, leaf_count};
+use super::row_group::{RowGroupEncoder, leaf_count};
 use super::sink::{Announced, StandIn};
 use super::writer::{BaseFileWriter, column_factory, column_use, properties, repeats};
 use crate::error::{Error, Result};
+use crate::parallel::run_parallel;
 use crate::storage::CopyFrom;
 
 /// Row groups that exceed the current size by this factor are split instead.
@@ -208,7 +209,7 @@ impl<W: CopyFrom + Send> BaseFileWriter<W> {
             })
             .collect();
         let (options, descriptor) = (&self.options, &self.descriptor);
-        let arrays = in_parallel(work, threads, |(i, leaf)| {
+        let arrays = run_parallel(work, threads, |(i, leaf)| {
             let field = fields.get(i).ok_or_else(|| Error::schema("a column that the file does not have"))?;
             Ok(match column(i)? {
                 SplicedColumn::Same => ColumnSource::Same,

@@ -6,4 +6,4 @@ mod writer;
 
 pub use order::order_blocks;
 pub use records::{LogBatch, LogScan};
-pub use writer::{BlockFormat, BlockSettings, LogWriter, ordering_values};
+pub(crate) use writer::{BlockFormat, BlockSettings, LogWriter, ordering_values};

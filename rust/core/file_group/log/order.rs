@@ -9,7 +9,7 @@ use crate::format::log::{Block, BlockKind, HeaderKey};
 /// The header of a block that may have records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry<'a> {
-    place: usize,
+    index: usize,
     instant: &'a str,
     compacted: Option<&'a str>,
 }
@@ -21,7 +21,7 @@ struct Entry<'a> {
 /// The blocks of a log compaction replace those of the instants that it lists, at the position of the latest of these.
 pub fn order_blocks(blocks: &[&Block], counts: impl Fn(&str) -> bool) -> Vec<usize> {
     let mut groups: Vec<(&str, Vec<Entry<'_>>)> = Vec::new();
-    for (place, block) in blocks.iter().enumerate() {
+    for (index, block) in blocks.iter().enumerate() {
         let instant = block.header(HeaderKey::InstantTime).unwrap_or_default();
         match block.kind {
             BlockKind::Corrupt | BlockKind::CdcData => {}
@@ -36,7 +36,7 @@ pub fn order_blocks(blocks: &[&Block], counts: impl Fn(&str) -> bool) -> Vec<usi
                     continue;
                 }
                 let compacted = block.header(HeaderKey::CompactedBlockTimes);
-                let entry = Entry { place, instant, compacted };
+                let entry = Entry { index, instant, compacted };
                 match groups.iter_mut().find(|(known, _)| *known == instant) {
                     Some((_, group)) => group.push(entry),
                     None => groups.push((instant, vec![entry])),
@@ -71,7 +71,7 @@ fn put_compacted_in(groups: &[(&str, Vec<Entry<'_>>)]) -> Vec<usize> {
             taken.push(wanted);
         }
     }
-    taken.iter().rev().filter_map(|instant| blocks_of(instant)).flatten().map(|entry| entry.place).collect()
+    taken.iter().rev().filter_map(|instant| blocks_of(instant)).flatten().map(|entry| entry.index).collect()
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_log_compaction_stands_in_for_what_it_lists() {
-        // At the place of the latest one that it lists.
+        // At the position of the latest one that it lists.
         assert_eq!(order(&[data("1"), data("2"), data("3"), compaction("4", "1,2")]), [3, 2]);
         // A compaction of a compaction.
         let twice = [data("1"), data("2"), compaction("3", "1,2"), data("4"), compaction("5", "3,4")];

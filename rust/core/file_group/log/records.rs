@@ -39,7 +39,7 @@ pub struct LogScan {
     /// File and block, in the order in which they are applied.
     blocks: Vec<(usize, Block)>,
     /// Files that are empty or have bytes outside of blocks.
-    torn: Vec<usize>,
+    truncated: Vec<usize>,
 }
 
 impl LogScan {
@@ -52,7 +52,7 @@ impl LogScan {
         let table = storage.uri().to_owned();
         let mut files = Vec::with_capacity(logs.len());
         let mut all: Vec<(usize, Block)> = Vec::new();
-        let mut torn = Vec::new();
+        let mut truncated = Vec::new();
         for (number, log) in logs.iter().enumerate() {
             let named = |e: Error| e.with("table", &table).with("file", &log.path);
             let file = log::LogFile::new(storage.reader(&log.path, log.size).map_err(named)?);
@@ -62,7 +62,7 @@ impl LogScan {
             }
             let found = all.get(before..).unwrap_or_default();
             if found.is_empty() || found.iter().any(|(_, block)| block.kind == BlockKind::Corrupt) {
-                torn.push(number);
+                truncated.push(number);
             }
             files.push((log.path.clone(), file));
         }
@@ -70,13 +70,13 @@ impl LogScan {
         let order = order_blocks(&headers, counts);
         let blocks: Option<Vec<_>> = order.into_iter().map(|place| all.get(place).cloned()).collect();
         let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks has an invalid index"))?;
-        Ok(Self { table, files, blocks, torn })
+        Ok(Self { table, files, blocks, truncated })
     }
 
     /// Paths of files that are empty or have bytes outside of blocks: their writer was killed, or they were damaged
     /// later.
     pub fn truncated_files(&self) -> impl Iterator<Item = &str> {
-        self.torn.iter().filter_map(|number| self.files.get(*number)).map(|(path, _)| path.as_str())
+        self.truncated.iter().filter_map(|number| self.files.get(*number)).map(|(path, _)| path.as_str())
     }
 
     /// Number of blocks to apply.
@@ -169,7 +169,7 @@ impl LogScan {
                 BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
                 BlockKind::AvroData => {
                     let size = BatchSize { rows: BATCH_ROWS, bytes: bytes as u64 };
-                    let (content, checksum) = (file.pieces(block), ContentChecksum::of(block));
+                    let (content, checksum) = (file.content_reader(block), ContentChecksum::of(block));
                     let schema = AvroRecords::schema(block)?;
                     each_avro_batch(&content, checksum, schema, &names, size, &mut records)
                 }
@@ -181,7 +181,7 @@ impl LogScan {
                     &mut records,
                 ),
                 BlockKind::ParquetData => {
-                    parquet_records(file.pieces(block), AvroRecords::schema(block)?, schema, bytes, each)
+                    parquet_records(file.content_reader(block), AvroRecords::schema(block)?, schema, bytes, each)
                 }
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }

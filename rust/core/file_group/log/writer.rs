@@ -16,7 +16,7 @@ use crate::format::log::{AvroContent, BlockKind, Deletes, HeaderKey, OrderingVal
 
 /// Format of data blocks (`hoodie.logfile.data.block.format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockFormat {
+pub(crate) enum BlockFormat {
     /// Avro. Hudi's default for tables with Parquet base files.
     Avro,
     /// Parquet: larger for few records, faster to read for many.
@@ -28,7 +28,7 @@ impl BlockFormat {
     ///
     /// # Errors
     /// `Unsupported` for `hfile`, `InvalidOption` for other names.
-    pub fn parse(name: &str) -> Result<Self> {
+    pub(crate) fn parse(name: &str) -> Result<Self> {
         match name.to_ascii_lowercase().as_str() {
             "avro" => Ok(Self::Avro),
             "parquet" => Ok(Self::Parquet),
@@ -41,7 +41,7 @@ impl BlockFormat {
 
 /// Settings of the blocks of a file.
 #[derive(Debug, Clone)]
-pub struct BlockSettings {
+pub(crate) struct BlockSettings {
     /// Format of the records.
     pub format: BlockFormat,
     /// Bytes at which a block ends.
@@ -55,7 +55,7 @@ pub struct BlockSettings {
 }
 
 /// Writes a log file.
-pub struct LogWriter<'a, W: Write> {
+pub(crate) struct LogWriter<'a, W: Write> {
     out: W,
     settings: &'a BlockSettings,
     instant: &'a str,
@@ -65,12 +65,12 @@ pub struct LogWriter<'a, W: Write> {
 
 impl<'a, W: Write> LogWriter<'a, W> {
     /// A writer of the blocks of an instant.
-    pub fn new(out: W, instant: &'a str, settings: &'a BlockSettings) -> Self {
+    pub(crate) fn new(out: W, instant: &'a str, settings: &'a BlockSettings) -> Self {
         Self { out, settings, instant, written: 0, bytes: 0 }
     }
 
     /// Begins data blocks of an Avro schema; `partial`: it has only some of the columns of the table.
-    pub fn records<'w>(&'w mut self, schema: &'w str, partial: bool) -> RecordBlocks<'w, 'a, W> {
+    pub(crate) fn records<'w>(&'w mut self, schema: &'w str, partial: bool) -> RecordBlocks<'w, 'a, W> {
         let avro = AvroContent::new(schema);
         RecordBlocks { writer: self, schema, partial, avro, batches: Vec::new(), bytes: 0, positions: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl<'a, W: Write> LogWriter<'a, W> {
     ///
     /// # Errors
     /// `InvalidOption` if they are too many for a block; `Storage`.
-    pub fn deletes(
+    pub(crate) fn deletes(
         &mut self,
         schema: &str,
         partition: &str,
@@ -111,24 +111,24 @@ impl<'a, W: Write> LogWriter<'a, W> {
             header.push((HeaderKey::RecordPositions, positions));
             header.push((HeaderKey::BaseFileInstantTimeOfRecordPositions, base));
         }
-        header.extend(self.settings.header.iter().map(|(key, text)| (*key, text.as_str())));
+        header.extend(self.settings.header.iter().map(|(key, value)| (*key, value.as_str())));
         self.bytes += write_block(&mut self.out, kind, &header, content)?;
         Ok(())
     }
 
     /// Records that were written.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
     /// The file.
-    pub fn into_inner(self) -> W {
+    pub(crate) fn into_inner(self) -> W {
         self.out
     }
 }
 
 /// Writes data blocks of one schema.
-pub struct RecordBlocks<'w, 'a, W: Write> {
+pub(crate) struct RecordBlocks<'w, 'a, W: Write> {
     writer: &'w mut LogWriter<'a, W>,
     schema: &'w str,
     partial: bool,
@@ -143,7 +143,7 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
     ///
     /// # Errors
     /// `Schema` if the columns do not match the schema; `Storage`.
-    pub fn add(&mut self, batch: &RecordBatch, positions: &[u32]) -> Result<()> {
+    pub(crate) fn add(&mut self, batch: &RecordBatch, positions: &[u32]) -> Result<()> {
         self.positions.extend_from_slice(positions);
         match self.writer.settings.format {
             BlockFormat::Avro => {
@@ -164,7 +164,7 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
     }
 
     /// Bytes of the blocks written so far.
-    pub fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.writer.bytes
     }
 
@@ -172,7 +172,7 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
     ///
     /// # Errors
     /// `Schema`; `Storage`.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.end_block()
     }
 
@@ -182,8 +182,8 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
         match self.writer.settings.format {
             BlockFormat::Avro if self.avro.records() > 0 => {
                 self.writer.written += self.avro.records() as u64;
-                let (kind, told) = (BlockKind::AvroData, (positions.as_slice(), self.avro.records()));
-                self.writer.block(kind, (self.schema, self.partial), self.avro.bytes(), told)?;
+                let positions = (positions.as_slice(), self.avro.records());
+                self.writer.block(BlockKind::AvroData, (self.schema, self.partial), self.avro.bytes(), positions)?;
                 self.avro.clear();
             }
             BlockFormat::Parquet => {
@@ -196,8 +196,8 @@ impl<W: Write> RecordBlocks<'_, '_, W> {
                 }
                 let (content, stats) = file.finish()?;
                 self.writer.written += stats.rows;
-                let told = (positions.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
-                self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, told)?;
+                let positions = (positions.as_slice(), usize::try_from(stats.rows).unwrap_or(usize::MAX));
+                self.writer.block(BlockKind::ParquetData, (self.schema, self.partial), &content, positions)?;
             }
             BlockFormat::Avro => {}
         }
@@ -221,7 +221,7 @@ fn positions_header(positions: &[u32], records: usize) -> Option<String> {
 ///
 /// # Errors
 /// `InvalidOption` for a decimal that Hudi cannot store; `Unsupported` for types without an order.
-pub fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingValue> {
+pub(super) fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingValue> {
     use OrderingValue as V;
     if column.is_null(row) {
         return Ok(V::Default);
@@ -261,7 +261,7 @@ pub fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingValue> {
 ///
 /// # Errors
 /// Those of [`ordering_value`].
-pub fn ordering_values(columns: &[ArrayRef], row: usize) -> Result<OrderingValue> {
+pub(crate) fn ordering_values(columns: &[ArrayRef], row: usize) -> Result<OrderingValue> {
     let mut values = columns.iter().map(|column| ordering_value(column, row)).collect::<Result<Vec<_>>>()?;
     Ok(match values.len() {
         0 => OrderingValue::Default,

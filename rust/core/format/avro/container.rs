@@ -33,7 +33,11 @@ const MAX_SCHEMA: usize = 1 << 20;
 ///
 /// # Errors
 /// The value's fields are not those of the schema, in its order.
-pub fn write_container<T: Serialize + ?Sized>(schema: &DatumSchema, schema_json: &str, record: &T) -> Result<Vec<u8>> {
+pub(crate) fn write_container<T: Serialize + ?Sized>(
+    schema: &DatumSchema,
+    schema_json: &str,
+    record: &T,
+) -> Result<Vec<u8>> {
     let mut datum = Vec::new();
     write_datum(schema, record, &mut datum)
         .map_err(|e| Error::invalid_option("a record does not fit its Avro schema").caused_by(e))?;
@@ -58,7 +62,7 @@ pub fn write_container<T: Serialize + ?Sized>(schema: &DatumSchema, schema_json:
 /// # Errors
 /// `Corrupt` for anything that is no intact container with at least one record that fits the type; `Unsupported` for a
 /// codec other than null and deflate.
-pub fn read_first_record<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn read_first_record<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T> {
     let mut cursor = Cursor::new(bytes);
     let header = Header::read(&mut cursor)?;
     let schema = DatumSchema::parse(header.schema)?;
@@ -71,7 +75,7 @@ pub fn read_first_record<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T
 ///
 /// # Errors
 /// `Corrupt` if the bytes do not begin like a container file with a record schema.
-pub fn record_name(bytes: &[u8]) -> Result<String> {
+pub(crate) fn record_name(bytes: &[u8]) -> Result<String> {
     let header = Header::read(&mut Cursor::new(bytes))?;
     let schema: serde_json::Value = json::parse(header.schema.as_bytes(), "an Avro schema is not valid JSON")?;
     let name = schema.get("name").and_then(serde_json::Value::as_str);

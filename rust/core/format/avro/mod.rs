@@ -8,7 +8,7 @@
 //! Everything here works on bytes in memory and treats them as hostile: what is read is bounded by the input's own
 //! length, nesting is limited, and damage is an error of kind `Corrupt`.
 
-pub mod container;
-pub mod datum;
+pub(crate) mod container;
+pub(crate) mod datum;
 pub mod metadata;
 pub mod schema;

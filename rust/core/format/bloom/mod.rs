@@ -252,8 +252,8 @@ impl BloomFilter {
     /// The binary form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size());
-        let put = |piece: &[u8]| {
-            out.extend_from_slice(piece);
+        let put = |chunk: &[u8]| {
+            out.extend_from_slice(chunk);
             Ok::<_, Infallible>(())
         };
         match self.chunks_of_bits(put) {
@@ -265,8 +265,8 @@ impl BloomFilter {
     /// The text form that goes into a footer. A joined filter may have many MB: its binary form is not put together before.
     pub fn to_base64(&self) -> String {
         let mut text = String::with_capacity(self.base64_len());
-        let put = |piece: &str| {
-            text.push_str(piece);
+        let put = |chunk: &str| {
+            text.push_str(chunk);
             Ok::<_, Infallible>(())
         };
         match self.write_base64(put) {
@@ -280,7 +280,7 @@ impl BloomFilter {
         self.size().div_ceil(3) * 4
     }
 
-    /// The text form, piece by piece.
+    /// The text form, in chunks.
     ///
     /// # Errors
     /// Those of `put`; nothing is put after one.
@@ -294,11 +294,11 @@ impl BloomFilter {
             STANDARD.encode_append(bytes, &mut text);
             put(&text)
         };
-        // Three bytes are four characters, and pieces end anywhere.
+        // Three bytes are four characters, and chunks end anywhere.
         let mut begun: Vec<u8> = Vec::with_capacity(3);
-        self.chunks_of_bits(|piece| {
-            let missing = if begun.is_empty() { 0 } else { (3 - begun.len()).min(piece.len()) };
-            let (first, rest) = piece.split_at(missing);
+        self.chunks_of_bits(|chunk| {
+            let missing = if begun.is_empty() { 0 } else { (3 - begun.len()).min(chunk.len()) };
+            let (first, rest) = chunk.split_at(missing);
             begun.extend_from_slice(first);
             if begun.len() == 3 {
                 encode(&begun)?;
@@ -318,7 +318,7 @@ impl BloomFilter {
         self.rows.iter().map(|r| r.bytes.len() + SIMPLE_HEADER).sum::<usize>() + header
     }
 
-    /// The binary form, piece by piece.
+    /// The binary form, in chunks.
     fn chunks_of_bits<E>(
         &self,
         mut put: impl FnMut(&[u8]) -> std::result::Result<(), E>,

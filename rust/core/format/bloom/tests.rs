@@ -78,8 +78,8 @@ fn refuses_impossible_rates() {
 #[test]
 fn joined_filters_know_the_keys_of_all() {
     let options = BloomOptions::default();
-    let filter = |texts: &[&str]| {
-        let keys = texts.iter().map(|t| Some(*t)).collect::<StringArray>();
+    let filter = |strings: &[&str]| {
+        let keys = strings.iter().map(|t| Some(*t)).collect::<StringArray>();
         BloomFilter::build(&options, &[keys], 1).unwrap()
     };
     let (one, two) = (filter(&["a", "b", "c"]), filter(&["d"]));

@@ -3,7 +3,7 @@
 mod digits;
 mod number;
 
-pub use number::{write_decimal, write_double, write_float};
+pub(crate) use number::{write_decimal, write_double, write_float};
 
 /// `Double.toString`.
 pub fn double_text(value: f64) -> String {

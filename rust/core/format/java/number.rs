@@ -8,7 +8,7 @@ use std::fmt;
 use super::digits::{Digits, develop};
 
 /// Writes `value` as Java's `Double.toString` does.
-pub fn write_double(out: &mut impl fmt::Write, value: f64) -> fmt::Result {
+pub(crate) fn write_double(out: &mut impl fmt::Write, value: f64) -> fmt::Result {
     let bits = value.to_bits();
     let fraction = bits & ((1 << 52) - 1);
     let exponent = ((bits >> 52) & 0x7ff) as i32;
@@ -30,7 +30,7 @@ pub fn write_double(out: &mut impl fmt::Write, value: f64) -> fmt::Result {
 }
 
 /// Writes `value` as Java's `Float.toString` does.
-pub fn write_float(out: &mut impl fmt::Write, value: f32) -> fmt::Result {
+pub(crate) fn write_float(out: &mut impl fmt::Write, value: f32) -> fmt::Result {
     let bits = value.to_bits();
     let fraction = u64::from(bits & ((1 << 23) - 1));
     let exponent = ((bits >> 23) & 0xff) as i32;
@@ -104,7 +104,7 @@ fn lay_out(out: &mut impl fmt::Write, found: &Digits) -> fmt::Result {
 
 /// Writes `unscaled × 10^-scale` as Java's `BigDecimal.toString` does: plain, or scientific when the scale is negative
 /// or the first digit stands more than six places behind the point.
-pub fn write_decimal(out: &mut impl fmt::Write, unscaled: i128, scale: i8) -> fmt::Result {
+pub(crate) fn write_decimal(out: &mut impl fmt::Write, unscaled: i128, scale: i8) -> fmt::Result {
     if scale == 0 {
         return write!(out, "{unscaled}");
     }

@@ -34,7 +34,7 @@ const LEAST_BUDGET: u64 = 256 << 20;
 const BUDGET_PER_BYTE: u64 = 1000;
 
 /// Decodes the records of an Avro data block; only those of `columns` that the records have, in the order of the records.
-/// Times have the zone `UTC`, symbols of enumerations are texts.
+/// Times have the zone `UTC`, symbols of enumerations are strings.
 ///
 /// # Errors
 /// `Corrupt` for records that are cut off or are not of the schema, `Unsupported` for a later version of the content and
@@ -69,7 +69,7 @@ impl BatchSize {
 ///
 /// # Errors
 /// Those of [`avro_batches`], and of `each`.
-pub fn each_avro_batch(
+pub(crate) fn each_avro_batch(
     content: &impl ChunkReader,
     mut checksum: ContentChecksum,
     schema: &str,
@@ -79,11 +79,11 @@ pub fn each_avro_batch(
 ) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_size.rows)?;
     let size = content.len();
-    let piece = |start: u64, length: u64| -> Result<Bytes> {
+    let read = |start: u64, length: u64| -> Result<Bytes> {
         let length = length.min(size.saturating_sub(start));
         Ok(content.get_bytes(start, usize::try_from(length).map_err(|_| cut_off())?)?)
     };
-    let head = piece(0, AvroRecords::HEAD as u64)?;
+    let head = read(0, AvroRecords::HEAD as u64)?;
     checksum.add(&head);
     let mut left = AvroRecords::count(&head, size)?;
     let mut at = AvroRecords::HEAD as u64;
@@ -93,11 +93,11 @@ pub fn each_avro_batch(
     // A little more than those are likely to take.
     let ahead = (at_once as u64).saturating_mul(bytes_each + 4).clamp(64 << 10, (2 * batch_size.bytes).max(64 << 10));
     while left > 0 {
-        let mut some = piece(at, ahead)?;
+        let mut some = read(at, ahead)?;
         let (mut count, mut bytes) = AvroRecords::whole(&some, left.min(at_once));
         if count == 0 {
             // The next record is larger than all that, or cut off.
-            some = piece(at, bytes as u64)?;
+            some = read(at, bytes as u64)?;
             (count, bytes) = AvroRecords::whole(&some, 1);
             if count == 0 {
                 return Err(cut_off());
@@ -259,11 +259,11 @@ fn field_names(schema: &Value) -> Result<Vec<String>> {
     Ok(fields.iter().map(name).collect())
 }
 
-/// The schema without what the reader takes differently, and the places of the wanted columns.
+/// The schema without what the reader takes differently, and the positions of the wanted columns.
 fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
     let mut json = parse(schema)?;
     let names = field_names(&json)?;
-    let wanted = |(place, name): (usize, &String)| columns.contains(&name.as_str()).then_some(place);
+    let wanted = |(position, name): (usize, &String)| columns.contains(&name.as_str()).then_some(position);
     let projection = names.iter().enumerate().filter_map(wanted).collect();
     if let Some(name) = misnamed(&json, 0) {
         return Err(
@@ -295,7 +295,7 @@ fn misnamed(json: &Value, depth: usize) -> Option<&str> {
     }
 }
 
-/// A table holds these as texts.
+/// A table holds these as strings.
 fn without_uuids(json: &mut Value, depth: usize) {
     // Deeper ones are refused when the schema is read.
     if depth > MAX_DEPTH {

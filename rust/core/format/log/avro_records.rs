@@ -44,15 +44,15 @@ impl<'a> AvroRecords<'a> {
         Ok(count)
     }
 
-    /// Some records that lie at the begin of a piece of the content.
-    pub(super) fn some(piece: &'a [u8], count: usize) -> Self {
-        Self { rest: piece, left: count }
+    /// Some records that lie at the beginning of bytes of the content.
+    pub(super) fn some(bytes: &'a [u8], count: usize) -> Self {
+        Self { rest: bytes, left: count }
     }
 
-    /// How many records, at most so many, lie whole at the begin of a piece, and how many bytes they take; when there is
-    /// none, how many bytes the first one takes, as far as the piece tells.
-    pub(super) fn whole(piece: &[u8], most: usize) -> (usize, usize) {
-        let (mut rest, mut count) = (piece, 0);
+    /// How many records, at most so many, lie whole at the beginning of some bytes, and how many bytes they take; when there is
+    /// none, how many bytes the first one takes, as far as these bytes say.
+    pub(super) fn whole(bytes: &[u8], most: usize) -> (usize, usize) {
+        let (mut rest, mut count) = (bytes, 0);
         while count < most {
             let mut behind = rest;
             let Ok(length) = take_number(&mut behind) else { break };
@@ -63,7 +63,7 @@ impl<'a> AvroRecords<'a> {
             }
             count += 1;
         }
-        (count, piece.len() - rest.len())
+        (count, bytes.len() - rest.len())
     }
 
     /// The schema that the records of a block were written with.

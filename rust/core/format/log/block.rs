@@ -94,7 +94,7 @@ impl HeaderKey {
 }
 
 /// The entries of a header.
-pub type HeaderMap = BTreeMap<HeaderKey, String>;
+pub(crate) type HeaderMap = BTreeMap<HeaderKey, String>;
 
 /// Where a block lies and what it says about itself; its content is not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::ops::Range;
 use parquet::file::reader::ChunkReader;
 
 use super::block::{Block, BlockKind, HeaderKey, HeaderMap};
-use super::{LogFile, MAGIC, checksum};
+use super::file::LogFile;
+use super::{MAGIC, checksum};
 use crate::error::{Error, Result};
 
 const MAGIC_LENGTH: u64 = MAGIC.len() as u64;
@@ -33,11 +34,14 @@ pub struct Blocks<'a, R> {
     failed: bool,
 }
 
-impl<'a, R: ChunkReader> Blocks<'a, R> {
-    pub(super) fn new(file: &'a LogFile<R>) -> Self {
-        Self { file, offset: 0, failed: false }
+impl<R: ChunkReader> LogFile<R> {
+    /// Walks over its blocks, from the first on.
+    pub fn blocks(&self) -> Blocks<'_, R> {
+        Blocks { file: self, offset: 0, failed: false }
     }
+}
 
+impl<R: ChunkReader> Blocks<'_, R> {
     fn advance(&mut self) -> Result<Option<Block>> {
         let start = self.offset;
         // Fewer bytes than a magic has are the end for Hudi too.
@@ -85,7 +89,7 @@ impl<'a, R: ChunkReader> Blocks<'a, R> {
         })
     }
 
-    /// The next place with a magic, else the end of the file.
+    /// The next position of a magic, else the end of the file.
     fn next_magic(&self, mut from: u64) -> Result<u64> {
         let file_end = self.file.size();
         let mut stride = FIRST_STRIDE;

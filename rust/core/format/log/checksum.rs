@@ -66,19 +66,19 @@ fn damaged(what: &str) -> Error {
 
 /// Holds the content of a block, as it comes, against the checksum of the block.
 #[derive(Debug, Clone, Default)]
-pub struct ContentChecksum {
+pub(crate) struct ContentChecksum {
     expected: Option<u32>,
     sum: crc32fast::Hasher,
 }
 
 impl ContentChecksum {
     /// For the content of a block; does nothing if it has no checksum.
-    pub fn of(block: &Block) -> Self {
+    pub(crate) fn of(block: &Block) -> Self {
         Self { expected: block.checksum, sum: crc32fast::Hasher::new() }
     }
 
     /// The next bytes.
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         if self.expected.is_some() {
             self.sum.update(bytes);
         }
@@ -88,7 +88,7 @@ impl ContentChecksum {
     ///
     /// # Errors
     /// `Corrupt` when they are not those that were written.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         match self.expected {
             Some(expected) if self.sum.finalize() != expected => Err(damaged("the content of a log block")),
             _ => Ok(()),

@@ -16,41 +16,12 @@ use arrow::array::{
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::kryo;
+use super::ordering_value::{DECIMAL_SCALE, OrderingValue};
 use crate::error::{Error, Result};
 use crate::format::avro::datum::{Cursor, DatumError, write_long};
 
 /// The version that is written.
 const VERSION: i32 = 3;
-/// Digits behind the point of every decimal in a delete block.
-pub(super) const DECIMAL_SCALE: i8 = 15;
-
-/// An ordering value as a delete block has it, in Hudi's classes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OrderingValue {
-    /// None, or the 32-bit 0 that stands for none: wins over all before it, loses to all after it.
-    Default,
-    /// `BooleanWrapper`.
-    Boolean(bool),
-    /// `IntWrapper`.
-    Int(i32),
-    /// `LongWrapper`, timestamps too.
-    Long(i64),
-    /// `FloatWrapper`.
-    Float(f32),
-    /// `DoubleWrapper`.
-    Double(f64),
-    /// `BytesWrapper`.
-    Bytes(Vec<u8>),
-    /// `StringWrapper`.
-    Text(String),
-    /// `DateWrapper`: days since 1970.
-    Date(i32),
-    /// `DecimalWrapper`: unscaled, with 15 digits behind the point.
-    Decimal(i128),
-    /// `ArrayWrapper`: the values of several columns.
-    Several(Vec<OrderingValue>),
-}
-
 /// The records that a delete block deletes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletes {
@@ -74,11 +45,15 @@ impl Deletes {
         let end = usize::try_from(length).ok().and_then(|n| n.checked_add(8)).ok_or_else(cut_off)?;
         let list = content.get(8..end).ok_or_else(cut_off)?;
         match version {
-            1 => kryo::read_keys(list),
-            2 => kryo::read_records(list),
+            1 => kryo::read_keys(list).map(Self::of),
+            2 => kryo::read_records(list).map(Self::of),
             VERSION => read_list(list).map_err(|e| Error::corrupt("a delete block cannot be read").caused_by(e)),
             other => Err(Error::unsupported("the version of a delete block's content").with("version", other)),
         }
+    }
+
+    fn of((keys, ordering): (StringArray, Vec<OrderingValue>)) -> Self {
+        Self { keys, ordering }
     }
 
     /// The content of a delete block.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{Block, Blocks, ContentChecksum};
+use super::block::Block;
+use super::checksum::ContentChecksum;
 use crate::error::{Error, Result};
 
 /// A log file.
@@ -29,11 +30,6 @@ impl<R: ChunkReader> LogFile<R> {
     /// How many bytes it has.
     pub fn size(&self) -> u64 {
         self.source.len()
-    }
-
-    /// Walks over its blocks, from the first on.
-    pub fn blocks(&self) -> Blocks<'_, R> {
-        Blocks::new(self)
     }
 
     /// The whole content of a block.
@@ -67,12 +63,12 @@ impl<R: ChunkReader> LogFile<R> {
 
 impl<R: ChunkReader + Clone> LogFile<R> {
     /// The content of a block, of which nothing is read yet.
-    pub fn pieces(&self, block: &Block) -> BlockContent<R> {
+    pub fn content_reader(&self, block: &Block) -> BlockContent<R> {
         BlockContent { source: self.source.clone(), range: block.content.clone() }
     }
 }
 
-/// The content of a block, to be read a piece at a time: blocks may be larger than memory.
+/// The content of a block, to be read in parts: blocks may be larger than memory.
 pub struct BlockContent<R> {
     source: R,
     range: Range<u64>,

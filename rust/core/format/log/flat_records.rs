@@ -40,21 +40,21 @@ struct Field {
 }
 
 impl FlatRecords {
-    /// A decoder of the fields at some places, given in their order, into the columns that they become; none if a field is
+    /// A decoder of the fields at some positions, given in their order, into the columns that they become; none if a field is
     /// not simple.
-    pub(super) fn new(schema: &DatumSchema, json: &Value, places: &[usize], columns: SchemaRef) -> Option<Self> {
+    pub(super) fn new(schema: &DatumSchema, json: &Value, positions: &[usize], columns: SchemaRef) -> Option<Self> {
         let Node::Record(nodes) = schema.node(schema.root()) else { return None };
-        if places.is_empty() || places.len() != columns.fields().len() || has_other_names(json) {
+        if positions.is_empty() || positions.len() != columns.fields().len() || has_other_names(json) {
             return None;
         }
         let names: HashSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
         if names.len() != nodes.len() {
             return None;
         }
-        let mut wanted = places.iter().zip(columns.fields()).peekable();
+        let mut wanted = positions.iter().zip(columns.fields()).peekable();
         let mut fields = Vec::with_capacity(nodes.len());
-        for (place, (name, node)) in nodes.iter().enumerate() {
-            let column = wanted.next_if(|(wanted, _)| **wanted == place).map(|(_, column)| column);
+        for (position, (name, node)) in nodes.iter().enumerate() {
+            let column = wanted.next_if(|(wanted, _)| **wanted == position).map(|(_, column)| column);
             fields.push(Field::new(schema, name, *node, column)?);
         }
         wanted.next().is_none().then_some(Self { fields, columns })
@@ -70,19 +70,19 @@ impl FlatRecords {
         count: usize,
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>> {
-        // A record has a byte for each field at least. However many are announced, no more room is made.
+        // A record has a byte for each field at least. However many are announced, no more memory is taken.
         let bytes = records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()?;
         let most = bytes / self.fields.len().max(1);
         let mut records = records.enumerate();
-        let mut texts: Vec<usize> = Vec::new();
+        let mut lengths: Vec<usize> = Vec::new();
         let mut batches = Vec::new();
         let mut left = count;
         while left > 0 {
             let rows = left.min(batch_rows.max(1));
-            // The texts of the next batch are likely to be as long as those of the one before.
-            let text = |place: usize| texts.get(place).map_or(0, |bytes| bytes / batch_rows.max(1) * rows);
+            // The strings of the next batch are likely to be as long as those of the one before.
+            let text = |position: usize| lengths.get(position).map_or(0, |bytes| bytes / batch_rows.max(1) * rows);
             let column =
-                |(place, f): (usize, &Field)| Column::new(f.null, &f.form, f.wanted, rows.min(most), text(place));
+                |(position, f): (usize, &Field)| Column::new(f.null, &f.form, f.wanted, rows.min(most), text(position));
             let mut columns: Vec<Column> = self.fields.iter().enumerate().map(column).collect();
             for _ in 0..rows {
                 let Some((number, record)) = records.next() else {
@@ -90,7 +90,7 @@ impl FlatRecords {
                 };
                 self.take(record?, &mut columns).map_err(|e| e.with("record", number))?;
             }
-            texts = columns.iter().map(Column::text_bytes).collect();
+            lengths = columns.iter().map(Column::text_bytes).collect();
             batches.push(self.batch(columns, rows)?);
             left -= rows;
         }
@@ -100,15 +100,15 @@ impl FlatRecords {
     /// The values of one record.
     fn take(&self, record: &[u8], columns: &mut [Column]) -> Result<()> {
         let mut rest = record;
-        for (place, column) in columns.iter_mut().enumerate() {
-            column.take(&mut rest).map_err(|damage| self.damaged(damage, place))?;
+        for (position, column) in columns.iter_mut().enumerate() {
+            column.take(&mut rest).map_err(|damage| self.damaged(damage, position))?;
         }
         if rest.is_empty() { Ok(()) } else { Err(self.damaged(Damage::TooLong, self.fields.len().saturating_sub(1))) }
     }
 
     #[cold]
-    fn damaged(&self, damage: Damage, place: usize) -> Error {
-        let name = self.fields.get(place).map_or("", |field| field.name.as_str());
+    fn damaged(&self, damage: Damage, position: usize) -> Error {
+        let name = self.fields.get(position).map_or("", |field| field.name.as_str());
         Error::corrupt("a record of a log block is not of the block's schema").with("column", name).caused_by(damage)
     }
 

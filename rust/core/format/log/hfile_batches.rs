@@ -38,7 +38,7 @@ pub fn hfile_batches(content: Bytes, schema: &str, columns: &[&str], batch_rows:
 ///
 /// # Errors
 /// Those of [`hfile_batches`], and of `each`.
-pub fn each_hfile_batch(
+pub(crate) fn each_hfile_batch(
     content: Bytes,
     schema: &str,
     columns: &[&str],
@@ -75,10 +75,11 @@ fn decode(decoder: &RecordDecoder, group: &[DataBlock], each: &mut dyn FnMut(Rec
 /// Puts the keys where the column for them is empty.
 fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
     let schema = batch.schema();
-    let Some((place, _)) = schema.column_with_name(KEY_COLUMN).filter(|(_, f)| *f.data_type() == DataType::Utf8) else {
+    let Some((position, _)) = schema.column_with_name(KEY_COLUMN).filter(|(_, f)| *f.data_type() == DataType::Utf8)
+    else {
         return Ok(batch);
     };
-    let written = batch.column(place).as_string::<i32>();
+    let written = batch.column(position).as_string::<i32>();
     if !written.iter().any(|value| value == Some("")) {
         return Ok(batch);
     }
@@ -90,7 +91,7 @@ fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
     });
     let filled: StringArray = filled.collect::<Result<_>>()?;
     let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
-    if let Some(column) = columns.get_mut(place) {
+    if let Some(column) = columns.get_mut(position) {
         *column = Arc::new(filled);
     }
     Ok(RecordBatch::try_new(schema, columns)?)

@@ -9,32 +9,35 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1–5 | class: 0 null, 1 by name, others a known one + 2; left out for texts that are fields of a key |
+//! | 1–5 | class: 0 null, 1 by name, others a known one + 2; left out for strings that are fields of a key |
 //! | 1–5, … | by name: its number, and the name itself where the number is new |
 //! | 1–5 | 0 null, 1 new, others a number + 2 of an object before it; left out for numbers and booleans |
 //!
 //! These shapes are read and no others; Java would make objects of any class that is named.
 
-use arrow::array::StringBuilder;
+use arrow::array::{StringArray, StringBuilder};
 
-use super::deletes::{DECIMAL_SCALE, Deletes, OrderingValue};
+use super::ordering_value::{DECIMAL_SCALE, OrderingValue};
 use crate::error::{Error, Result};
 
 const HOODIE_KEY: &str = "org.apache.hudi.common.model.HoodieKey";
 const DELETE_RECORD: &str = "org.apache.hudi.common.model.DeleteRecord";
-/// Avro's own texts, under which number Hudi has them.
+/// Avro's own strings, under which number Hudi has them.
 const UTF8_CLASS: u32 = 44;
-/// Texts that objects share are copied; so often for each byte of the content, and at least this.
+/// Strings that objects share are copied; so often for each byte of the content, and at least this.
 const COPIES_PER_BYTE: usize = 100;
 const LEAST_COPIES: usize = 1 << 20;
 
+/// Record keys with an ordering value for each.
+type Deleted = (StringArray, Vec<OrderingValue>);
+
 /// Reads `HoodieKey[]`. Such deletes have no ordering values.
-pub(super) fn read_keys(content: &[u8]) -> Result<Deletes> {
+pub(super) fn read_keys(content: &[u8]) -> Result<Deleted> {
     read_array(content, HOODIE_KEY, |kryo| Ok((kryo.key()?, OrderingValue::Default)))
 }
 
 /// Reads `DeleteRecord[]`.
-pub(super) fn read_records(content: &[u8]) -> Result<Deletes> {
+pub(super) fn read_records(content: &[u8]) -> Result<Deleted> {
     read_array(content, DELETE_RECORD, |kryo| kryo.record())
 }
 
@@ -42,7 +45,7 @@ fn read_array(
     content: &[u8],
     item: &str,
     mut read: impl FnMut(&mut Kryo<'_>) -> Result<(String, OrderingValue)>,
-) -> Result<Deletes> {
+) -> Result<Deleted> {
     let budget = LEAST_COPIES.saturating_add(content.len().saturating_mul(COPIES_PER_BYTE)).min(i32::MAX as usize);
     let mut kryo = Kryo { rest: content, classes: Vec::new(), objects: Vec::new(), budget };
     kryo.expect(&format!("[L{item};"))?;
@@ -61,7 +64,7 @@ fn read_array(
     if !kryo.rest.is_empty() {
         return Err(nonsense("bytes behind the array"));
     }
-    Ok(Deletes { keys: keys.finish(), ordering })
+    Ok((keys.finish(), ordering))
 }
 
 fn nonsense(what: &str) -> Error {
@@ -351,12 +354,12 @@ impl Kryo<'_> {
 
     fn seven_bits(&mut self, most: u32) -> Result<u64> {
         let mut value = 0u64;
-        for place in 0..most {
+        for position in 0..most {
             let byte = self.byte()?;
-            if place == 8 {
+            if position == 8 {
                 return Ok(value | u64::from(byte) << 56);
             }
-            value |= u64::from(byte & 0x7f) << (7 * place);
+            value |= u64::from(byte & 0x7f) << (7 * position);
             if byte & 0x80 == 0 {
                 return Ok(value);
             }

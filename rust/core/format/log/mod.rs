@@ -30,20 +30,25 @@ mod file;
 mod flat_records;
 mod hfile_batches;
 mod kryo;
+mod ordering_value;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::{BatchSize, avro_batches, each_avro_batch, record_columns};
+pub(crate) use avro_batches::each_avro_batch;
+pub use avro_batches::{BatchSize, avro_batches, record_columns};
 pub use avro_records::AvroRecords;
-pub use block::{Block, BlockKind, HeaderKey, HeaderMap};
+pub use block::{Block, BlockKind, HeaderKey};
 pub use blocks::Blocks;
-pub use checksum::ContentChecksum;
-pub use deletes::{Deletes, OrderingValue};
-pub use file::{BlockContent, LogFile};
-pub use hfile_batches::{each_hfile_batch, hfile_batches};
-pub use write::{AvroContent, write_block};
+pub(crate) use checksum::ContentChecksum;
+pub use deletes::Deletes;
+pub(crate) use file::BlockContent;
+pub use file::LogFile;
+pub(crate) use hfile_batches::each_hfile_batch;
+pub use hfile_batches::hfile_batches;
+pub use ordering_value::OrderingValue;
+pub(crate) use write::{AvroContent, write_block};
 
 /// What every block begins with.
 pub const MAGIC: &[u8; 6] = b"#HUDI#";

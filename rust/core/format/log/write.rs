@@ -23,7 +23,12 @@ const LARGEST: usize = i32::MAX as usize;
 ///
 /// # Errors
 /// `InvalidOption` for a content that is too large for a block; `Storage`.
-pub fn write_block(out: &mut impl Write, kind: BlockKind, header: &[(HeaderKey, &str)], content: &[u8]) -> Result<u64> {
+pub(crate) fn write_block(
+    out: &mut impl Write,
+    kind: BlockKind,
+    header: &[(HeaderKey, &str)],
+    content: &[u8],
+) -> Result<u64> {
     let number = kind.number().ok_or_else(|| Error::schema("corrupt bytes are no block that is written"))?;
     let mut head = Vec::with_capacity(64 + header.iter().map(|(_, text)| 8 + text.len()).sum::<usize>());
     for field in [FORMAT, number, header.len() as u32] {
@@ -59,7 +64,7 @@ fn length(bytes: usize) -> Result<[u8; 4]> {
 }
 
 /// The content of an Avro data block in the making.
-pub struct AvroContent {
+pub(crate) struct AvroContent {
     schema: String,
     bytes: Vec<u8>,
     records: u32,
@@ -67,7 +72,7 @@ pub struct AvroContent {
 
 impl AvroContent {
     /// An empty block of records of an Avro schema.
-    pub fn new(schema: &str) -> Self {
+    pub(crate) fn new(schema: &str) -> Self {
         let mut content = Self { schema: schema.to_owned(), bytes: Vec::new(), records: 0 };
         content.clear();
         content
@@ -77,7 +82,7 @@ impl AvroContent {
     ///
     /// # Errors
     /// `Schema` for columns that are not those of the schema.
-    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let failed =
             |e: &dyn std::fmt::Display| Error::schema(format!("rows do not fit the schema of a log block: {e}"));
         let metadata = HashMap::from([(SCHEMA_METADATA_KEY.to_owned(), self.schema.clone())]);
@@ -102,17 +107,17 @@ impl AvroContent {
     }
 
     /// Number of records.
-    pub fn records(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
         self.records as usize
     }
 
     /// The content.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Begins anew.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&AvroRecords::LATEST_VERSION.to_be_bytes());
         self.bytes.extend_from_slice(&0u32.to_be_bytes());

@@ -17,11 +17,11 @@ const LIMIT_PER_BYTE: u64 = 16;
 /// A file that is read only as long as no page announces far more bytes than it takes in the file. For metadata: columns
 /// of data may well be a few bytes for millions of rows.
 #[derive(Clone)]
-pub struct BoundedPages<R>(R);
+pub(crate) struct BoundedPages<R>(R);
 
 impl<R> BoundedPages<R> {
     /// Bounds the pages of a file.
-    pub fn new(inner: R) -> Self {
+    pub(crate) fn new(inner: R) -> Self {
         Self(inner)
     }
 }

@@ -15,14 +15,14 @@ use parquet::errors::{ParquetError, Result};
 use super::page_header::{is_dictionary, with_checksum};
 
 /// Makes the writers of the columns of a row group.
-pub struct ColumnWriters {
+pub(crate) struct ColumnWriters {
     factory: ArrowRowGroupWriterFactory,
     stores: Arc<Stores>,
 }
 
 impl ColumnWriters {
     /// Writers as `factory` makes them, whose pages have checksums or not.
-    pub fn new(factory: ArrowRowGroupWriterFactory, checksums: bool) -> Self {
+    pub(crate) fn new(factory: ArrowRowGroupWriterFactory, checksums: bool) -> Self {
         let stores = Arc::new(Stores { checksums, made: Mutex::default() });
         Self { factory: factory.with_page_store_factory(stores.clone()), stores }
     }
@@ -31,7 +31,7 @@ impl ColumnWriters {
     ///
     /// # Errors
     /// Those of the Parquet library.
-    pub fn create(&self, row_group: usize) -> Result<Vec<ColumnWriter>> {
+    pub(crate) fn create(&self, row_group: usize) -> Result<Vec<ColumnWriter>> {
         let mut made = lock(&self.stores.made);
         made.clear();
         drop(made);
@@ -45,7 +45,7 @@ impl ColumnWriters {
 }
 
 /// Encodes one leaf of a row group.
-pub struct ColumnWriter {
+pub(crate) struct ColumnWriter {
     inner: ArrowColumnWriter,
     pages: Arc<Mutex<Pages>>,
 }
@@ -55,12 +55,12 @@ impl ColumnWriter {
     ///
     /// # Errors
     /// Those of the Parquet library.
-    pub fn write(&mut self, values: &ArrowLeafColumn) -> Result<()> {
+    pub(crate) fn write(&mut self, values: &ArrowLeafColumn) -> Result<()> {
         self.inner.write(values)
     }
 
     /// Bytes that the values so far will take, nearly.
-    pub fn estimated_bytes(&self) -> usize {
+    pub(crate) fn estimated_bytes(&self) -> usize {
         self.inner.get_estimated_total_bytes()
     }
 
@@ -68,7 +68,7 @@ impl ColumnWriter {
     ///
     /// # Errors
     /// Those of the Parquet library.
-    pub fn close(self) -> Result<(Bytes, ColumnCloseResult)> {
+    pub(crate) fn close(self) -> Result<(Bytes, ColumnCloseResult)> {
         let close = self.inner.close()?.close().clone();
         let pages = std::mem::take(&mut *lock(&self.pages));
         pages.chunk(close)

@@ -8,6 +8,6 @@ mod bounded;
 mod column_writer;
 mod page_header;
 
-pub use bounded::BoundedPages;
-pub use column_writer::{ColumnWriter, ColumnWriters};
-pub use page_header::{PageHeader, PageKind};
+pub(crate) use bounded::BoundedPages;
+pub(crate) use column_writer::{ColumnWriter, ColumnWriters};
+pub(crate) use page_header::{PageHeader, PageKind};

@@ -24,7 +24,7 @@ const DICTIONARY: u8 = 7;
 
 /// What a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageKind {
+pub(crate) enum PageKind {
     /// Values of rows, of the first version of the format; levels are runs.
     Data,
     /// Values that data pages refer to.
@@ -42,7 +42,7 @@ impl PageKind {
 
 /// What the header of a page says.
 #[derive(Debug, Clone, Copy)]
-pub struct PageHeader {
+pub(crate) struct PageHeader {
     /// What the page holds.
     pub kind: PageKind,
     /// Values, nulls included.
@@ -55,7 +55,7 @@ pub struct PageHeader {
 
 impl PageHeader {
     /// The bytes of the header of a page with this body, as it is in the file.
-    pub fn encode(&self, body: &[u8], checksum: bool) -> Vec<u8> {
+    pub(crate) fn encode(&self, body: &[u8], checksum: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
         for number in [self.kind.number(), self.uncompressed, u32::try_from(body.len()).unwrap_or(u32::MAX)] {
             put_field(&mut out, number);

@@ -14,7 +14,7 @@ use super::plan::{ArchiveInput, ArchiveOptions, ArchivePlan, LastClean, Metadata
 use crate::error::{Error, Result};
 use crate::file_group::markers::{delete_markers, marked_instants};
 use crate::file_group::{BaseFile, LogFile};
-use crate::format::avro::metadata::{CleanerPlan, RollbackMetadata, decode, encode};
+use crate::format::avro::metadata::{CleanerPlan, CommitMetadata, RollbackMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, ListedFile, Storage, optional};
@@ -61,7 +61,7 @@ pub fn archive(table: &HudiTable) -> Result<ArchiveOutcome> {
 ///
 /// # Errors
 /// As [`planned`].
-pub fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
+pub(crate) fn archive_if_due(table: &HudiTable, timeline: &Timeline) -> Result<ArchiveOutcome> {
     let options = ArchiveOptions::from_options(table.options())?;
     if half_archived(timeline).is_empty() {
         let plan = make_plan(table, timeline, &options)?;
@@ -351,17 +351,11 @@ fn in_avro(body: Bytes, instant: &Instant) -> Result<Bytes> {
         return Ok(body);
     }
     let metadata = decode_write_metadata(&body, instant.action)?;
-    if instant.action == Action::ReplaceCommit {
-        return Ok(encode(&metadata)?.into());
-    }
-    Ok(encode(&crate::format::avro::metadata::CommitMetadata {
-        partition_to_write_stats: metadata.partition_to_write_stats,
-        compacted: metadata.compacted,
-        extra_metadata: metadata.extra_metadata,
-        version: metadata.version,
-        operation_type: metadata.operation_type,
-    })?
-    .into())
+    let body = match instant.action {
+        Action::ReplaceCommit => encode(&metadata)?,
+        _ => encode(&CommitMetadata::from(metadata))?,
+    };
+    Ok(body.into())
 }
 
 /// Deletes pending files first: an action with pending files and no completed one would look pending. Deletes completed

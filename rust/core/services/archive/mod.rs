@@ -9,5 +9,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use execute::{ArchiveOutcome, archive, archive_if_due, compact_history, planned};
-pub use plan::{ArchiveBlocker, ArchiveOptions, ArchivePlan, Reason, Retention};
+pub(crate) use execute::archive_if_due;
+pub use execute::{ArchiveOutcome, archive, compact_history, planned};
+pub(crate) use plan::ArchiveOptions;

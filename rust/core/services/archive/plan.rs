@@ -14,7 +14,7 @@ const HOUR_MS: i64 = 60 * 60 * 1_000;
 
 /// Settings of archiving.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchiveOptions {
+pub(crate) struct ArchiveOptions {
     /// Completed writes to keep (`hoodie.keep.min.commits`).
     pub keep_min: usize,
     /// Completed writes above which archiving starts (`hoodie.keep.max.commits`).
@@ -35,7 +35,7 @@ impl ArchiveOptions {
     ///
     /// # Errors
     /// `InvalidOption` for invalid numbers, or a maximum that is not above the minimum.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let keep_min = options.number("hoodie.keep.min.commits", 20)?;
         let keep_max = options.number("hoodie.keep.max.commits", 30)?;
         if keep_max <= keep_min || keep_min == 0 {
@@ -74,7 +74,7 @@ impl ArchiveOptions {
 /// What the cleaner retains, by its policy. Another engine may clean by policies that hoodoo does not support;
 /// archiving respects them too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
+pub(crate) enum Retention {
     /// `KEEP_LATEST_COMMITS`: the files of this number of commits.
     Commits(usize),
     /// `KEEP_LATEST_BY_HOURS`: the files of the commits of this number of hours before the newest.
@@ -190,7 +190,7 @@ pub struct ArchivePlan {
 
 /// The state of the metadata table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MetadataTable {
+pub(super) enum MetadataTable {
     /// There is none.
     Absent,
     /// It was never compacted.
@@ -201,7 +201,7 @@ pub enum MetadataTable {
 
 /// The last completed clean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LastClean {
+pub(super) struct LastClean {
     /// Its requested time.
     pub requested: String,
     /// The earliest instant that its plan retained, if its policy has one.
@@ -211,7 +211,7 @@ pub struct LastClean {
 }
 
 /// Input of a plan.
-pub struct ArchiveInput<'a> {
+pub(super) struct ArchiveInput<'a> {
     /// The active timeline.
     pub timeline: &'a Timeline,
     /// Whether the table is merge-on-read.
@@ -226,7 +226,7 @@ pub struct ArchiveInput<'a> {
 
 /// Makes the plan. Sources: `TimelineArchiverV2.getCommitInstantsToArchive`, `ArchivalUtils`, `ClusteringUtils`,
 /// `CompactionUtils` of Hudi 1.2.
-pub fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> ArchivePlan {
+pub(super) fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> ArchivePlan {
     let timeline = input.timeline;
     let writes: Vec<&Instant> = timeline.completed_writes().collect();
     let (keep_min, keep_max) = keep(timeline, options, &writes);

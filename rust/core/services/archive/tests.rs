@@ -1,6 +1,7 @@
 //! What is archived, what is held back, and why.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use super::plan::Reason;
 use super::*;
 use crate::format::instant::{Action, Instant};
 use crate::services::clean::clean;

@@ -32,7 +32,7 @@ pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
 ///
 /// # Errors
 /// Those of [`clean`].
-pub fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanMetadata>> {
+pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanMetadata>> {
     let options = CleanOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
     for pending in timeline.pending().filter(|i| i.action == Action::Clean) {

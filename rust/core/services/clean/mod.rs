@@ -10,6 +10,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use execute::{clean, clean_from};
-pub use plan::{CleanInput, CleanOptions, commits_since, earliest_to_retain, plan_clean};
+pub use execute::clean;
+pub(crate) use execute::clean_from;
+pub(crate) use plan::{CleanOptions, earliest_to_retain};
 pub(in crate::services) use plan::{SAVEPOINTS, policy};

@@ -24,7 +24,7 @@ pub(in crate::services) const SAVEPOINTS: &str = "savepointed_timestamps";
 
 /// Settings of cleaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CleanOptions {
+pub(crate) struct CleanOptions {
     /// Number of commits to retain (`hoodie.clean.commits.retained`).
     pub commits_retained: usize,
     /// Number of commits after which a clean is due (`hoodie.clean.trigger.max.commits`).
@@ -38,7 +38,7 @@ impl CleanOptions {
     ///
     /// # Errors
     /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `InvalidOption` for invalid numbers.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let (policy, implied_by) = policy(options);
         if !policy.eq_ignore_ascii_case(POLICY) {
             let by = implied_by.map_or(String::new(), |setting| format!(" ({setting} implies it)"));
@@ -74,7 +74,7 @@ pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
 }
 
 /// Input of a plan.
-pub struct CleanInput<'a> {
+pub(crate) struct CleanInput<'a> {
     /// The table.
     pub view: &'a TableView,
     /// Listed files by partition path: of all partitions, or of those that changed since the last clean.
@@ -90,13 +90,13 @@ pub struct CleanInput<'a> {
 }
 
 /// Number of completed writes since the last clean.
-pub fn commits_since(timeline: &Timeline, last_clean: Option<&CleanMetadata>) -> usize {
+pub(crate) fn commits_since(timeline: &Timeline, last_clean: Option<&CleanMetadata>) -> usize {
     let seen = last_clean.map_or("", |c| c.last_completed_commit_timestamp.as_str());
     timeline.completed_writes().filter(|i| i.requested.as_str() > seen).count()
 }
 
 /// The earliest commit to retain, or `None` if there are too few commits.
-pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
+pub(crate) fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
     let completed: Vec<&Instant> = timeline.completed_writes().collect();
     if completed.len() <= retained {
         return None;
@@ -116,7 +116,7 @@ pub fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Insta
 ///
 /// # Errors
 /// `Corrupt` and `Storage` if the history cannot be read.
-pub fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
+pub(crate) fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
     let timeline = input.view.timeline();
     let Some(earliest) = earliest_to_retain(timeline, options.commits_retained) else { return Ok(None) };
     let keep = Keep::new(input, &earliest.requested);

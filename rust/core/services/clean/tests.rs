@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::plan::{CleanInput, plan_clean};
 use super::*;
 use crate::error::{ErrorKind, Result};
 use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode, encode};

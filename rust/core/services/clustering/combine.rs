@@ -11,14 +11,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::super::task_files::FILE_NAME;
-use super::rolling_file_writer::RollingFileWriter;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, FileKeys, GroupColumns, RECORD_KEY_COLUMN, RowGroupInfo, ScanOptions, Splice,
     SplicedColumn, TakenKeys,
 };
 use crate::storage::FileReader;
+use crate::transaction::{FILE_NAME, RollingFileWriter};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 32_768;
@@ -121,7 +120,7 @@ impl Combine<'_> {
     ) -> Result<()> {
         let rows = usize::try_from(group.rows).map_err(|_| Error::corrupt("a row group has too many rows"))?;
         let file = writer.file()?;
-        let name = file.name.clone();
+        let name = file.file.name.clone();
         let fields = self.schema.fields().iter().cloned().enumerate();
         let made: Vec<_> =
             fields.filter(|(at, _)| !(*at == FILE_NAME && self.populated || splice.can_copy(*at))).collect();

@@ -192,7 +192,7 @@ mod tests {
     use arrow::array::{Float64Array, Int32Array, Int64Array, StringArray};
     use std::sync::Arc;
 
-    fn places(curve: Curve, columns: &[ArrayRef]) -> Vec<Vec<u8>> {
+    fn positions(curve: Curve, columns: &[ArrayRef]) -> Vec<Vec<u8>> {
         let values = curve_values(curve, columns).unwrap();
         values.as_fixed_size_binary().iter().map(|v| v.unwrap().to_vec()).collect()
     }
@@ -203,9 +203,9 @@ mod tests {
         let at = |point: i64, d: usize| point / side.pow(d as u32) % side;
         let columns: Vec<ArrayRef> =
             (0..dimensions).map(|d| Arc::new((0..count).map(|p| at(p, d)).collect::<Int64Array>()) as _).collect();
-        let places = places(curve, &columns);
-        let mut order: Vec<usize> = (0..places.len()).collect();
-        order.sort_by_key(|i| places[*i].clone());
+        let positions = positions(curve, &columns);
+        let mut order: Vec<usize> = (0..positions.len()).collect();
+        order.sort_by_key(|i| positions[*i].clone());
         order.into_iter().map(|p| (0..dimensions).map(|d| at(p as i64, d)).collect()).collect()
     }
 

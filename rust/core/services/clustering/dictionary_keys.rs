@@ -248,9 +248,9 @@ impl Iterator for KeyedScan {
 fn in_order(arrays: &[&ArrayRef], data_type: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>)> {
     match data_type {
         DataType::Utf8 => {
-            let texts = arrays.iter().map(|array| Some(array.as_string_opt::<i32>()?.iter().flatten().collect()));
-            let texts = texts.collect::<Option<Vec<Vec<&str>>>>();
-            let (values, keys) = ranked(&texts.ok_or_else(other_values)?)?;
+            let strings = arrays.iter().map(|array| Some(array.as_string_opt::<i32>()?.iter().flatten().collect()));
+            let strings = strings.collect::<Option<Vec<Vec<&str>>>>();
+            let (values, keys) = ranked(&strings.ok_or_else(other_values)?)?;
             Ok((Arc::new(StringArray::from(values)), keys))
         }
         DataType::Int32 => of_numbers::<Int32Type>(arrays, data_type),
@@ -301,10 +301,11 @@ mod tests {
 
     #[test]
     fn values_are_numbered_in_their_order_over_all_dictionaries() {
-        let texts = |texts: &[&str]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+        let strings = |strings: &[&str]| Arc::new(StringArray::from(strings.to_vec())) as ArrayRef;
         let (values, keys) =
-            in_order(&[&texts(&["b", "a"]), &texts(&[]), &texts(&["c", "b", "ä", "Z"])], &DataType::Utf8).unwrap();
-        assert_eq!(values.as_ref(), texts(&["Z", "a", "b", "c", "ä"]).as_ref());
+            in_order(&[&strings(&["b", "a"]), &strings(&[]), &strings(&["c", "b", "ä", "Z"])], &DataType::Utf8)
+                .unwrap();
+        assert_eq!(values.as_ref(), strings(&["Z", "a", "b", "c", "ä"]).as_ref());
         assert_eq!(keys, [vec![2, 1], vec![], vec![3, 2, 4, 0]]);
         let decimal = DataType::Decimal128(15, 2);
         let of = |values: &[i128]| {

@@ -16,7 +16,7 @@ use crate::sort::OrderBy;
 
 /// How the rows of a group are rewritten.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ExecutionStrategy {
+pub(crate) struct ExecutionStrategy {
     /// Columns to sort by; if empty, rows keep their order.
     pub sort_columns: Vec<String>,
     /// How rows are ordered by several columns.
@@ -30,7 +30,7 @@ impl ExecutionStrategy {
     ///
     /// # Errors
     /// `Unsupported` for an execution strategy class that does more than rewrite rows; `InvalidOption`.
-    pub fn of(plan: &ClusteringPlan, options: &ClusteringOptions) -> Result<Self> {
+    pub(crate) fn of(plan: &ClusteringPlan, options: &ClusteringOptions) -> Result<Self> {
         let strategy = plan.strategy.as_ref();
         let class = strategy.and_then(|s| s.strategy_class_name.as_deref()).unwrap_or_default();
         let class = class.rsplit('.').next().unwrap_or(class);
@@ -69,12 +69,12 @@ impl ExecutionStrategy {
     }
 
     /// Whether rows are sorted.
-    pub fn sorts(&self) -> bool {
+    pub(crate) fn sorts(&self) -> bool {
         !self.sort_columns.is_empty()
     }
 
     /// The columns that the rows of a file are sorted by; empty along a curve.
-    pub fn sorted_by(&self) -> &[String] {
+    pub(crate) fn sorted_by(&self) -> &[String] {
         if self.layout == Layout::Linear || self.sort_columns.len() == 1 { &self.sort_columns } else { &[] }
     }
 
@@ -82,7 +82,7 @@ impl ExecutionStrategy {
     ///
     /// # Errors
     /// `InvalidOption` for a column that is missing or whose type a curve does not support.
-    pub fn order(&self, schema: &Schema) -> Result<OrderBy> {
+    pub(crate) fn order(&self, schema: &Schema) -> Result<OrderBy> {
         let empty = RecordBatch::new_empty(Arc::new(schema.clone()));
         let names = self.sort_columns.clone();
         let curve = match self.layout {

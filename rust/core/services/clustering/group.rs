@@ -11,7 +11,7 @@ use crate::format::java::{hash_bucket, hash_set_buckets};
 
 /// The latest slices of a partition, and how many file groups its folder holds.
 #[derive(Debug, Clone, Default)]
-pub struct PartitionSlices {
+pub(crate) struct PartitionSlices {
     /// The latest slices of file groups that are not replaced.
     pub slices: Vec<FileSlice>,
     /// File groups with a base file, replaced ones too.
@@ -23,7 +23,7 @@ pub struct PartitionSlices {
 impl PartitionSlices {
     /// The slices in Hudi's order: that of a Java hash set of file ids. Ids in one bucket have no defined order in
     /// Hudi; here they are sorted.
-    pub fn in_order_of_hudi(&self) -> Vec<FileSlice> {
+    pub(crate) fn in_order_of_hudi(&self) -> Vec<FileSlice> {
         let buckets = hash_set_buckets(self.with_base, self.file_groups);
         let mut slices = self.slices.clone();
         slices.sort_by_cached_key(|s| (hash_bucket(&s.file_id, buckets), s.file_id.clone()));
@@ -77,7 +77,7 @@ impl Group {
 }
 
 /// The size of a slice: the bytes of its base file, or the assumed size of a new file. Log files do not count.
-pub fn counted_bytes(slice: &FileSlice, options: &ClusteringOptions) -> u64 {
+pub(super) fn counted_bytes(slice: &FileSlice, options: &ClusteringOptions) -> u64 {
     slice.base.as_ref().map_or(options.log_slice_bytes, |b| b.size)
 }
 
@@ -87,7 +87,7 @@ fn outputs(bytes: u64, target: u64) -> u32 {
 }
 
 /// Sorts slices; the sort is stable.
-pub fn sort_slices(slices: &mut [FileSlice], order: &[SliceOrder], options: &ClusteringOptions) {
+pub(super) fn sort_slices(slices: &mut [FileSlice], order: &[SliceOrder], options: &ClusteringOptions) {
     let instant = |s: &FileSlice| s.base.as_ref().map_or(String::new(), |b| b.instant.clone());
     slices.sort_by(|a, b| {
         order.iter().fold(Ordering::Equal, |so_far, by| {
@@ -100,7 +100,7 @@ pub fn sort_slices(slices: &mut [FileSlice], order: &[SliceOrder], options: &Clu
 }
 
 /// Fills groups one after the other up to the maximum size.
-pub fn fill(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
+pub(super) fn fill(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut current: Vec<FileSlice> = Vec::new();
     let mut bytes = 0u64;
@@ -120,7 +120,7 @@ pub fn fill(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
 }
 
 /// Makes one group of each slice; it becomes one file of any size.
-pub fn one_by_one(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
+pub(super) fn one_by_one(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Group> {
     slices.into_iter().map(|s| Group { outputs: 1, ..Group::new(vec![s], options) }).collect()
 }
 
@@ -129,7 +129,7 @@ pub fn one_by_one(slices: Vec<FileSlice>, options: &ClusteringOptions) -> Vec<Gr
 ///
 /// A group ends when it reaches the maximum size of a group; the remaining slices form a group too. When the plan has
 /// its maximum number of groups, later commits wait for the next plan.
-pub fn since_commit(slices: Vec<FileSlice>, options: &ClusteringOptions) -> (Vec<Group>, Option<String>) {
+pub(super) fn since_commit(slices: Vec<FileSlice>, options: &ClusteringOptions) -> (Vec<Group>, Option<String>) {
     let mut by_commit: BTreeMap<String, Vec<FileSlice>> = BTreeMap::new();
     for slice in slices {
         by_commit.entry(slice.base_instant.clone()).or_default().push(slice);

@@ -10,24 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::super::planned_files::data_file;
 use super::super::schema_of;
-use super::super::task_files::FILE_NAME;
 use super::combine::{Combine, Prepared};
 use super::dictionary_keys::DictionaryColumns;
 use super::execution_strategy::ExecutionStrategy;
 use super::files::{BaseFiles, OpenFile, open};
-use super::rolling_file_writer::{RollingFileSettings, RollingFileWriter, WrittenFile};
+use super::ranges::of_footer;
 use super::task::{ClusteringTask, RangeFilter, SortKeys, divide};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ClusteringGroup, SliceInfo, WriteStat};
-use crate::interrupt;
-use crate::parallel::{BatchStream, Part, run_parallel};
+use crate::parallel::{self, BatchStream, Part, run_parallel};
 use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::{HudiTable, TableView};
-use crate::transaction::DataFiles;
+use crate::transaction::{DataFiles, FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 32_768;
@@ -56,7 +54,7 @@ pub(super) struct GroupRewriter<'a> {
     view: &'a TableView,
     instant: &'a str,
     strategy: ExecutionStrategy,
-    reader: Arc<SliceReader>,
+    reader: Arc<FileGroupReader>,
     /// Columns of data files.
     schema: SchemaRef,
     /// Columns that are read: all but the file name, which is new.
@@ -87,7 +85,7 @@ impl<'a> GroupRewriter<'a> {
         let threads = (table.threads()? / at_once).max(1);
         options.threads = threads;
         options.sorted_by = strategy.sorted_by().to_vec();
-        let reader = Arc::new(table.slice_reader(Arc::new(view.timeline().clone()), schema.clone())?);
+        let reader = Arc::new(table.file_group_reader(Arc::new(view.timeline().clone()), schema.clone())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
         Ok(Self { table, view, instant, strategy, reader, schema, read, data, options, files, threads, spill })
@@ -104,23 +102,22 @@ impl<'a> GroupRewriter<'a> {
                 .with("instant", self.instant));
         }
         let settings = RollingFileSettings {
-            table: self.table,
             files: &self.files,
-            instant: self.instant,
-            partition,
-            token,
+            partition: partition.to_owned(),
+            is_new_partition: false,
+            token: token.to_owned(),
             schema: self.schema.clone(),
-            data: self.data.clone(),
             options: self.options.clone(),
-            target_bytes: self.strategy.target_bytes,
+            sets_file_name: self.table.config().populates_meta_fields(),
+            size: self.strategy.target_bytes.map_or(FileSize::All, FileSize::Target),
         };
         let written = if self.strategy.sorts() {
-            self.sort(task, &slices, &settings)
+            self.sort(task, &slices, settings)
         } else {
-            let mut writer = RollingFileWriter::new(&settings);
+            let mut writer = RollingFileWriter::new(settings);
             self.combine(&slices, &mut writer).and_then(|()| writer.finish())
         };
-        Ok(written?.into_iter().map(|file| self.report(file)).collect())
+        written?.into_iter().map(|file| self.report(file)).collect()
     }
 
     /// Sorts the rows of all slices.
@@ -128,7 +125,7 @@ impl<'a> GroupRewriter<'a> {
         &self,
         task: &ClusteringTask,
         slices: &[FileSlice],
-        settings: &RollingFileSettings<'_>,
+        settings: RollingFileSettings<'_>,
     ) -> Result<Vec<WrittenFile>> {
         let files = BaseFiles::of(self.table.storage(), slices);
         let (read, sorted_by) = (&self.read, &self.strategy.sort_columns);
@@ -138,7 +135,7 @@ impl<'a> GroupRewriter<'a> {
         let filter = task.filter(self.strategy.order(read)?, read)?.map(Arc::new);
         let rows = self.sorted(slices, &files, &dictionaries, filter)?;
         // A file that is being finished is in memory together with the next one.
-        let small = settings.target_bytes.is_some_and(|target| target <= self.spill.budget as u64 / ENDED_SHARE);
+        let small = self.strategy.target_bytes.is_some_and(|target| target <= self.spill.budget as u64 / ENDED_SHARE);
         std::thread::scope(|scope| {
             let several = self.threads > 1;
             let mut writer = if several && small {
@@ -183,9 +180,8 @@ impl<'a> GroupRewriter<'a> {
             let (sender, receiver) = sync_channel(FOOTERS_AHEAD);
             // After an error the receiver is gone.
             let prepare = move || slices.iter().try_for_each(|slice| sender.send(prepare(slice)).ok());
-            scope.spawn(interrupt::carried(prepare));
-            let panicked = || Error::storage("a thread that reads footers panicked");
-            slices.iter().try_for_each(|slice| put(slice, interrupt::receive(&receiver)?.ok_or_else(panicked)?, writer))
+            parallel::spawn(scope, move || _ = prepare());
+            slices.iter().try_for_each(|slice| put(slice, parallel::receive(&receiver)?, writer))
         })
     }
 
@@ -219,8 +215,8 @@ impl<'a> GroupRewriter<'a> {
             let put = |(i, batch): (usize, Result<RecordBatch>)| {
                 let keyed = keyer.keyed(kept(filter.as_deref(), batch?)?)?;
                 // Sequence number by slice, row group and batch, so that the order does not depend on the threads.
-                let place = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
-                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(place, keyed)
+                let sequence = (number as u64) << 40 | (group.unwrap_or(0) as u64) << 20 | i as u64;
+                sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(sequence, keyed)
             };
             let named = |e: Error| e.with("file group", &slice.file_id);
             let Some(group) = group else {
@@ -262,7 +258,7 @@ impl<'a> GroupRewriter<'a> {
         let only: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let order = SortKeys::new(self.strategy.order(&only)?, &only)?;
         let samples = run_parallel(slices, self.threads, |slice| {
-            let mut places = Vec::new();
+            let mut samples = Vec::new();
             let rows: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
                 Some(base) if slice.logs.is_empty() => {
                     let options = ScanOptions::new(only.clone()).with_batch_size(BATCH_ROWS);
@@ -271,9 +267,9 @@ impl<'a> GroupRewriter<'a> {
                 _ => Box::new(self.reader.read(&slice, &only)?),
             };
             for batch in rows {
-                order.sample(&batch?, &mut places)?;
+                order.sample(&batch?, &mut samples)?;
             }
-            Ok(places)
+            Ok(samples)
         })?;
         Ok(divide(&group, samples.into_iter().flatten().collect(), parts))
     }
@@ -362,10 +358,15 @@ impl<'a> GroupRewriter<'a> {
     }
 
     /// Reports a written file.
-    fn report(&self, file: WrittenFile) -> ClusteredFile {
-        let named = self.data.fields().iter().map(|f| f.name().clone()).zip(file.ranges.columns);
+    fn report(&self, file: WrittenFile) -> Result<ClusteredFile> {
+        let WrittenFile { stat, footer } = file;
+        let columns: Vec<String> = self.data.fields().iter().map(|f| f.name().clone()).collect();
+        let ranges = of_footer(&BaseFileReader::of_footer(footer)?, &columns, &self.data)?.columns;
+        let named = columns.into_iter().zip(ranges);
         let ranges = named.filter_map(|(name, range)| Some((name, range.map(|r| (r.min_string, r.max_string))?)));
-        ClusteredFile { ranges: ranges.collect(), stat: file.stat, milliseconds: file.milliseconds }
+        let milliseconds = stat.runtime_stats.as_ref().and_then(|runtime| runtime.total_create_time);
+        let milliseconds = milliseconds.unwrap_or_default().max(0).cast_unsigned();
+        Ok(ClusteredFile { ranges: ranges.collect(), stat, milliseconds })
     }
 }
 

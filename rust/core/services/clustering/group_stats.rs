@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::group::Group;
+use super::input::{PlanInput, PlannedGroup, range_columns};
 use super::options::{ClusteringOptions, Layout};
 use super::overlap::{Depth, Ends, FileRanges, depth};
-use super::plan::{PlanInput, PlannedGroup, range_columns};
 use crate::file_group::FileSlice;
 
 /// The column ranges of a slice's base file.

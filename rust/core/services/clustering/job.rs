@@ -13,15 +13,14 @@ use super::task::ClusteringTask;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
-use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Transaction};
+use crate::transaction::{DataFiles, Transaction, commit_metadata};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
-pub const FILES: &str = "hoodoo.clustering.files";
+pub(crate) const FILES: &str = "hoodoo.clustering.files";
 /// Default of `hoodoo.clustering.task.bytes`: bytes of base files that one task rewrites.
 const TASK_BYTES: u64 = 1 << 30;
 /// The operation in commit metadata.
@@ -181,21 +180,11 @@ impl ClusteringJob {
         files: &[ClusteredFile],
         replaced: &BTreeMap<String, Vec<String>>,
     ) -> Result<ReplaceCommitMetadata> {
-        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
-        for stat in files.iter().map(|f| &f.stat) {
-            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
-        }
         let table = self.transaction.table();
-        let avro = table_schema_to_avro(&schema_of(table, &self.view)?.data, table.config().name(), false)?;
-        let extra = [("schema".to_owned(), avro), (FILES.to_owned(), file_stats(files))];
-        Ok(ReplaceCommitMetadata {
-            partition_to_write_stats: by_partition,
-            compacted: Some(false),
-            extra_metadata: extra.into(),
-            version: None,
-            operation_type: Some(OPERATION.to_owned()),
-            partition_to_replace_file_ids: replaced.clone(),
-        })
+        let stats: Vec<WriteStat> = files.iter().map(|f| f.stat.clone()).collect();
+        let mut metadata = commit_metadata(table, OPERATION, &stats, &schema_of(table, &self.view)?.data)?;
+        metadata.extra_metadata.insert(FILES.to_owned(), file_stats(files));
+        Ok(metadata.replacing(replaced.clone()))
     }
 }
 
@@ -220,7 +209,7 @@ pub fn run_task(table: &HudiTable, requested: &str, task: &ClusteringTask, token
 ///
 /// # Errors
 /// `InvalidOption` if there is no such plan; `Conflict` if another process executes it; `Storage`.
-pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
+pub(crate) fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
     let writer = table.timeline_writer()?;
     let instant = find(table, &writer.load()?, requested)?;
     heartbeat::check_no_other_writer(table.storage(), table.clock(), requested)?;
@@ -241,7 +230,7 @@ pub fn roll_back(table: &HudiTable, requested: &str) -> Result<()> {
 ///
 /// # Errors
 /// `Corrupt` for a plan that cannot be read; `Storage`.
-pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Vec<String>> {
+pub(crate) fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Vec<String>> {
     let changed: HashSet<(&str, &str)> = written
         .iter()
         .filter(|s| s.prev_commit.as_deref().is_some_and(|commit| commit != "null"))
@@ -265,7 +254,7 @@ pub fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Result<Ve
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+pub(crate) fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
     heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 

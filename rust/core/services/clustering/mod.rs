@@ -7,7 +7,7 @@
 //!
 //! `job` executes a plan of hoodoo or of Hudi, group by group (`group_rewriter`). The `execution_strategy` says what
 //! happens to the rows: they are sorted by columns or along a `curve`, or copied as they are (`combine`), and written
-//! to files of the target size (`rolling_file_writer`). A `task` is a group, or a range of its rows, that one process
+//! to files of the target size by the rolling file writer of `transaction`. A `task` is a group, or a range of its rows, that one process
 //! rewrites.
 
 mod column_ranges;
@@ -19,31 +19,29 @@ mod files;
 mod group;
 mod group_rewriter;
 mod group_stats;
+mod input;
 mod job;
 mod options;
 mod overlap;
 mod partitions;
 mod plan;
 mod ranges;
-mod rolling_file_writer;
 mod schedule;
 mod task;
 
 #[cfg(test)]
 mod tests;
 
-pub use column_ranges::{ColumnRanges, column_ranges};
-pub use execution_strategy::ExecutionStrategy;
-pub use group::{Group, PartitionSlices};
+pub use column_ranges::column_ranges;
 pub use group_rewriter::ClusteredFile;
-pub use job::{Clustered, ClusteringJob, FILES, is_under_way, roll_back, roll_back_outdated, run, run_task};
-pub use options::{ClusteringOptions, GroupOrder, Grouping, Layout, PartitionFilter, SliceOrder};
-pub use overlap::{ColumnRange, Depth, FileRanges, Ranges};
-pub use partitions::{Chosen, choose};
-pub use plan::{
-    CHECKPOINT, Clustering, LAYOUT, PlanInput, Planned, PlannedGroup, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
-    plan_clustering, range_columns,
-};
-pub use ranges::read_ranges;
-pub use schedule::{PendingClustering, due, explain, pending, plan, planned, schedule, schedule_now};
+pub use input::PlannedGroup;
+pub(crate) use job::{Clustered, is_under_way, roll_back, roll_back_outdated};
+pub use job::{ClusteringJob, run, run_task};
+pub(crate) use options::ClusteringOptions;
+pub use options::Layout;
+pub use overlap::{Depth, FileRanges};
+pub(crate) use plan::Planned;
+pub use plan::TARGET_BYTES;
+pub use schedule::{PendingClustering, due, pending, plan, planned};
+pub(crate) use schedule::{explain, schedule, schedule_now};
 pub use task::ClusteringTask;

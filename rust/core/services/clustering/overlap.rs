@@ -36,7 +36,7 @@ pub struct FileRanges {
 }
 
 /// Ranges by the path of the base file.
-pub type Ranges = HashMap<String, FileRanges>;
+pub(crate) type Ranges = HashMap<String, FileRanges>;
 
 /// Number of files that may have a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -48,7 +48,7 @@ pub struct Depth {
 }
 
 /// Returns the sets of overlapping items, each sorted by range, and the items without a known range.
-pub fn overlapping(files: &[Option<&FileRanges>]) -> (Vec<Vec<usize>>, Vec<usize>) {
+pub(super) fn overlapping(files: &[Option<&FileRanges>]) -> (Vec<Vec<usize>>, Vec<usize>) {
     let known = |i: &usize| column(files, *i, 0).is_some();
     let (known, unknown): (Vec<usize>, Vec<usize>) = (0..files.len()).partition(known);
     (components(files, known, 0), unknown)
@@ -104,10 +104,10 @@ fn by_next_column(files: &[Option<&FileRanges>], found: Vec<Vec<usize>>, at: usi
 }
 
 /// Minimum and maximum of a file, as keys; `None` if unknown.
-pub type Ends<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+pub(super) type Ends<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// Counts the ranges that contain each of `points`. Unknown ranges contain every value.
-pub fn depth(ranges: &[Ends<'_>], points: &[&[u8]]) -> Depth {
+pub(super) fn depth(ranges: &[Ends<'_>], points: &[&[u8]]) -> Depth {
     let unknown = ranges.iter().filter(|(min, max)| min.is_none() || max.is_none()).count();
     let known = ranges.iter().filter_map(|(min, max)| Some(((*min)?, (*max)?)));
     let (mut starts, mut ends): (Vec<&[u8]>, Vec<&[u8]>) = known.unzip();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The partitions of a plan, and those that are left for a later one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// Partitions of this plan, by name.
     pub taken: Vec<String>,
     /// Changed partitions that are left for the next plan.
@@ -20,7 +20,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// `InvalidOption` for an invalid regular expression.
-pub fn choose(
+pub(crate) fn choose(
     changed: Vec<String>,
     left_before: Vec<String>,
     options: &ClusteringOptions,

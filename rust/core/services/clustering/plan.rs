@@ -4,7 +4,7 @@
 //! RFC-19 for grouping by ranges, by commit time and at random.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,8 +12,9 @@ use rand::seq::SliceRandom;
 
 use super::group::{Group, PartitionSlices, counted_bytes, fill, one_by_one, since_commit, sort_slices};
 use super::group_stats::{depths, ranges_of, with_stats};
+use super::input::{PlanInput, PlannedGroup};
 use super::options::{ClusteringOptions, GroupOrder, Grouping, Layout, SliceOrder, columns};
-use super::overlap::{Depth, FileRanges, Ranges, overlapping};
+use super::overlap::{Depth, FileRanges, overlapping};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{
@@ -22,55 +23,15 @@ use crate::format::avro::metadata::{
 use crate::format::java::{hash_bucket, hash_set_buckets};
 
 /// Parameter of a plan: the columns that rows are sorted by.
-pub const SORT_COLUMNS: &str = "hoodie.clustering.plan.strategy.sort.columns";
+pub(crate) const SORT_COLUMNS: &str = "hoodie.clustering.plan.strategy.sort.columns";
 /// Parameter of a plan: target size of a file in bytes.
 pub const TARGET_BYTES: &str = "hoodie.clustering.plan.strategy.target.file.max.bytes";
 /// Parameter of a plan: the layout of rows, unless it is `LINEAR`.
-pub const LAYOUT: &str = "hoodie.layout.optimize.strategy";
+pub(crate) const LAYOUT: &str = "hoodie.layout.optimize.strategy";
 /// Parameter of a plan: a plan strategy that Hudi does not have.
-pub const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
+pub(crate) const STRATEGY: &str = "hoodoo.clustering.plan.strategy";
 /// Key in a plan of `SINCE_COMMIT`: the last commit that it considered.
-pub const CHECKPOINT: &str = "clustering.commit.checkpoint";
-
-/// What planning needs of a completed clustering.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Clustering {
-    /// The parameters of its plan.
-    pub params: BTreeMap<String, String>,
-}
-
-/// Input of a plan.
-pub struct PlanInput<'a> {
-    /// The partitions to cluster.
-    pub partitions: BTreeMap<String, PartitionSlices>,
-    /// Partitions that changed and are left for a later plan.
-    pub left: Vec<String>,
-    /// Pending file groups (partition, id).
-    pub busy: HashSet<(String, String)>,
-    /// Completed clusterings by requested time.
-    pub clusterings: HashMap<String, Clustering>,
-    /// Requested times of completed instants that replaced file groups.
-    pub replacing: HashSet<String>,
-    /// Ranges of [`range_columns`] by the path of the base file; empty if the strategy does not need them.
-    pub ranges: Ranges,
-    /// The table's record key columns.
-    pub key_columns: Vec<String>,
-    /// Formats a path as plans do.
-    pub absolute: &'a dyn Fn(&str) -> String,
-}
-
-/// A group of a plan, with its statistics.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedGroup {
-    /// The slices, and into how many files they are rewritten.
-    pub group: Group,
-    /// Columns with their minimum and maximum as strings, as far as they are known.
-    pub ranges: Vec<(String, Option<String>, Option<String>)>,
-    /// Files of the group that a point query on the first column opens.
-    pub before: Option<Depth>,
-    /// The same after the clustering, estimated.
-    pub after: Option<Depth>,
-}
+pub(crate) const CHECKPOINT: &str = "clustering.commit.checkpoint";
 
 /// A plan, with its statistics.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,19 +46,11 @@ pub struct Planned {
     pub after: Option<Depth>,
 }
 
-/// Columns whose ranges are read from footers. Footers have the range of record keys as key-value entries.
-pub fn range_columns(options: &ClusteringOptions) -> Vec<String> {
-    match options.grouping {
-        Grouping::KeyRange => vec![crate::file_group::base::RECORD_KEY_COLUMN.to_owned()],
-        _ => options.sort_columns.clone(),
-    }
-}
-
 /// Plans a clustering; `None` if there is nothing to cluster.
 ///
 /// # Errors
 /// `InvalidOption` if the strategy needs an option that is missing.
-pub fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<Option<Planned>> {
+pub(crate) fn plan_clustering(input: &PlanInput<'_>, options: &ClusteringOptions) -> Result<Option<Planned>> {
     if options.grouping == Grouping::Overlap && options.sort_columns.is_empty() {
         return Err(Error::invalid_option("OVERLAP groups by the ranges of sort columns, and there are none")
             .remedy(format!("Set {SORT_COLUMNS}, or use KEY_RANGE")));
@@ -147,7 +100,7 @@ fn is_eligible(slice: &FileSlice, input: &PlanInput<'_>, options: &ClusteringOpt
     // Hudi's strategy by commits has no limit.
     (small || options.grouping == Grouping::SinceCommit)
         && (options.include_logs || slice.logs.is_empty())
-        && !input.busy.contains(&(slice.partition.clone(), slice.file_id.clone()))
+        && !input.pending_groups.contains(&(slice.partition.clone(), slice.file_id.clone()))
 }
 
 /// All groups of a partition.
@@ -332,8 +285,8 @@ fn group_record(planned: &PlannedGroup, input: &PlanInput<'_>, options: &Cluster
     let mut metrics = group.metrics(options);
     let mut extra = None;
     if options.grouping.needs_ranges() {
-        let figures = [("BEFORE", planned.before), ("AFTER", planned.after)];
-        for (when, depth) in figures.into_iter().filter_map(|(when, depth)| Some((when, depth?))) {
+        let depths_by_time = [("BEFORE", planned.before), ("AFTER", planned.after)];
+        for (when, depth) in depths_by_time.into_iter().filter_map(|(when, depth)| Some((when, depth?))) {
             metrics.insert(format!("OVERLAP_DEPTH_MAX_{when}"), depth.max as f64);
             metrics.insert(format!("OVERLAP_DEPTH_MEAN_{when}"), depth.mean);
         }

@@ -18,7 +18,7 @@ use crate::table::META_COLUMNS;
 ///
 /// # Errors
 /// `Corrupt` for a file that is not a base file; `Storage`.
-pub fn read_ranges(
+pub(crate) fn read_ranges(
     storage: &Storage,
     files: Vec<BaseFile>,
     columns: &[String],

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use arrow::datatypes::SchemaRef;
 
 use super::group::PartitionSlices;
+use super::input::{Clustering, PlanInput, range_columns};
 use super::options::ClusteringOptions;
 use super::overlap::Ranges;
 use super::partitions::{Chosen, choose};
-use super::plan::{Clustering, PlanInput, Planned, plan_clustering, range_columns};
+use super::plan::{Planned, plan_clustering};
 use super::ranges::read_ranges;
 use crate::error::{Error, Result};
 use crate::file_group::BaseFile;
@@ -114,7 +115,7 @@ fn commits_since(table: &HudiTable, timeline: &Timeline) -> Result<usize> {
 ///
 /// # Errors
 /// `InvalidOption`; `Unsupported`; `Corrupt`; `Storage`.
-pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
+pub(crate) fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     if due(table, &timeline)? { schedule_now(table, timeline) } else { Ok(None) }
 }
 
@@ -122,7 +123,7 @@ pub fn schedule(table: &HudiTable, timeline: Timeline) -> Result<Option<String>>
 ///
 /// # Errors
 /// Those of [`schedule`].
-pub fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
+pub(crate) fn schedule_now(table: &HudiTable, timeline: Timeline) -> Result<Option<String>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
     // Planned without the lock first, for which others wait: mostly the timeline does not change meanwhile, or there is
@@ -161,7 +162,7 @@ pub fn plan(table: &HudiTable) -> Result<Option<Planned>> {
 ///
 /// # Errors
 /// Those of [`schedule`].
-pub fn explain(table: &HudiTable) -> Result<Option<Planned>> {
+pub(crate) fn explain(table: &HudiTable) -> Result<Option<Planned>> {
     let options = ClusteringOptions::from_options(table.options())?;
     let mut footers = Footers { of_all: true, ..Footers::default() };
     plan_now(table, table.timeline()?, &options, &mut footers, None)
@@ -182,7 +183,7 @@ fn plan_now(
     if slices.values().all(|p| p.slices.is_empty()) {
         return Ok(None);
     }
-    let busy = planned_groups(storage, timeline, &PLANS)?;
+    let pending_groups = planned_groups(storage, timeline, &PLANS)?;
     let schema = TableSchema::resolve(table.config(), &view)?;
     let schema = schema.ok_or_else(|| {
         Error::corrupt("the table has data files, but no commit with its schema").with("table", storage.uri())
@@ -194,7 +195,7 @@ fn plan_now(
     let input = PlanInput {
         partitions: slices,
         left: chosen.left,
-        busy,
+        pending_groups,
         clusterings,
         replacing,
         ranges: footers.ranges.clone(),

@@ -39,11 +39,11 @@ impl ClusteringTask {
         if self.from.is_none() && self.to.is_none() {
             return Ok(None);
         }
-        let place = |text: &Option<String>| -> Result<Option<Vec<u8>>> {
+        let key = |text: &Option<String>| -> Result<Option<Vec<u8>>> {
             let decoded = text.as_ref().map(|text| STANDARD.decode_to_vec(text)).transpose();
             decoded.map_err(|e| Error::corrupt("the range of a clustering task cannot be read").caused_by(e))
         };
-        let (from, to) = (place(&self.from)?, place(&self.to)?);
+        let (from, to) = (key(&self.from)?, key(&self.to)?);
         Ok(Some(RangeFilter { keys: SortKeys::new(order, schema)?, from, to }))
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn divide(group: &ClusteringGroup, mut keys: Vec<Vec<u8>>, parts: usi
     cuts.dedup();
     // No row is before the smallest value.
     cuts.retain(|cut| keys.first() != Some(*cut));
-    let text = |place: &Vec<u8>| STANDARD.encode_to_string(place);
+    let text = |key: &Vec<u8>| STANDARD.encode_to_string(key);
     let starts = std::iter::once(None).chain(cuts.iter().map(|cut| Some(text(cut))));
     let ends = cuts.iter().map(|cut| Some(text(cut))).chain(std::iter::once(None));
     starts.zip(ends).map(|(from, to)| ClusteringTask { group: group.clone(), from, to }).collect()

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::plan::{Clustering, PlanInput, Planned, plan_clustering};
-use super::{
-    ClusteringOptions, ColumnRange, FileRanges, LAYOUT, PartitionSlices, SORT_COLUMNS, STRATEGY, TARGET_BYTES,
-};
+use super::group::PartitionSlices;
+use super::input::{Clustering, PlanInput};
+use super::overlap::ColumnRange;
+use super::plan::{LAYOUT, Planned, SORT_COLUMNS, STRATEGY, plan_clustering};
+use super::{ClusteringOptions, FileRanges, TARGET_BYTES};
 use crate::error::ErrorKind;
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::storage::FileMeta;
@@ -58,7 +59,7 @@ impl Paper {
         self
     }
 
-    fn input(&self, busy: &[&str]) -> PlanInput<'static> {
+    fn input(&self, pending_groups: &[&str]) -> PlanInput<'static> {
         let partition = PartitionSlices {
             slices: self.slices.clone(),
             with_base: self.slices.len(),
@@ -67,7 +68,7 @@ impl Paper {
         PlanInput {
             partitions: [("p".to_owned(), partition)].into(),
             left: Vec::new(),
-            busy: busy.iter().map(|id| ("p".to_owned(), (*id).to_owned())).collect(),
+            pending_groups: pending_groups.iter().map(|id| ("p".to_owned(), (*id).to_owned())).collect(),
             clusterings: self.clusterings.clone(),
             replacing: HashSet::new(),
             ranges: self.ranges.clone(),

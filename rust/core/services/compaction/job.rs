@@ -1,6 +1,6 @@
 //! Carrying a plan out: from inflight to completed.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use super::super::task_files::remove_files_of;
 use super::super::{read_plan, schema_of};
@@ -8,12 +8,11 @@ use super::plan::Kind;
 use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
-use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::{Instant, State};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
-use crate::transaction::{DataFiles, Transaction};
+use crate::transaction::{DataFiles, Transaction, commit_metadata};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,18 +107,8 @@ impl CompactionJob {
     pub fn complete(self, stats: Vec<WriteStat>) -> Result<Compacted> {
         let Self { mut transaction, view, kind, .. } = self;
         let table = transaction.table();
-        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
-        for stat in &stats {
-            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
-        }
-        let avro = table_schema_to_avro(&schema_of(table, &view)?.data, table.config().name(), false)?;
-        let body = encode(&CommitMetadata {
-            partition_to_write_stats: by_partition,
-            compacted: Some(true),
-            extra_metadata: [("schema".to_owned(), avro)].into(),
-            version: None,
-            operation_type: Some(kind.operation().to_owned()),
-        })?;
+        let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
+        let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let done = transaction.complete(body, &reported, |_| Ok(()))?;
         Ok(Compacted {
@@ -155,7 +144,7 @@ pub fn run_operation(
 ///
 /// # Errors
 /// `Storage`.
-pub fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
+pub(crate) fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
     heartbeat::is_alive(table.storage(), table.clock(), requested)
 }
 

@@ -2,18 +2,19 @@
 //!
 //! When one is due and what it takes is decided without storage (`plan`); the plan is Hudi's own record on the timeline,
 //! so that a plan of Hudi is carried out here, and the other way round: `job` does so an operation at a time (`unit`),
-//! copying what does not change (`splice`). Writers go on meanwhile: what they append belongs to the slice that the
+//! copying what does not change. Writers go on meanwhile: what they append belongs to the slice that the
 //! compaction makes. A log compaction merges the log files of a slice with each other only (`log_compaction`).
 
 mod job;
 mod log_compaction;
 mod plan;
 mod schedule;
-mod splice;
 mod strategy;
 mod unit;
 
-pub use job::{Compacted, CompactionJob, is_under_way, run, run_operation};
-pub use plan::{CompactionOptions, Kind, Trigger, plan_compaction, plan_log_compaction};
-pub use schedule::{due, pending, schedule};
-pub use strategy::{Choice, Strategy};
+pub(crate) use job::{Compacted, is_under_way};
+pub use job::{CompactionJob, run, run_operation};
+pub(crate) use plan::CompactionOptions;
+pub use plan::Kind;
+pub(crate) use schedule::schedule;
+pub use schedule::{due, pending};

@@ -16,7 +16,7 @@ use crate::timeline::{TimeZone, Timeline, parse_instant_ms};
 
 /// When a compaction is due (`hoodie.compact.inline.trigger.strategy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
+pub(crate) enum Trigger {
     /// So many delta commits since the last compaction.
     Commits,
     /// So many delta commits since the last plan.
@@ -31,7 +31,7 @@ pub enum Trigger {
 
 /// Hudi's options for compaction.
 #[derive(Debug, Clone)]
-pub struct CompactionOptions {
+pub(crate) struct CompactionOptions {
     /// After a commit, plans are carried out, and one is made when it is due (`hoodie.compact.inline`).
     pub inline: bool,
     /// After a commit, a plan is made when it is due (`hoodie.compact.schedule.inline`).
@@ -55,7 +55,7 @@ impl CompactionOptions {
     ///
     /// # Errors
     /// `InvalidOption`; `Unsupported` for strategies that are not there.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let trigger = options.get("hoodie.compact.inline.trigger.strategy").unwrap_or("NUM_COMMITS");
         let trigger = match trigger.to_ascii_uppercase().as_str() {
             "NUM_COMMITS" => Trigger::Commits,
@@ -84,7 +84,7 @@ impl CompactionOptions {
     }
 
     /// Whether a compaction is due at `now` (milliseconds).
-    pub fn is_due(&self, timeline: &Timeline, zone: TimeZone, now: i64) -> bool {
+    pub(crate) fn is_due(&self, timeline: &Timeline, zone: TimeZone, now: i64) -> bool {
         let compacted = timeline.completed(Action::Commit).next_back().map(|i| i.requested.as_str());
         let planned = timeline
             .instants()
@@ -146,16 +146,16 @@ const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionE
 
 /// Plans the compaction of logs: of slices with at least so many log files, of which those before the last log compaction
 /// (its requested time) do not count, for it stands in for them.
-pub fn plan_log_compaction(
+pub(crate) fn plan_log_compaction(
     slices: Vec<FileSlice>,
-    busy: &HashSet<(String, String)>,
+    pending_groups: &HashSet<(String, String)>,
     threshold: usize,
     compacted: Option<&str>,
 ) -> Option<CompactionPlan> {
     let counts = |log: &LogFile| compacted.is_none_or(|compacted| log.instant.as_str() >= compacted);
     let taken = |s: &FileSlice| {
-        let is_busy = busy.contains(&(s.partition.clone(), s.file_id.clone()));
-        !is_busy && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
+        let is_pending = pending_groups.contains(&(s.partition.clone(), s.file_id.clone()));
+        !is_pending && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
     };
     let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(operation).collect();
     (!operations.is_empty()).then(|| CompactionPlan {
@@ -172,17 +172,18 @@ pub fn plan_log_compaction(
     })
 }
 
-/// Plans the compaction of slices; `None` when there is nothing to compact. `busy` are file groups that other plans take.
+/// Plans the compaction of slices; `None` when there is nothing to compact. `pending_groups` are those of other plans.
 ///
 /// # Errors
 /// Those of [`Choice::choose`].
-pub fn plan_compaction(
+pub(crate) fn plan_compaction(
     slices: Vec<FileSlice>,
-    busy: &HashSet<(String, String)>,
+    pending_groups: &HashSet<(String, String)>,
     options: &CompactionOptions,
     today: NaiveDate,
 ) -> Result<Option<CompactionPlan>> {
-    let free = |s: &FileSlice| !s.logs.is_empty() && !busy.contains(&(s.partition.clone(), s.file_id.clone()));
+    let free =
+        |s: &FileSlice| !s.logs.is_empty() && !pending_groups.contains(&(s.partition.clone(), s.file_id.clone()));
     let slices = options.choice.choose(slices.into_iter().filter(free).collect(), today)?;
     let operations: Vec<CompactionOperation> = slices.iter().map(operation).collect();
     Ok((!operations.is_empty()).then(|| CompactionPlan {
@@ -243,8 +244,8 @@ mod tests {
     }
 
     fn taken(slices: &[FileSlice], more: &[(&str, &str)]) -> Vec<String> {
-        let busy = [("p".to_owned(), "busy".to_owned())].into();
-        let plan = plan_compaction(slices.to_vec(), &busy, &options(more), NaiveDate::MIN).unwrap();
+        let pending_groups = [("p".to_owned(), "busy".to_owned())].into();
+        let plan = plan_compaction(slices.to_vec(), &pending_groups, &options(more), NaiveDate::MIN).unwrap();
         plan.into_iter().flat_map(|p| p.operations.unwrap()).filter_map(|o| o.file_id).collect()
     }
 

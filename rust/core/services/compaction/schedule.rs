@@ -47,7 +47,7 @@ fn since_compaction(table: &HudiTable, timeline: &Timeline) -> Result<(usize, Op
 ///
 /// # Errors
 /// `Unsupported` for a copy-on-write table; `InvalidOption`; `Storage`.
-pub fn schedule(table: &HudiTable, timeline: Timeline, kind: Kind) -> Result<Option<String>> {
+pub(crate) fn schedule(table: &HudiTable, timeline: Timeline, kind: Kind) -> Result<Option<String>> {
     if table.config().table_type() != TableType::MergeOnRead {
         return Err(Error::unsupported("only merge-on-read tables have something to compact")
             .with("table", table.storage().uri()));
@@ -80,17 +80,17 @@ fn plan_now(
     kind: Kind,
 ) -> Result<Option<CompactionPlan>> {
     let view = TableView::new(table.storage().clone(), timeline.clone())?;
-    let busy = planned_groups(table.storage(), timeline, &PLANS)?;
+    let pending_groups = planned_groups(table.storage(), timeline, &PLANS)?;
     let slices = view.all_latest_slices()?;
     Ok(match kind {
         Kind::Base => {
             let now = format_instant(table.clock().now_ms(), table.config().timeline().zone);
             let today = NaiveDate::parse_from_str(now.get(..8).unwrap_or_default(), "%Y%m%d");
-            plan_compaction(slices, &busy, options, today.unwrap_or_default())?
+            plan_compaction(slices, &pending_groups, options, today.unwrap_or_default())?
         }
         Kind::Log => {
             let (_, compacted) = since_compaction(table, timeline)?;
-            plan_log_compaction(slices, &busy, options.log_threshold, compacted.as_deref())
+            plan_log_compaction(slices, &pending_groups, options.log_threshold, compacted.as_deref())
         }
     })
 }

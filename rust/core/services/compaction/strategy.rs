@@ -12,7 +12,7 @@ use crate::table::Options;
 
 /// One step of the choice (`hoodie.compaction.strategy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// Those with the most bytes of logs first.
     LogFileSize,
     /// Those with the most log files first.
@@ -33,7 +33,7 @@ pub enum Strategy {
 
 /// Which slices are taken.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// The steps, in their order.
     pub strategies: Vec<Strategy>,
     /// Bytes of logs that a slice has to have.
@@ -53,7 +53,7 @@ impl Choice {
     ///
     /// # Errors
     /// `InvalidOption`; `Unsupported` for strategies that are not there.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let classes = options.get("hoodie.compaction.strategy").unwrap_or("LogFileSizeBasedCompactionStrategy");
         let strategies: Vec<Strategy> =
             classes.split(',').map(str::trim).filter(|c| !c.is_empty()).map(parse).collect::<Result<_>>()?;
@@ -79,7 +79,7 @@ impl Choice {
     ///
     /// # Errors
     /// `InvalidOption` when a partition is no day and the strategy goes by days.
-    pub fn choose(&self, mut slices: Vec<FileSlice>, today: NaiveDate) -> Result<Vec<FileSlice>> {
+    pub(crate) fn choose(&self, mut slices: Vec<FileSlice>, today: NaiveDate) -> Result<Vec<FileSlice>> {
         for strategy in &self.strategies {
             slices = self.step(*strategy, slices, today)?;
         }

@@ -1,4 +1,9 @@
 //! One operation of a plan: the files of a slice become one.
+//!
+//! A compaction goes row group by row group, a column at a time: what no log record changes is copied as it is. Which
+//! records win is decided from the columns that merging compares; where rules make records of two, all columns of a row
+//! group are read first. The rest is the work of the file group merger. Row groups that are too large for that are read
+//! and written in batches.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as Stopwatch};
@@ -6,35 +11,39 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::datatypes::SchemaRef;
 
 use super::super::schema_of;
-use super::super::task_files::set_file_name;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
-use super::splice::{can_splice, splice};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter, Splice};
+use crate::file_group::base::{
+    BaseFileOptions, BaseFileReader, BaseFileWriter, RECORD_KEY_COLUMN, Splice, fills_up, read_bytes,
+    read_column_batches,
+};
 use crate::file_group::log::{BlockFormat, BlockSettings};
-use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
-use crate::storage::{FileMeta, FileReader};
-use crate::table::slice_reader::{LogCounts, MergedLogs, SliceReader};
+use crate::merge::MergeCounts;
+use crate::storage::{FileMeta, FileReader, FileWriter};
+use crate::table::file_group_merger::{
+    ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
+};
+use crate::table::file_group_reader::{FileGroupReader, LogCounts, MergedLogs};
 use crate::table::{HudiTable, TableView};
-use crate::transaction::DataFiles;
+use crate::transaction::{DataFiles, FILE_NAME, NewFile, stat_count};
 
 /// Bytes of a row group, however small the budget is.
 const LEAST_ROW_GROUP: usize = 1 << 20;
 
 /// What all operations of a plan share.
 pub(super) struct Unit<'a> {
-    pub(super) table: &'a HudiTable,
+    table: &'a HudiTable,
     view: &'a TableView,
     instant: &'a str,
-    pub(super) reader: SliceReader,
-    pub(super) schema: SchemaRef,
-    pub(super) options: BaseFileOptions,
+    reader: FileGroupReader,
+    schema: SchemaRef,
+    options: BaseFileOptions,
     /// Columns that the record key spells.
-    pub(super) key_columns: Vec<String>,
+    key_columns: Vec<String>,
     files: Arc<DataFiles>,
 }
 
@@ -51,7 +60,7 @@ impl<'a> Unit<'a> {
         let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.slice_reader(timeline, schema.clone())?;
+        let reader = table.file_group_reader(timeline, schema.clone())?;
         // Besides the records, the row group that is written is in memory.
         options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
         Ok(Self { table, view, instant, reader, schema, options, key_columns, files })
@@ -68,18 +77,18 @@ impl<'a> Unit<'a> {
         let started = Stopwatch::now();
         let slice = self.slice(operation)?;
         let named = |e: Error| e.with("file group", &slice.file_id);
-        let name = BaseFile::file_name(&slice.file_id, token, self.instant);
-        let path = join(&slice.partition, &name);
-        let kind = if slice.base.is_some() { MarkerType::Merge } else { MarkerType::Create };
-        let sink = self.files.create(&path, kind)?;
+        let file = NewFile::next(&self.files, &slice, token);
+        let sink = file.create(&self.files, false)?;
         let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), self.options.clone())?;
-        set_file_name(self.table, &mut writer, &name);
+        if self.table.config().populates_meta_fields() {
+            writer.set_constant(FILE_NAME, file.name.clone());
+        }
         let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         let counts = logs.counts;
         let merged = match self.old_file(&slice, &logs).map_err(named)? {
             Some((reader, how)) => {
-                splice(&reader, &how, &mut writer, &mut logs, self, &name).map_err(named)?;
+                splice(&reader, &how, &mut writer, &mut logs, self, &file.name).map_err(named)?;
                 logs.merge.counts()
             }
             None => {
@@ -90,17 +99,9 @@ impl<'a> Unit<'a> {
                 rows.merged()
             }
         };
-        let (sink, written) = writer.finish().map_err(|e| e.with("file", &path))?;
-        let bytes = self.files.publish(&path, kind, sink)?;
-        Ok(WriteStat {
-            prev_base_file: slice.base.as_ref().map(|b| b.name().to_owned()),
-            num_writes: count(written.rows),
-            num_update_writes: count(merged.updated),
-            num_deletes: count(merged.deleted),
-            num_inserts: count(merged.inserted),
-            total_updated_records_compacted: count(counts.records),
-            ..stat(&slice, path, bytes, counts, read, started)
-        })
+        let (sink, written) = writer.finish().map_err(|e| e.with("file", &file.path))?;
+        let stat = file.publish(&self.files, sink, written.rows, merged)?;
+        Ok(compacted(stat, &slice, counts, counts.records, read, started))
     }
 
     /// The base file of a slice, where its row groups can be taken over.
@@ -116,9 +117,8 @@ impl<'a> Unit<'a> {
         let started = Stopwatch::now();
         let slice = self.slice(operation)?;
         let named = |e: Error| e.with("file group", &slice.file_id);
-        let name = LogFile::file_name(&slice.file_id, self.instant, 1, token);
-        let path = join(&slice.partition, &name);
-        let sink = self.files.create(&path, MarkerType::Create)?;
+        let file = NewFile::log(&self.files, &slice, 1, token);
+        let sink = file.create(&self.files, false)?;
         let log = self.reader.read_logs(&slice).map_err(named)?;
         let read = started.elapsed();
         let options = self.table.options();
@@ -132,18 +132,9 @@ impl<'a> Unit<'a> {
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
         let (sink, written, deleted) = merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
-        let bytes = self.files.publish(&path, MarkerType::Create, sink)?;
-        Ok(WriteStat {
-            num_writes: count(written),
-            num_update_writes: count(written),
-            num_deletes: count(deleted),
-            log_version: Some(1),
-            log_offset: Some(0),
-            base_file: Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned())),
-            log_files: Some(vec![name]),
-            total_updated_records_compacted: count(written),
-            ..stat(&slice, path, bytes, log.counts, read, started)
-        })
+        let merged = MergeCounts { updated: written, deleted, inserted: 0 };
+        let stat = file.publish(&self.files, sink, written, merged)?;
+        Ok(compacted(stat, &slice, log.counts, written, read, started))
     }
 
     /// The files that the plan names, as they are now.
@@ -178,40 +169,102 @@ impl<'a> Unit<'a> {
     }
 }
 
-fn count(n: u64) -> Option<i64> {
-    Some(i64::try_from(n).unwrap_or(i64::MAX))
+/// How row groups of the old file can be taken over; `None` where they are better written anew: they are cut otherwise,
+/// or what of one is decoded at a time is more than the budget.
+fn can_splice(reader: &BaseFileReader<FileReader>, logs: &MergedLogs, unit: &Unit<'_>) -> Result<Option<Splice>> {
+    let groups = reader.metadata().row_groups();
+    let largest = groups.iter().flat_map(|group| group.columns()).map(read_bytes).max().unwrap_or_default();
+    // As it was, as it is to be, and encoded.
+    let one_each = largest.saturating_mul(3).saturating_mul(unit.options.threads.max(1) as u64);
+    let all = match logs.merge.keeps_one() {
+        true => 0,
+        false => groups.iter().map(|group| group.columns().iter().map(read_bytes).sum()).max().unwrap_or_default(),
+    };
+    if logs.merge.has_large_records() || one_each.saturating_add(all) > unit.reader.budget() as u64 {
+        return Ok(None);
+    }
+    Splice::new(reader, &unit.schema, &unit.options)
 }
 
-fn milliseconds(time: Duration) -> Option<i64> {
-    i64::try_from(time.as_millis()).ok()
+/// Writes the row groups of the old file with the log records merged into them, and new records behind.
+fn splice(
+    reader: &BaseFileReader<FileReader>,
+    splice: &Splice,
+    writer: &mut BaseFileWriter<FileWriter>,
+    logs: &mut MergedLogs,
+    unit: &Unit<'_>,
+    file_name: &str,
+) -> Result<()> {
+    let keeps_one = logs.merge.keeps_one();
+    let compared = if keeps_one { logs.settings.compared_columns(&unit.schema) } else { logs.columns.clone() };
+    // A merger may delete what neither record did; the filter then stands for some keys more.
+    let keeps_keys = keeps_one && !logs.merge.has_deletes();
+    let target = target(unit, keeps_one, file_name);
+    let mut merger = FileGroupMerger::new(reader, splice, writer, &target, keeps_keys)?;
+    let strings = NewerStrings::new(target.schema.fields().len(), unit.reader.budget());
+    let groups = reader.row_groups();
+    for (index, info) in groups.iter().enumerate() {
+        let mut rows = Vec::new();
+        for batch in read_column_batches(reader, &compared, index)? {
+            let (settings, keys) = (&logs.settings, logs.settings.keys(&batch)?);
+            let chosen = logs.merge.choose(&batch, &keys, &|batch| settings.ordering(batch))?;
+            rows.push(MergedRows { rows: batch.num_rows(), known: Some(batch), chosen });
+        }
+        let mut appended = Vec::new();
+        if index + 1 == groups.len() && fills_up(info.rows, logs.merge.unmet(), target.options) {
+            while let Some(batch) = logs.merge.next_new()? {
+                appended.push(batch);
+            }
+        }
+        let newer = logs.merge.parts().collect();
+        let appended = appended.iter().map(|batch| batch.columns()).collect();
+        merger.row_group(&MergedRowGroup { index, rows, newer, strings: &strings, appended })?;
+    }
+    while let Some(batch) = logs.merge.next_new()? {
+        merger.append(&batch)?;
+    }
+    merger.finish()
 }
 
-/// What both kinds of compaction say about a file: Hudi's counters, zero where nothing was counted.
-fn stat(slice: &FileSlice, path: String, bytes: u64, log: LogCounts, read: Duration, started: Stopwatch) -> WriteStat {
+fn target<'u>(unit: &'u Unit<'_>, keeps_one: bool, file_name: &str) -> Target<'u> {
+    let populate_meta = unit.table.config().populates_meta_fields();
+    let values = |(column, name): (usize, &String)| match () {
+        () if populate_meta && column == FILE_NAME => ColumnValues::Constant(file_name.to_owned()),
+        // What is made of two records may say anything.
+        () if !keeps_one => ColumnValues::Merged,
+        () if populate_meta && name == RECORD_KEY_COLUMN || unit.key_columns.contains(name) => ColumnValues::OfKey,
+        () => ColumnValues::Merged,
+    };
+    let columns = unit.schema.fields().iter().map(|field| field.name()).enumerate().map(values).collect();
+    Target { schema: &unit.schema, options: &unit.options, threads: unit.options.threads, populate_meta, columns }
+}
+
+/// Adds the counts of a compaction to a write stat: what it read, and how many log records changed something.
+fn compacted(
+    stat: WriteStat,
+    slice: &FileSlice,
+    log: LogCounts,
+    updated: u64,
+    read: Duration,
+    started: Stopwatch,
+) -> WriteStat {
+    let milliseconds = |time: Duration| i64::try_from(time.as_millis()).ok();
+    let files = stat_count(slice.logs.len() as u64);
     WriteStat {
-        path: Some(path),
         prev_commit: Some(slice.base_instant.clone()),
-        total_write_bytes: count(bytes),
-        file_size_in_bytes: count(bytes),
-        total_log_records: count(log.records),
-        total_log_files: count(slice.logs.len() as u64),
-        total_log_files_compacted: count(slice.logs.len() as u64),
-        total_log_blocks: count(log.blocks),
-        total_log_size_compacted: count(slice.logs.iter().map(|l| l.size).sum()),
+        total_log_records: stat_count(log.records),
+        total_log_files: files,
+        total_log_files_compacted: files,
+        total_log_blocks: stat_count(log.blocks),
+        total_log_size_compacted: stat_count(slice.logs.iter().map(|l| l.size).sum()),
         total_log_read_time_ms: milliseconds(read),
+        total_updated_records_compacted: stat_count(updated),
         runtime_stats: Some(RuntimeStats {
             total_scan_time: milliseconds(read),
             total_create_time: Some(0),
             total_upsert_time: milliseconds(started.elapsed()),
         }),
-        num_inserts: Some(0),
-        num_updates: Some(0),
-        total_write_errors: Some(0),
-        total_corrupt_log_block: Some(0),
-        total_rollback_blocks: Some(0),
-        file_id: Some(slice.file_id.clone()),
-        partition_path: Some(slice.partition.clone()),
-        ..Default::default()
+        ..stat
     }
 }
 

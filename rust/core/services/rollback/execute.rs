@@ -24,7 +24,7 @@ use crate::transaction::Transaction;
 ///
 /// # Errors
 /// `Conflict` while a restore is pending.
-pub fn rollback_failed_writes(table: &HudiTable) -> Result<Vec<RollbackMetadata>> {
+pub(crate) fn rollback_failed_writes(table: &HudiTable) -> Result<Vec<RollbackMetadata>> {
     Ok(roll_back_leftovers(table, Leftovers::look(table.storage(), table.config().timeline())?)?.0)
 }
 
@@ -32,7 +32,7 @@ pub fn rollback_failed_writes(table: &HudiTable) -> Result<Vec<RollbackMetadata>
 ///
 /// # Errors
 /// Those of [`rollback_failed_writes`].
-pub fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<(Vec<RollbackMetadata>, Timeline)> {
+pub(crate) fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<(Vec<RollbackMetadata>, Timeline)> {
     let storage = table.storage();
     let Leftovers { markers, heartbeats, timeline } = left;
     refuse_restore(storage, &timeline)?;

@@ -10,7 +10,7 @@ use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
 const MARKER_FOLDERS: &str = ".hoodie/.temp";
 
 /// Markers, heartbeats and timeline of a table.
-pub struct Leftovers {
+pub(crate) struct Leftovers {
     /// Marker folders.
     pub(super) markers: Vec<String>,
     /// Listed after the timeline.
@@ -23,7 +23,7 @@ impl Leftovers {
     ///
     /// # Errors
     /// `Storage`.
-    pub fn look(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
+    pub(crate) fn look(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         if !storage.is_remote() {
             // Listed before the timeline, so that a write that begins in between is on the timeline.
             let markers = storage.list(MARKER_FOLDERS)?.folders;
@@ -42,12 +42,12 @@ impl Leftovers {
     }
 
     /// The timeline.
-    pub fn timeline(&self) -> &Timeline {
+    pub(crate) fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
     /// The timeline; nothing is rolled back.
-    pub fn into_timeline(self) -> Timeline {
+    pub(crate) fn into_timeline(self) -> Timeline {
         self.timeline
     }
 }

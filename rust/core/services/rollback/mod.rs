@@ -11,6 +11,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use execute::{roll_back_leftovers, rollback, rollback_failed_writes};
-pub use leftovers::Leftovers;
-pub use plan::{FoundFiles, failed_writes, plan_rollback};
+pub use execute::rollback;
+pub(crate) use execute::{roll_back_leftovers, rollback_failed_writes};
+pub(crate) use leftovers::Leftovers;

@@ -10,7 +10,7 @@ use crate::timeline::Timeline;
 
 /// Pending writes, newest first. Pending compactions and clusterings are left out: their plans are executed later. The
 /// caller leaves out writes that have a heartbeat.
-pub fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
+pub(crate) fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
     // Timeline layout 1 has clustering plans as `replacecommit`; their names do not differ from those of writes.
     let plans_hide = timeline.config().layout == Layout::V1;
     let failed = timeline.pending().rev().filter(|i| match i.action {
@@ -23,7 +23,7 @@ pub fn failed_writes(timeline: &Timeline) -> Vec<Instant> {
 
 /// Data files of a failed write, by path relative to the table's base.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FoundFiles {
+pub(crate) enum FoundFiles {
     /// Named by its markers. They may or may not exist.
     Marked(Vec<String>),
     /// Found by a listing, by the instant in their names, because there were no markers.
@@ -31,7 +31,7 @@ pub enum FoundFiles {
 }
 
 /// Makes the plan that deletes these files. `full_path` formats a path for the plan.
-pub fn plan_rollback(failed: &Instant, found: &FoundFiles, full_path: &dyn Fn(&str) -> String) -> RollbackPlan {
+pub(crate) fn plan_rollback(failed: &Instant, found: &FoundFiles, full_path: &dyn Fn(&str) -> String) -> RollbackPlan {
     let request = |path: &String| {
         let meta = FileMeta { path: path.clone(), size: 0, modified_ms: 0 };
         let (file_id, base_instant) = match found {

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+use super::plan::{FoundFiles, plan_rollback};
 use super::*;
 use crate::error::ErrorKind;
 use crate::file_group::markers::{MarkerType, create_marker, delete_markers, marked_files};

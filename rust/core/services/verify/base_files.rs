@@ -15,8 +15,8 @@ use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice, is_partition_metadata};
 use crate::parallel::run_parallel;
 use crate::storage::FileReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::slice_reader::SliceReader;
 use crate::table::{HudiTable, TableSchema, TableView, with_meta_columns};
 
 const COMMIT_TIME: &str = "_hoodie_commit_time";
@@ -190,12 +190,12 @@ fn check_bloom(
 }
 
 /// Makes a reader of slices with log files, unless their merger is missing.
-fn slice_reader(
+fn file_group_reader(
     table: &HudiTable,
     view: &TableView,
     schema: Option<&TableSchema>,
     report: &mut Report,
-) -> Result<Option<SliceReader>> {
+) -> Result<Option<FileGroupReader>> {
     if let Some(id) = table.missing_merger()? {
         let message = format!("keys of file groups with log files were not compared: there is no merger {id}");
         report.warning("keys", message, "Open the table with its record merger");
@@ -204,7 +204,7 @@ fn slice_reader(
     // Missing metadata was reported already.
     let Some(schema) = schema else { return Ok(None) };
     let (columns, _) = table.file_settings(&schema.data)?;
-    table.slice_reader(Arc::new(view.timeline().clone()), columns).map(Some)
+    table.file_group_reader(Arc::new(view.timeline().clone()), columns).map(Some)
 }
 
 fn check_keys(
@@ -217,7 +217,7 @@ fn check_keys(
 ) -> Result<()> {
     let slices = match partitions.values().flatten().any(|s| !s.logs.is_empty()) {
         false => None,
-        true => slice_reader(table, view, schema, report)?,
+        true => file_group_reader(table, view, schema, report)?,
     };
     let source = KeySource { storage: table.storage(), virtual_keys, slices };
     let work: Vec<(&str, &[FileSlice])> = partitions.iter().map(|(p, slices)| (*p, slices.as_slice())).collect();

@@ -15,9 +15,9 @@ use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::file_group::{BaseFile, FileSlice, join};
 use crate::merge::hash_key;
 use crate::storage::Storage;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::key_arrays;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::slice_reader::SliceReader;
 
 /// Hashes that a pass keeps; each takes about 16 bytes.
 const KEYS_A_PASS: u64 = 8 << 20;
@@ -32,7 +32,7 @@ pub(super) struct KeySource<'a> {
     /// Computes keys if the table has no meta columns.
     pub(super) virtual_keys: Option<&'a KeyGenConfig>,
     /// Reads slices with log files; `None` if their merger is missing: their keys are not compared then.
-    pub(super) slices: Option<SliceReader>,
+    pub(super) slices: Option<FileGroupReader>,
 }
 
 impl KeySource<'_> {
@@ -110,7 +110,7 @@ pub(super) fn duplicates(source: &KeySource<'_>, slices: &[FileSlice]) -> Result
 
 /// Finds a row of a merged slice with the partition or file group of another slice: its log file was replaced by
 /// another one.
-fn foreign_row(reader: &SliceReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
+fn foreign_row(reader: &FileGroupReader, slice: &FileSlice) -> Result<Option<(String, String)>> {
     let columns = [("_hoodie_partition_path", true), ("_hoodie_file_name", false)];
     let fields: Vec<Field> = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, true)).collect();
     let wanted = Arc::new(Schema::new(fields));

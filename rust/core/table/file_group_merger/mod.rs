@@ -14,17 +14,18 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
+pub(crate) use row_group::MergedRows;
 use row_group::RowGroupMerge;
-pub use row_group::{MergedRowGroup, MergedRows, merge_column};
-pub use strings::NewerStrings;
-pub use target::{ColumnValues, Target};
+pub(crate) use row_group::{MergedRowGroup, merge_column};
+pub(crate) use strings::NewerStrings;
+pub(crate) use target::{ColumnValues, Target};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, BaseFileWriter, FileKeys, RECORD_KEY_COLUMN, Splice};
 use crate::storage::{FileReader, FileWriter};
 
 /// Puts one new base file together.
-pub struct FileGroupMerger<'a> {
+pub(crate) struct FileGroupMerger<'a> {
     reader: &'a BaseFileReader<FileReader>,
     splice: &'a Splice,
     writer: &'a mut BaseFileWriter<FileWriter>,
@@ -39,7 +40,7 @@ impl<'a> FileGroupMerger<'a> {
     ///
     /// # Errors
     /// `Corrupt` when the bloom filter of the old file cannot be decoded.
-    pub fn new(
+    pub(crate) fn new(
         reader: &'a BaseFileReader<FileReader>,
         splice: &'a Splice,
         writer: &'a mut BaseFileWriter<FileWriter>,
@@ -54,7 +55,7 @@ impl<'a> FileGroupMerger<'a> {
     ///
     /// # Errors
     /// `Corrupt` for columns of different lengths; `Schema` when a required column has no value in some row.
-    pub fn row_group(&mut self, group: &MergedRowGroup<'_>) -> Result<usize> {
+    pub(crate) fn row_group(&mut self, group: &MergedRowGroup<'_>) -> Result<usize> {
         let rows = group.rows_out();
         if rows == 0 {
             return Ok(0);
@@ -76,7 +77,7 @@ impl<'a> FileGroupMerger<'a> {
     ///
     /// # Errors
     /// Those of [`BaseFileWriter::write`].
-    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.grows {
             self.add_keys(batch.columns())?;
         }
@@ -87,7 +88,7 @@ impl<'a> FileGroupMerger<'a> {
     ///
     /// # Errors
     /// `Corrupt` when those of the old file cannot be read.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         if !self.target.populate_meta {
             self.writer.set_keys(FileKeys::default());
         } else if self.grows {
@@ -116,16 +117,16 @@ impl<'a> FileGroupMerger<'a> {
     fn tell_keys(&mut self, merge: &RowGroupMerge<'_>, rows: usize) -> Result<()> {
         let field: FieldRef = Arc::new(Field::new(RECORD_KEY_COLUMN, DataType::Utf8, true));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
-        let mut told = 0;
+        let mut count = 0;
         for keys in merge.by_itself(self.target.schema.index_of(RECORD_KEY_COLUMN)?, &field)? {
-            told += keys.len();
+            count += keys.len();
             strings_of(&keys)?;
             self.writer.add_spliced_keys(&RecordBatch::try_new(schema.clone(), vec![keys])?)?;
         }
-        match told == rows {
+        match count == rows {
             true => Ok(()),
             false => {
-                Err(Error::internal(format!("a row group of a new base file has {rows} rows, but {told} record keys")))
+                Err(Error::internal(format!("a row group of a new base file has {rows} rows, but {count} record keys")))
             }
         }
     }

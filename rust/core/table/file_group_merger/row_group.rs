@@ -19,7 +19,7 @@ use crate::merge::{Chosen, RowAddress};
 use crate::storage::FileReader;
 
 /// A row group of the old file, and what became of its rows.
-pub struct MergedRowGroup<'a> {
+pub(crate) struct MergedRowGroup<'a> {
     /// Its number.
     pub index: usize,
     /// Its rows, [`COLUMN_BATCH_ROWS`](crate::file_group::base::COLUMN_BATCH_ROWS) at a time.
@@ -33,7 +33,7 @@ pub struct MergedRowGroup<'a> {
 }
 
 /// Some rows of the old file, and what became of them.
-pub struct MergedRows {
+pub(crate) struct MergedRows {
     /// How many they are.
     pub rows: usize,
     /// The columns that were read to decide.
@@ -44,7 +44,7 @@ pub struct MergedRows {
 
 impl MergedRows {
     /// How many rows come out.
-    pub fn rows_out(&self) -> usize {
+    pub(crate) fn rows_out(&self) -> usize {
         self.chosen.as_ref().map_or(self.rows, |chosen| chosen.rows.len())
     }
 }
@@ -81,7 +81,7 @@ impl MergedRowGroup<'_> {
 ///
 /// # Errors
 /// `Schema` for columns of different types.
-pub fn merge_column(old: &ArrayRef, newer: &[&ArrayRef], rows: &[RowAddress]) -> Result<ArrayRef> {
+pub(crate) fn merge_column(old: &ArrayRef, newer: &[&ArrayRef], rows: &[RowAddress]) -> Result<ArrayRef> {
     let sides: Vec<&dyn Array> = std::iter::once(&old).chain(newer).map(|side| side.as_ref()).collect();
     Ok(interleave(&sides, rows)?)
 }

@@ -19,7 +19,7 @@ const BUDGET_SHARE: usize = 8;
 const NULL: i32 = -1;
 
 /// The strings of newer records, as dictionary keys.
-pub struct NewerStrings {
+pub(crate) struct NewerStrings {
     columns: Vec<OnceLock<Option<StringColumn>>>,
     most_rows: usize,
 }
@@ -38,7 +38,7 @@ pub(super) type StringRows<'a> = Option<(&'a [RowAddress], &'a [usize])>;
 
 impl NewerStrings {
     /// Of so many columns, within a memory budget in bytes.
-    pub fn new(columns: usize, budget: usize) -> Self {
+    pub(crate) fn new(columns: usize, budget: usize) -> Self {
         let most_rows = budget / BUDGET_SHARE / size_of::<i32>() / columns.max(1);
         Self { columns: (0..columns).map(|_| OnceLock::new()).collect(), most_rows }
     }

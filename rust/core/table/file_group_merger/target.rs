@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use crate::file_group::base::BaseFileOptions;
 
 /// The new file.
-pub struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// Its columns.
     pub schema: &'a SchemaRef,
     /// How it is written.
@@ -20,7 +20,7 @@ pub struct Target<'a> {
 
 /// What a column of the new file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnValues {
+pub(crate) enum ColumnValues {
     /// One string in all rows.
     Constant(String),
     /// No values.

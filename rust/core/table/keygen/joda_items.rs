@@ -36,7 +36,7 @@ pub(super) enum Field {
     Second,
 }
 
-/// One piece of a pattern.
+/// One item of a pattern.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     Literal(String),

@@ -24,10 +24,10 @@ use arrow::array::StringArray;
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 
-pub use auto_keys::AutoKeys;
-pub use config::{KeyGenConfig, KeyGeneratorType, PartitionField, PartitionFieldKind};
-pub use partition_path::{NULL_PARTITION, Partitions, parse_partition_values};
-pub use timestamp::{TimeUnit, TimestampKeyGenConfig, TimestampType};
+pub(crate) use auto_keys::AutoKeys;
+pub use config::KeyGenConfig;
+pub(crate) use config::{KeyGeneratorType, PartitionField, PartitionFieldKind};
+pub(crate) use partition_path::{Partitions, parse_partition_values};
 
 use crate::error::{Error, Result};
 use column_strings::{ColumnPath, ColumnStrings};

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::timeline::META_FOLDER;
 
 /// The folder of null and empty values.
-pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(crate) const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The partition of every row of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,7 +218,7 @@ fn unescape(text: &str) -> String {
 ///
 /// # Errors
 /// A path whose levels can't be told apart by the fields.
-pub fn parse_partition_values(config: &KeyGenConfig, path: &str) -> Result<Vec<Option<String>>> {
+pub(crate) fn parse_partition_values(config: &KeyGenConfig, path: &str) -> Result<Vec<Option<String>>> {
     let fields = &config.partition_fields;
     let levels: Vec<&str> = if path.is_empty() { Vec::new() } else { path.split('/').collect() };
     let unfit = || {

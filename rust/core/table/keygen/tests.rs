@@ -34,7 +34,7 @@ fn split_top(text: &str) -> Vec<&str> {
     found
 }
 
-/// An Arrow column of a Spark type from the golden file's texts.
+/// An Arrow column of a Spark type from the golden file's strings.
 fn column(kind: &str, values: &[&Value]) -> ArrayRef {
     let strings: Vec<Option<&str>> = values.iter().map(|v| v.as_str()).collect();
     macro_rules! parsed {
@@ -180,7 +180,7 @@ fn golden_cases_of_hudi() {
     assert!(compared > 1000, "only {compared} rows compared");
 }
 
-/// Paths of the golden file read back to the texts that their values have in a path.
+/// Paths of the golden file read back to the strings that their values have in a path.
 #[test]
 fn golden_paths_read_back() {
     let text =

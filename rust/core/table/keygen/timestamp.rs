@@ -76,7 +76,7 @@ pub struct TimestampKeyGenConfig {
     pub input_formats: String,
     /// What stands between input formats: a regular expression.
     pub delimiter: String,
-    /// The clock of input texts that name no zone.
+    /// The clock of input strings that name no zone.
     pub input_zone: Option<String>,
     /// The format of the path.
     pub output_format: String,
@@ -165,7 +165,7 @@ fn parse_unit(value: &str) -> Result<TimeUnit> {
 /// The compiled rule.
 #[derive(Debug, Clone)]
 pub(super) struct TimestampFormat {
-    /// Nothing for texts.
+    /// Nothing for strings.
     unit: Option<TimeUnit>,
     type_name: &'static str,
     inputs: Vec<Pattern>,

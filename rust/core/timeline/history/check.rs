@@ -14,7 +14,7 @@ use crate::timeline::TimelineConfig;
 
 /// Something that is wrong with a file of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryFault {
+pub(crate) struct HistoryFault {
     /// The file.
     pub path: String,
     /// What is wrong with it.
@@ -29,7 +29,7 @@ pub struct HistoryFault {
 ///
 /// # Errors
 /// `Storage`.
-pub fn faults(
+pub(crate) fn faults(
     storage: &Storage,
     config: &TimelineConfig,
     names_are_times: bool,

@@ -40,7 +40,7 @@ pub struct Compacted {
 /// to do.
 ///
 /// Source: `LSMTimelineWriter.getCandidateFiles` of Hudi 1.2.
-pub fn pick(level: &[HistoryFile], limits: &CompactionLimits) -> Vec<HistoryFile> {
+pub(crate) fn pick(level: &[HistoryFile], limits: &CompactionLimits) -> Vec<HistoryFile> {
     let batch = limits.batch_size.max(2);
     if level.len() < batch {
         return Vec::new();

@@ -154,7 +154,7 @@ impl OpenFile {
         self.read(&Split { row_group, ranges: vec![0..rows], filtered: false }, &TimeRange::all(), mode)
     }
 
-    /// What has to be read for a range of times, in pieces for threads.
+    /// What has to be read for a range of times, in splits for threads.
     pub(super) fn splits(&self, range: &TimeRange, mode: LoadMode) -> Vec<Split> {
         let filtered = !range.covers(&self.file.min, &self.file.max);
         let mut splits = Vec::new();
@@ -308,22 +308,22 @@ impl OpenFile {
     }
 }
 
-/// Cuts ranges of rows into pieces of about `rows` rows.
+/// Cuts ranges of rows into splits of about `rows` rows.
 fn cut(ranges: Vec<Range<usize>>, rows: usize) -> Vec<Vec<Range<usize>>> {
     // A footer may announce any number of rows.
     let all: usize = ranges.iter().map(Range::len).fold(0, usize::saturating_add);
     let rows = rows.max(all / MAX_SPLITS).max(1);
-    let mut pieces: Vec<Vec<Range<usize>>> = Vec::new();
+    let mut splits: Vec<Vec<Range<usize>>> = Vec::new();
     for range in ranges {
         let mut start = range.start;
         while start < range.end {
             // A rest of less than half a piece goes along.
             let end = if range.end - start < rows + rows / 2 { range.end } else { start + rows };
-            pieces.push(vec![start..end]);
+            splits.push(vec![start..end]);
             start = end;
         }
     }
-    pieces
+    splits
 }
 
 fn group_is_outside(group: &RowGroupMetaData, range: &TimeRange) -> bool {

@@ -96,29 +96,29 @@ struct ManifestFile {
 
 /// The history's folder.
 #[derive(Debug, Clone)]
-pub struct HistoryFolder {
+pub(crate) struct HistoryFolder {
     storage: Storage,
     folder: String,
 }
 
 impl HistoryFolder {
     /// The folder of a table.
-    pub fn new(storage: &Storage, config: &TimelineConfig) -> Self {
+    pub(crate) fn new(storage: &Storage, config: &TimelineConfig) -> Self {
         Self { storage: storage.clone(), folder: config.history_folder.clone() }
     }
 
     /// The storage that it is on.
-    pub fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
 
     /// Its path.
-    pub fn folder(&self) -> &str {
+    pub(crate) fn folder(&self) -> &str {
         &self.folder
     }
 
     /// Path of a file in it.
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
@@ -126,7 +126,7 @@ impl HistoryFolder {
     ///
     /// # Errors
     /// `Corrupt` for a manifest that is no manifest; `Storage`.
-    pub fn load(&self) -> Result<Snapshot> {
+    pub(crate) fn load(&self) -> Result<Snapshot> {
         let version = optional(self.storage.read(&self.path(VERSION_FILE)))?;
         let current = version.and_then(|b| std::str::from_utf8(&b).ok().and_then(|s| s.trim().parse::<u64>().ok()));
         if let Some(n) = current
@@ -164,7 +164,7 @@ impl HistoryFolder {
     }
 
     /// Publishes a version. The caller holds the table lock.
-    pub fn publish(&self, snapshot: &Snapshot) -> Result<()> {
+    pub(crate) fn publish(&self, snapshot: &Snapshot) -> Result<()> {
         let files = snapshot.files.iter().map(|f| ManifestFile { name: f.name.clone(), length: f.size }).collect();
         let text = serde_json::to_string_pretty(&Manifest { files })
             .map_err(|e| Error::corrupt("a history manifest cannot be written").caused_by(e))?;
@@ -177,13 +177,8 @@ impl HistoryFolder {
         self.storage.sync()
     }
 
-    /// Whether the folder holds a file of that name.
-    pub fn has(&self, name: &str) -> Result<bool> {
-        self.storage.exists(&self.path(name))
-    }
-
     /// Removes versions but the newest `keep`, and then the files that none of these names. The caller holds the lock.
-    pub fn clean(&self, keep: usize) -> Result<usize> {
+    pub(crate) fn clean(&self, keep: usize) -> Result<usize> {
         let versions = self.versions()?;
         let (kept, old) = versions.split_at(keep.clamp(1, versions.len().max(1)).min(versions.len()));
         if old.is_empty() {

@@ -25,9 +25,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use check::{HistoryFault, faults};
-pub use compactor::{Compacted, CompactionLimits, pick};
+pub(crate) use check::faults;
+pub(crate) use compactor::Compacted;
+pub use compactor::CompactionLimits;
 pub use entry::{HistoryEntry, LoadMode, TimeRange, entries};
-pub use manifest::{HistoryFile, HistoryFolder, Snapshot, parse_manifest};
-pub use reader::{HistoryArrow, HistoryReader, HistoryStream};
+pub use manifest::parse_manifest;
+pub use reader::{HistoryArrow, HistoryReader};
 pub use writer::HistoryWriter;

@@ -10,6 +10,7 @@ use parquet::basic::{Compression, GzipLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::entry::{FILE_SCHEMA, to_batch};
+use super::manifest::{HistoryFile, HistoryFolder};
 use super::*;
 use crate::format::instant::{Action, Layout};
 use crate::storage::{Storage, StorageOptions};

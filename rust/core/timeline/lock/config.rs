@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 
 /// Hudi's in-process provider.
-pub const IN_PROCESS: &str = "org.apache.hudi.client.transaction.lock.InProcessLockProvider";
+pub(super) const IN_PROCESS: &str = "org.apache.hudi.client.transaction.lock.InProcessLockProvider";
 /// Hudi's provider with a lock file.
-pub const FILE_SYSTEM: &str = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider";
+pub(super) const FILE_SYSTEM: &str = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider";
 /// Hudi's provider with a lease in the object store.
-pub const STORAGE_BASED: &str = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider";
+pub(super) const STORAGE_BASED: &str = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider";
 
 /// Which lock excludes the writers of other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

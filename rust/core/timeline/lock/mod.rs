@@ -29,9 +29,9 @@ use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
-pub use provider::{Attempt, Lease, LockProvider};
-pub use storage_based::LastLease;
-pub use writer_lease::WriterLease;
+pub(crate) use provider::{Attempt, Lease, LockProvider};
+pub(crate) use storage_based::LastLease;
+pub(crate) use writer_lease::WriterLease;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
@@ -43,7 +43,7 @@ use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::parallel::Later;
+use crate::parallel::BackgroundTask;
 use crate::process::Process;
 use crate::storage::Storage;
 
@@ -207,10 +207,10 @@ impl LockGuard {
 
     /// Releases the lock, on another thread if that takes a request. The returned value waits for it when it is
     /// dropped.
-    pub fn release_later(self) -> Later<()> {
+    pub fn release_later(self) -> BackgroundTask<()> {
         let takes_requests = self.0.is_remote && self.0.lease.is_some() && Arc::strong_count(&self.0) == 1;
         self.leave_thread();
-        Later::run(takes_requests, move || drop(self))
+        BackgroundTask::run(takes_requests, move || drop(self))
     }
 
     /// Allows another thread to release the lock; this one may wait for that, unless it keeps a copy.

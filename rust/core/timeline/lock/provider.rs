@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A lock that excludes other processes.
-pub trait LockProvider: Send + Sync {
+pub(crate) trait LockProvider: Send + Sync {
     /// Tries once to acquire the lock. `owner` is the name of a [`Holder`]; all attempts of one caller have the same.
     fn try_acquire(&self, owner: &str) -> Result<Attempt>;
     /// Name of the provider, for messages.
@@ -17,7 +17,7 @@ pub trait LockProvider: Send + Sync {
 }
 
 /// The result of one attempt.
-pub enum Attempt {
+pub(crate) enum Attempt {
     /// This process holds the lock.
     Acquired(Box<dyn Lease>),
     /// Another writer holds it; its name, if known.
@@ -25,7 +25,7 @@ pub enum Attempt {
 }
 
 /// A lock that is held.
-pub trait Lease: Send {
+pub(crate) trait Lease: Send {
     /// Fails if this process knows that the lock was lost. Makes no request.
     fn check(&self) -> Result<()>;
     /// Fails unless the storage confirms that this process holds the lock.

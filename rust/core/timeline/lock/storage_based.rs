@@ -4,8 +4,7 @@
 //! writes, so that one of several writers succeeds. It is never deleted: a released lock is `expired`. A thread renews
 //! the lease while it is held. If it cannot, the lease expires and the holder has to stop.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileVersion, Storage};
 use crate::timeline::Clock;
 use crate::timeline::holder::is_known_ended;
+use crate::timeline::renewal::Renewal;
 
 const PATH: &str = ".hoodie/.locks/table_lock.json";
 /// How far the clocks of writers may differ, as Hudi assumes.
@@ -226,8 +226,6 @@ struct Shared {
     owner: String,
     last: Arc<LastLease>,
     state: Mutex<State>,
-    stopped: Mutex<bool>,
-    stop: Condvar,
 }
 
 struct State {
@@ -238,7 +236,7 @@ struct State {
 
 struct StorageLease {
     shared: Arc<Shared>,
-    renewal: Option<JoinHandle<()>>,
+    renewal: Option<Renewal>,
 }
 
 /// The lease where the store has no conditional updates and no provider was configured.
@@ -267,17 +265,14 @@ impl StorageLease {
             owner: owner.to_owned(),
             last: lock.last.clone(),
             state: Mutex::new(state),
-            stopped: Mutex::new(false),
-            stop: Condvar::new(),
         });
         let (mine, every) = (shared.clone(), lock.renew_every);
         let mut lease = Self { shared, renewal: None };
-        let thread = std::thread::Builder::new().name("hoodoo-lock".into()).spawn(move || mine.keep_alive(every));
-        match thread {
-            Ok(thread) => lease.renewal = Some(thread),
+        match Renewal::start("table lock", every, move || mine.keep_alive()) {
+            Ok(renewal) => lease.renewal = Some(renewal),
             Err(e) => {
                 lease.release()?;
-                return Err(Error::lock("failed to start the thread that renews the table lock").caused_by(e));
+                return Err(e);
             }
         }
         Ok(lease)
@@ -307,12 +302,7 @@ impl Lease for StorageLease {
     }
 
     fn release(&mut self) -> Result<()> {
-        *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.stop.notify_all();
-        if let Some(thread) = self.renewal.take() {
-            // A panic of that thread loses nothing: its results are in the state.
-            let _ = thread.join();
-        }
+        self.renewal = None;
         let mut state = self.shared.state();
         if state.lost.is_some() {
             return Ok(());
@@ -352,26 +342,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Renews the lease until it is stopped or the lock is lost. In real time, because leases expire in real time.
-    fn keep_alive(&self, every: Duration) {
-        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*stopped {
-            let (guard, timeout) = self.stop.wait_timeout(stopped, every).unwrap_or_else(PoisonError::into_inner);
-            stopped = guard;
-            if *stopped || !timeout.timed_out() {
-                continue;
+    /// Renews the lease. Returns false if the lock is lost.
+    fn keep_alive(&self) -> bool {
+        let mut state = self.state();
+        match self.still_valid(&state).and_then(|()| self.renew(&mut state)) {
+            Ok(()) => true,
+            Err(e) => {
+                tracing::warn!(table = self.storage.uri(), "the table lock was not renewed: {e}");
+                e.kind() != ErrorKind::Lock
             }
-            drop(stopped);
-            {
-                let mut state = self.state();
-                if let Err(e) = self.still_valid(&state).and_then(|()| self.renew(&mut state)) {
-                    tracing::warn!(table = self.storage.uri(), "the table lock was not renewed: {e}");
-                    if e.kind() == ErrorKind::Lock {
-                        return;
-                    }
-                }
-            }
-            stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         }
     }
 

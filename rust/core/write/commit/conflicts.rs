@@ -17,7 +17,7 @@ use crate::table::commit_metadata::read_write_metadata;
 use crate::table::planned_groups;
 use crate::timeline::Timeline;
 use crate::write::config::Operation;
-use crate::write::locate::busy_groups::UpdateStrategy;
+use crate::write::locate::pending_file_groups::UpdateStrategy;
 
 /// Operations of services that write records that are stored already: no key is new.
 const REWRITES: [&str; 3] = ["CLUSTER", "COMPACT", "LOG_COMPACT"];

@@ -13,7 +13,7 @@ use crate::timeline::LockGuard;
 use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
 use crate::write::commit::replaced::file_groups;
 use crate::write::config::Operation;
-use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 
 /// Deletes whole partitions and commits.
 pub(in crate::write) fn delete_partitions(
@@ -76,9 +76,9 @@ pub(in crate::write) fn refuse_busy(
     view: &TableView,
     replaced: &BTreeMap<String, Vec<String>>,
 ) -> Result<()> {
-    let busy = BusyGroups::of(table, view)?;
+    let pending_groups = PendingFileGroups::of(table, view)?;
     let mut taken = replaced.iter().flat_map(|(p, ids)| ids.iter().map(move |id| (p, id)));
-    match taken.find(|(partition, id)| busy.has(partition, id)) {
+    match taken.find(|(partition, id)| pending_groups.has(partition, id)) {
         None => Ok(()),
         Some((partition, id)) => Err(Error::conflict("a partition to delete is part of a pending clustering")
             .with("partition", partition)

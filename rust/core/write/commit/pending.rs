@@ -7,19 +7,18 @@ use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
-    CommitMetadata, ReplaceCommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
+    CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
-use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::Action;
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
-use crate::transaction::{DataFiles, Ending, Transaction};
+use crate::transaction::{DataFiles, Ending, Transaction, commit_metadata};
 use crate::write::commit::conflicts::{Footprint, refuse_outdated, refuse_planned};
 use crate::write::config::{Operation, WriteConfig};
-use crate::write::locate::busy_groups::UpdateStrategy;
+use crate::write::locate::pending_file_groups::UpdateStrategy;
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +43,7 @@ pub struct CommitOutcome {
 
 /// The table that a write is planned from.
 #[derive(Clone)]
-pub struct PlannedFrom {
+pub(crate) struct PlannedFrom {
     /// Its timeline.
     pub timeline: Timeline,
     /// Its columns; `None` where it has none yet.
@@ -52,7 +51,7 @@ pub struct PlannedFrom {
 }
 
 /// A write that was committed just now.
-pub struct Committed {
+pub(crate) struct Committed {
     /// What it did.
     pub outcome: CommitOutcome,
     /// The timeline with it.
@@ -62,7 +61,7 @@ pub struct Committed {
 }
 
 /// A write that has its instant and is not committed yet.
-pub struct PendingCommit {
+pub(crate) struct PendingCommit {
     transaction: Transaction,
     operation: Operation,
     planned_from: PlannedFrom,
@@ -72,7 +71,7 @@ impl PendingCommit {
     /// Takes an instant and puts it on the timeline. `profile` declares what the write will touch: per partition the rows
     /// that are new, per file group the rows that meet it. `held`: the table lock, where the caller holds it for all of the
     /// write; `has_tasks`: whether other processes make its files.
-    pub fn begin(
+    pub(crate) fn begin(
         table: &HudiTable,
         operation: Operation,
         planned_from: PlannedFrom,
@@ -112,17 +111,17 @@ impl PendingCommit {
     }
 
     /// Requested time of the write.
-    pub fn instant(&self) -> &str {
+    pub(crate) fn instant(&self) -> &str {
         self.transaction.requested()
     }
 
     /// Makes the data files of this process.
-    pub fn files(&self) -> &Arc<DataFiles> {
+    pub(crate) fn files(&self) -> &Arc<DataFiles> {
         self.transaction.files()
     }
 
     /// Publishes the files that `stats` name. Files of task attempts that no stat names are removed first.
-    pub fn commit(
+    pub(crate) fn commit(
         self,
         stats: Vec<WriteStat>,
         replaced: BTreeMap<String, Vec<String>>,
@@ -130,33 +129,10 @@ impl PendingCommit {
     ) -> Result<Committed> {
         let Self { mut transaction, operation, planned_from } = self;
         let table = transaction.table().clone();
-        let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
-        for stat in &stats {
-            by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
-        }
-        let avro = table_schema_to_avro(schema, table.config().name(), false)?;
-        let mut extra_metadata = BTreeMap::new();
-        if !schema.fields().is_empty() {
-            extra_metadata.insert("schema".to_owned(), avro);
-        }
-        let operation_type = Some(operation.name().to_owned());
-        let body = if operation.replaces() {
-            encode(&ReplaceCommitMetadata {
-                partition_to_write_stats: by_partition,
-                compacted: Some(false),
-                extra_metadata,
-                version: None,
-                operation_type,
-                partition_to_replace_file_ids: replaced.clone(),
-            })?
-        } else {
-            encode(&CommitMetadata {
-                partition_to_write_stats: by_partition,
-                compacted: Some(false),
-                extra_metadata,
-                version: None,
-                operation_type,
-            })?
+        let metadata = commit_metadata(&table, operation.name(), &stats, schema)?;
+        let body = match operation.replaces() {
+            true => encode(&metadata.replacing(replaced.clone()))?,
+            false => encode(&metadata)?,
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();

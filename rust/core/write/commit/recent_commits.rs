@@ -16,18 +16,18 @@ const COMMITS: usize = 32;
 /// The newest commits of a view, read when they are first asked for, and once.
 pub(in crate::write) struct RecentCommits<'a> {
     view: &'a TableView,
-    told: OnceLock<(Option<u64>, LogWrites)>,
+    found: OnceLock<(Option<u64>, LogWrites)>,
 }
 
 impl<'a> RecentCommits<'a> {
     pub(in crate::write) fn new(view: &'a TableView) -> Self {
-        Self { view, told: OnceLock::new() }
+        Self { view, found: OnceLock::new() }
     }
 
     /// Bytes of a record on average.
     pub(in crate::write) fn record_size(&self, config: &WriteConfig) -> Result<u64> {
         let mut commits = self.commits();
-        if self.told.get().is_some() || commits.any(|i| i.action == Action::DeltaCommit) {
+        if self.found.get().is_some() || commits.any(|i| i.action == Action::DeltaCommit) {
             return Ok(self.load(config)?.0.unwrap_or(config.record_size_estimate));
         }
         // Without log files nothing else is asked of them: no more are read than are needed.
@@ -51,7 +51,7 @@ impl<'a> RecentCommits<'a> {
     }
 
     fn load(&self, config: &WriteConfig) -> Result<&(Option<u64>, LogWrites)> {
-        if let Some(known) = self.told.get() {
+        if let Some(known) = self.found.get() {
             return Ok(known);
         }
         let (storage, timeline) = (self.view.storage(), self.view.timeline());
@@ -62,6 +62,6 @@ impl<'a> RecentCommits<'a> {
             size = size.or_else(|| record_size_of(config, metadata.partition_to_write_stats.values().flatten()));
             logs.add(&instant.requested, &metadata);
         }
-        Ok(self.told.get_or_init(|| (size, logs)))
+        Ok(self.found.get_or_init(|| (size, logs)))
     }
 }

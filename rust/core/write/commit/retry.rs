@@ -29,7 +29,7 @@ const NEW_MS: i64 = 2_000;
 ///
 /// # Errors
 /// `InvalidOption`.
-pub fn retries(options: &Options) -> Result<u32> {
+pub(crate) fn retries(options: &Options) -> Result<u32> {
     options.number("hoodie.write.num.retries.on.conflict.failures", RETRIES)
 }
 
@@ -78,7 +78,7 @@ pub(in crate::write) fn planned_anew<T>(
 /// ended since.
 fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
     let begun = Stopwatch::now();
-    // The actions that `BusyGroups` looks at: a plan that is not seen here would be tried again without end.
+    // The actions that `PendingFileGroups` looks at: a plan that is not seen here would be tried again without end.
     let may_be_one = |i: &&Instant| matches!(i.action, Action::Clustering | Action::ReplaceCommit);
     let planned = |timeline: &Timeline| -> BTreeSet<String> {
         timeline.pending().filter(may_be_one).map(|i| i.requested.clone()).collect()

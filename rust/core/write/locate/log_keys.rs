@@ -20,7 +20,7 @@ use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::table::{HudiTable, TableType, TableView};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -122,9 +122,9 @@ mod pairs {
 }
 
 /// What writes need of a table's log files.
-pub struct Logs {
+pub(crate) struct Logs {
     /// Reads slices that have log files.
-    pub reader: SliceReader,
+    pub reader: FileGroupReader,
     /// Tells which of them have to be read.
     pub keys: LogKeys,
 }
@@ -133,19 +133,24 @@ impl Logs {
     /// Of a table that has log files; `columns` are those of its data files, `known` what is known of write stats already.
     ///
     /// # Errors
-    /// Those of [`HudiTable::slice_reader`].
-    pub fn new(table: &HudiTable, view: &TableView, columns: &SchemaRef, known: LogWrites) -> Result<Option<Self>> {
+    /// Those of [`HudiTable::file_group_reader`].
+    pub(crate) fn new(
+        table: &HudiTable,
+        view: &TableView,
+        columns: &SchemaRef,
+        known: LogWrites,
+    ) -> Result<Option<Self>> {
         if table.config().table_type() != TableType::MergeOnRead {
             return Ok(None);
         }
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.slice_reader(timeline.clone(), columns.clone())?;
+        let reader = table.file_group_reader(timeline.clone(), columns.clone())?;
         Ok(Some(Self { reader, keys: LogKeys::new(table.storage().clone(), timeline, known) }))
     }
 }
 
 /// Finds the slices of a view whose log files may hold keys that their base file lacks.
-pub struct LogKeys {
+pub(crate) struct LogKeys {
     storage: Storage,
     timeline: Arc<Timeline>,
     writes: Mutex<LogWrites>,
@@ -153,12 +158,12 @@ pub struct LogKeys {
 
 impl LogKeys {
     /// `known`: what is known of write stats already; those of other commits are read when they are needed.
-    pub fn new(storage: Storage, timeline: Arc<Timeline>, known: LogWrites) -> Self {
+    pub(crate) fn new(storage: Storage, timeline: Arc<Timeline>, known: LogWrites) -> Self {
         Self { storage, timeline, writes: Mutex::new(known) }
     }
 
     /// Whether names and times tell that there may be such keys: nothing is read.
-    pub fn by_name(&self, slice: &FileSlice) -> bool {
+    pub(crate) fn by_name(&self, slice: &FileSlice) -> bool {
         if slice.logs.is_empty() {
             return false;
         }
@@ -172,7 +177,7 @@ impl LogKeys {
     ///
     /// # Errors
     /// `Corrupt` and `Storage` when commits cannot be read.
-    pub fn of<'s>(&self, slices: impl Iterator<Item = &'s FileSlice>) -> Result<Vec<&'s FileSlice>> {
+    pub(crate) fn of<'s>(&self, slices: impl Iterator<Item = &'s FileSlice>) -> Result<Vec<&'s FileSlice>> {
         let (mut found, in_doubt): (Vec<&FileSlice>, Vec<&FileSlice>) =
             slices.filter(|slice| !slice.logs.is_empty()).partition(|slice| self.by_name(slice));
         if !in_doubt.is_empty() {

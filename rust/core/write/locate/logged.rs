@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::parallel::run_parallel;
 use crate::table::KeyMatch;
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::write::config::Operation;
 use crate::write::locate::log_keys::{LogKeys, Logs};
 use crate::write::locate::lookup::Tagging;
@@ -76,7 +76,7 @@ fn suspects(
 }
 
 /// Merges a slice that has log files: what is left of the keys.
-fn merged(tagging: &Tagging<'_>, reader: &SliceReader, mut found: Found, find: &Find<'_>) -> Result<Found> {
+fn merged(tagging: &Tagging<'_>, reader: &FileGroupReader, mut found: Found, find: &Find<'_>) -> Result<Found> {
     if found.slice.logs.is_empty() {
         return Ok(found);
     }
@@ -89,7 +89,7 @@ fn merged(tagging: &Tagging<'_>, reader: &SliceReader, mut found: Found, find: &
 }
 
 /// What was found in a base file, with the keys that only the log files of its slice have, and those that these delete.
-fn with_logs(reader: &SliceReader, mut found: Found, find: &Find<'_>) -> Result<(Found, Vec<u32>)> {
+fn with_logs(reader: &FileGroupReader, mut found: Found, find: &Find<'_>) -> Result<(Found, Vec<u32>)> {
     let in_base: HashSet<u32> = found.matches.iter().map(|m| m.entry).collect();
     let mut deleted = Vec::new();
     reader.each_key_in_logs(&found.slice, &mut |key, is_deleted| {

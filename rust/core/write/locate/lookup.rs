@@ -11,7 +11,7 @@ use crate::write::rewrite::context::WriteContext;
 
 /// A stored record that an incoming row meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatchedRow {
+pub(crate) struct MatchedRow {
     /// Row number in the base file.
     pub position: u32,
     /// The incoming row.
@@ -22,7 +22,7 @@ pub struct MatchedRow {
 
 /// An incoming row whose key is in the log files of a slice only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoggedRow {
+pub(crate) struct LoggedRow {
     /// The incoming row.
     pub row: RowRef,
     /// See [`MatchedRow::moved`].
@@ -31,7 +31,7 @@ pub struct LoggedRow {
 
 /// The incoming rows that meet records of one file slice.
 #[derive(Debug, Clone)]
-pub struct FileUpdates {
+pub(crate) struct FileUpdates {
     /// The slice.
     pub slice: FileSlice,
     /// Rows that meet records of its base file, by position.
@@ -42,12 +42,12 @@ pub struct FileUpdates {
 
 impl FileUpdates {
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len() + self.logged.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
@@ -62,7 +62,7 @@ impl FileUpdates {
 
 /// What tagging finds.
 #[derive(Debug, Default)]
-pub struct Tagged {
+pub(crate) struct Tagged {
     /// Updates and deletes, by slice.
     pub updates: Vec<FileUpdates>,
     /// Rows of keys that are not stored, by partition index.
@@ -70,7 +70,7 @@ pub struct Tagged {
 }
 
 /// How tagging is done.
-pub struct Tagging<'a> {
+pub(crate) struct Tagging<'a> {
     /// The write.
     pub context: &'a WriteContext,
     /// What it does.

@@ -1,9 +1,9 @@
 //! Where the record of each row is stored, if it is.
 
-pub(in crate::write) mod busy_groups;
 pub(in crate::write) mod log_keys;
 pub(in crate::write) mod logged;
 pub(in crate::write) mod lookup;
 pub(in crate::write) mod new_rows;
+pub(in crate::write) mod pending_file_groups;
 pub(in crate::write) mod stored_records;
 pub(in crate::write) mod tagging;

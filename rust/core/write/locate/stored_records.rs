@@ -11,7 +11,7 @@ use arrow::datatypes::{Fields, Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::table::slice_reader::SliceReader;
+use crate::table::file_group_reader::FileGroupReader;
 use crate::write::rewrite::context::WriteContext;
 
 /// Records of a slice that has log files, as merging leaves them.
@@ -25,9 +25,9 @@ pub(in crate::write) struct StoredRecords {
 
 impl StoredRecords {
     /// Reads a slice, base file and logs. `find` says which entry of the caller's a key is, if it is wanted.
-    pub fn read(
+    pub(crate) fn read(
         context: &WriteContext,
-        reader: &SliceReader,
+        reader: &FileGroupReader,
         slice: &FileSlice,
         find: &dyn Fn(&str) -> Option<u32>,
     ) -> Result<Self> {
@@ -40,17 +40,17 @@ impl StoredRecords {
     }
 
     /// Whether the key of an entry is still stored.
-    pub fn holds(&self, entry: u32) -> bool {
+    pub(crate) fn holds(&self, entry: u32) -> bool {
         self.rows.contains_key(&entry)
     }
 
     /// The entries whose keys are stored.
-    pub fn entries(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
         self.rows.keys().copied()
     }
 
     /// The ordering columns of the records that entries meet.
-    pub fn ordering(&self, entries: impl Iterator<Item = u32>) -> Result<RecordBatch> {
+    pub(crate) fn ordering(&self, entries: impl Iterator<Item = u32>) -> Result<RecordBatch> {
         let rows = entries.map(|entry| self.rows.get(&entry).copied()).collect::<Option<Vec<u32>>>();
         let rows =
             rows.ok_or_else(|| Error::internal("a record that is to move to another partition is not stored"))?;

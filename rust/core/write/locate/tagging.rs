@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
 use crate::file_group::{BaseFile, FileSlice};
 use crate::merge::{
-    Judge, KeyedRows, MergeMode, Precombined, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
+    KeyedRows, MergeMode, Precombined, RecordComparator, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
 };
 use crate::parallel::run_parallel;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
@@ -38,7 +38,7 @@ struct Group<'a> {
 }
 
 /// Finds out which rows update what, and which are new. `slices` gives the slices of a partition, or of the table.
-pub fn tag(
+pub(crate) fn tag(
     incoming: &Incoming,
     tagging: &Tagging<'_>,
     slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
@@ -259,11 +259,11 @@ impl Group<'_> {
         };
         let stored = context.ordering(&stored)?;
         let records = fates.len();
-        let mut judges: HashMap<u32, Judge<'_>> = HashMap::new();
+        let mut comparators: HashMap<u32, RecordComparator<'_>> = HashMap::new();
         let mut winners = Vec::new();
         for (i, row) in leaving.into_iter().enumerate() {
             let at = row.at;
-            let judge = match judges.entry(at.batch) {
+            let comparator = match comparators.entry(at.batch) {
                 Entry::Occupied(made) => made.into_mut(),
                 Entry::Vacant(slot) => {
                     let batch = self.keyed.get(at.batch as usize).ok_or_else(|| {
@@ -274,10 +274,10 @@ impl Group<'_> {
                         ))
                     })?;
                     let (old, new) = (Side::new(&stored, None), Side::new(&batch.ordering, batch.deleted.as_ref()));
-                    slot.insert(Judge::new(context.batch_mode(), Step::Final, old, new)?)
+                    slot.insert(RecordComparator::new(context.batch_mode(), Step::Final, old, new)?)
                 }
             };
-            let wins = judge.new_wins(i, at.row as usize);
+            let wins = comparator.new_wins(i, at.row as usize);
             let fate = fates.get_mut(row.entry as usize).ok_or_else(|| no_record(row.entry, records))?;
             *fate = match (*fate, wins) {
                 (Fate::Stays, _) => Fate::Stays,

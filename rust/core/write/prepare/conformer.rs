@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{Evolution, Fit, does_not_fit, fit_column};
+use crate::table::{Cast, Evolution, cast_column, lossy_cast};
 
 const SPELLED_OTHERWISE: &str = "Cast the values: keys and partitions of stored rows would be spelled otherwise";
 
@@ -49,11 +49,11 @@ impl Conformer {
         while let Some(field) = self.read.fields().get(columns.len()).cloned() {
             let column = batch.column_by_name(field.name()).cloned();
             let column = column.unwrap_or_else(|| new_null_array(field.data_type(), batch.num_rows()));
-            match fit_column(&column, &field)? {
-                Fit::Fits(column) => columns.push(column),
+            match cast_column(&column, &field)? {
+                Cast::Lossless(column) => columns.push(column),
                 // Looked at again by its wider type.
-                Fit::Misfit(row) => {
-                    self.widen(columns.len(), does_not_fit(&column, &field, row, self.rows_given))?;
+                Cast::Lossy(row) => {
+                    self.widen(columns.len(), lossy_cast(&column, &field, row, self.rows_given))?;
                 }
             }
         }
@@ -64,16 +64,16 @@ impl Conformer {
     }
 
     /// Takes the wider type of a column.
-    fn widen(&mut self, number: usize, misfit: Error) -> Result<()> {
+    fn widen(&mut self, number: usize, lossy: Error) -> Result<()> {
         let narrow = self.read.fields().get(number);
         let wide = self.wide.as_ref().and_then(|wide| wide.fields().get(number));
-        let (Some(narrow), Some(wide)) = (narrow, wide) else { return Err(misfit) };
+        let (Some(narrow), Some(wide)) = (narrow, wide) else { return Err(lossy) };
         if narrow == wide {
-            return Err(misfit);
+            return Err(lossy);
         }
         let name = wide.name().clone();
         if is_identity(&self.keys, &name) && !keeps_text(narrow.data_type(), wide.data_type()) {
-            return Err(misfit.remedy(SPELLED_OTHERWISE));
+            return Err(lossy.remedy(SPELLED_OTHERWISE));
         }
         let fields = self.read.fields().iter().enumerate();
         let fields = fields.map(|(n, field)| if n == number { wide.clone() } else { field.clone() });

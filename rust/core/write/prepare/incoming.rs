@@ -20,7 +20,7 @@ use crate::write::prepare::conformer::{Conformer, top_level};
 const KEYS: &str = "";
 
 /// Rows of one partition.
-pub struct IncomingBatch {
+pub(crate) struct IncomingBatch {
     /// Index in [`Incoming::partitions`].
     pub partition: u32,
     /// The columns of the table; no columns for a delete by key.
@@ -70,7 +70,7 @@ impl IncomingBatch {
 
 /// All rows of a write.
 #[derive(Default)]
-pub struct Incoming {
+pub(crate) struct Incoming {
     /// Partition paths.
     pub partitions: Vec<String>,
     /// The rows, in the order they came in.
@@ -79,7 +79,7 @@ pub struct Incoming {
 
 impl Incoming {
     /// Number of rows.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.batches.iter().map(|b| b.keys.len()).sum()
     }
 
@@ -87,7 +87,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `Internal` when there is no such partition.
-    pub fn partition(&self, index: u32) -> Result<&str> {
+    pub(crate) fn partition(&self, index: u32) -> Result<&str> {
         let path = self.partitions.get(index as usize).map(String::as_str);
         path.ok_or_else(|| {
             Error::internal(format!("rows are in partition {index} of the {} of a write", self.partitions.len()))
@@ -106,7 +106,7 @@ impl Incoming {
     }
 
     /// What merging has to know, of the batches with the given numbers.
-    pub fn keyed_rows(&self, batches: &[u32], settings: &MergeSettings) -> Result<Vec<KeyedRows<'_>>> {
+    pub(crate) fn keyed_rows(&self, batches: &[u32], settings: &MergeSettings) -> Result<Vec<KeyedRows<'_>>> {
         let mut out = Vec::with_capacity(batches.len());
         for number in batches {
             let batch = self.batch(*number)?;
@@ -118,7 +118,7 @@ impl Incoming {
     }
 
     /// Numbers of the batches of each partition, or of all of them as one.
-    pub fn by_partition(&self, whole_table: bool) -> BTreeMap<u32, Vec<u32>> {
+    pub(crate) fn by_partition(&self, whole_table: bool) -> BTreeMap<u32, Vec<u32>> {
         let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (b, batch) in self.batches.iter().enumerate() {
             lists.entry(if whole_table { 0 } else { batch.partition }).or_default().push(b as u32);
@@ -127,7 +127,7 @@ impl Incoming {
     }
 
     /// Puts other rows in the place of those of some batches.
-    pub fn replace_rows(&mut self, partition: u32, batches: &[u32], records: Vec<Records>) -> Result<()> {
+    pub(crate) fn replace_rows(&mut self, partition: u32, batches: &[u32], records: Vec<Records>) -> Result<()> {
         for number in batches {
             self.batch(*number)?;
             if let Some(batch) = self.batches.get_mut(*number as usize) {
@@ -158,7 +158,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `Internal` when there is no such batch.
-    pub fn in_given_order(&self, batches: &[u32]) -> Result<Vec<RowRef>> {
+    pub(crate) fn in_given_order(&self, batches: &[u32]) -> Result<Vec<RowRef>> {
         let mut rows: Vec<(u32, u32, RowRef)> = Vec::with_capacity(self.rows());
         for (b, number) in batches.iter().enumerate() {
             let batch = self.batch(*number)?;
@@ -179,7 +179,7 @@ impl Incoming {
     }
 
     /// Gives generated keys to rows of a table without key columns.
-    pub fn generate_keys(&mut self, keys: &mut AutoKeys) -> Result<()> {
+    pub(crate) fn generate_keys(&mut self, keys: &mut AutoKeys) -> Result<()> {
         for batch in &mut self.batches {
             batch.keys = keys.next(batch.keys.len())?;
         }
@@ -188,7 +188,7 @@ impl Incoming {
 }
 
 /// Turns batches into [`Incoming`] rows.
-pub struct Preparer {
+pub(crate) struct Preparer {
     operation: Operation,
     /// Brings rows to the columns that are read of them.
     conformer: Conformer,
@@ -210,7 +210,7 @@ pub struct Preparer {
 
 impl Preparer {
     /// Prepares rows for a table with these columns (after the write) and keys.
-    pub fn new(
+    pub(crate) fn new(
         operation: Operation,
         schema: SchemaRef,
         keys: KeyGenConfig,
@@ -241,29 +241,29 @@ impl Preparer {
 
     /// Puts rows on the disk when they exceed a budget. Hashes of keys and positions of rows stay in memory: some
     /// thirty bytes a row.
-    pub fn spill(&mut self, options: SpillOptions) {
+    pub(crate) fn spill(&mut self, options: SpillOptions) {
         self.spill = Some(options);
     }
 
     /// Lets columns take these types when a value needs it. Rows of deletes are but keys.
-    pub fn widen_to(&mut self, wide: SchemaRef) {
+    pub(crate) fn widen_to(&mut self, wide: SchemaRef) {
         if self.operation != Operation::Delete {
             self.conformer.widen_to(wide);
         }
     }
 
     /// Columns whose values needed a wider type.
-    pub fn widened(&self) -> &[String] {
+    pub(crate) fn widened(&self) -> &[String] {
         self.conformer.widened()
     }
 
     /// Whether rows have to be looked for in all partitions.
-    pub fn is_anywhere(&self) -> bool {
+    pub(crate) fn is_anywhere(&self) -> bool {
         self.anywhere
     }
 
     /// Adds rows.
-    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl Preparer {
     }
 
     /// The rows.
-    pub fn finish(self) -> Incoming {
+    pub(crate) fn finish(self) -> Incoming {
         self.incoming
     }
 

@@ -4,29 +4,28 @@
 //! has grown beyond `hoodie.logfile.max.size`.
 
 use std::collections::HashSet;
-use std::time::Instant as Stopwatch;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
 use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
-use crate::file_group::markers::MarkerType;
-use crate::file_group::{FileSlice, LogFile, join};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
-use crate::merge::RowRef;
+use crate::merge::{MergeCounts, RowRef};
+use crate::transaction::NewFile;
 use crate::write::locate::lookup::{LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
-use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{Gathered, MadeColumns, file_columns, gather};
 
 /// Rows that are encoded at a time.
 const CHUNK_ROWS: usize = 16_384;
 
 /// What is appended to a file group.
-pub struct AppendRows<'a> {
+pub(crate) struct AppendRows<'a> {
     /// All rows of the write.
     pub incoming: &'a Incoming,
     /// Rows that meet records of its base file.
@@ -47,26 +46,26 @@ struct Appended {
 }
 
 impl AppendRows<'_> {
-    /// The rows of the log file. One that meets several copies of a record is a record for each, where blocks tell their
-    /// places.
-    fn to_append(&self, with_places: bool) -> Vec<Appended> {
+    /// The rows of the log file. One that meets several copies of a record is a record for each, where blocks have
+    /// positions.
+    fn to_append(&self, with_positions: bool) -> Vec<Appended> {
         let in_base = |u: &MatchedRow| Appended { row: u.row, moved: u.moved, position: Some(u.position) };
         let in_logs = |u: &LoggedRow| Appended { row: u.row, moved: u.moved, position: None };
         let all = self.updates.iter().map(in_base).chain(self.logged.iter().map(in_logs));
         let mut seen = HashSet::new();
-        all.filter(|u| with_places || seen.insert((u.row, u.moved))).collect()
+        all.filter(|u| with_positions || seen.insert((u.row, u.moved))).collect()
     }
 }
 
-/// The instant of the base file in which all rows have a place; `None` where the blocks tell none.
-fn places_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>) -> Option<String> {
+/// The instant of the base file in which all rows have a position; `None` if the blocks have no positions.
+fn positions_in(context: &WriteContext, slice: &FileSlice, rows: &AppendRows<'_>) -> Option<String> {
     let base = slice.base.as_ref().filter(|_| context.config.log_positions && rows.logged.is_empty());
     base.map(|base| base.instant.clone())
 }
 
 /// Writes a log file of a slice, or more where one would become too large: the stat of each. `task` tells which task of
 /// the write this is, `token` is its write token.
-pub fn append_log(
+pub(crate) fn append_log(
     context: &WriteContext,
     slice: &FileSlice,
     rows: &AppendRows<'_>,
@@ -84,25 +83,22 @@ pub fn append_log(
         block_bytes: context.config.log_block_bytes,
         parquet: context.config.base_file.clone(),
         header: Vec::new(),
-        positions_in: places_in(context, slice, rows),
+        positions_in: positions_in(context, slice, rows),
     };
     let updates = rows.to_append(settings.positions_in.is_some());
     let mut split = Split::new(context, slice, task, rows.delete_by_key);
     let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
     let mut stats = Vec::new();
     while stats.is_empty() || chunks.peek().is_some() {
-        let started = Stopwatch::now();
-        let version = stats.len() as u32 + 1;
-        let name = LogFile::file_name(&slice.file_id, &context.instant, version, token);
-        let path = join(&slice.partition, &name);
-        let sink = context.files()?.create(&path, MarkerType::Create)?;
+        let new_file = NewFile::log(context.files()?, slice, stats.len() as u32 + 1, token);
+        let sink = new_file.create(context.files()?, false)?;
         let mut file = LogWriter::new(sink, &context.instant, &settings);
         let mut blocks = file.records(schema, partial.is_some());
         for chunk in chunks.by_ref() {
             let refs: Vec<RowRef> = chunk.iter().map(|update| update.row).collect();
             let new = gather(rows.incoming, &refs, context)?;
-            if let Some((records, places)) = split.next(&new, chunk)? {
-                blocks.add(&records, &places)?;
+            if let Some((records, positions)) = split.next(&new, chunk)? {
+                blocks.add(&records, &positions)?;
             }
             if blocks.file_bytes() >= context.config.log_file_bytes {
                 break;
@@ -111,44 +107,14 @@ pub fn append_log(
         blocks.finish()?;
         let last = chunks.peek().is_none();
         if last {
-            file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_places)?;
+            file.deletes(schema, &slice.partition, &split.deletes, &split.deleted_positions)?;
         }
         let written = file.written();
-        let bytes = context.files()?.publish(&path, MarkerType::Create, file.into_inner())?;
-        let deleted = if last { split.deletes.len() } else { 0 };
-        let stat = WriteStat {
-            path: Some(path),
-            log_files: Some(vec![name]),
-            log_version: i32::try_from(version).ok(),
-            ..empty_stat(&slice.partition, &slice.file_id)
-        };
-        stats.push(appended(stat, context, slice, (written, deleted as u64), bytes, started));
+        let deleted = if last { split.deletes.len() as u64 } else { 0 };
+        let counts = MergeCounts { updated: written, deleted, inserted: 0 };
+        stats.push(new_file.publish(context.files()?, file.into_inner(), written, counts)?);
     }
     Ok(stats)
-}
-
-/// What a log file is reported with: records and deletes in it, bytes.
-fn appended(
-    mut stat: WriteStat,
-    context: &WriteContext,
-    slice: &FileSlice,
-    (written, deleted): (u64, u64),
-    bytes: u64,
-    started: Stopwatch,
-) -> WriteStat {
-    let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
-    stat.prev_commit = Some(context.instant.clone());
-    stat.num_writes = count(written);
-    stat.num_update_writes = count(written);
-    stat.num_deletes = count(deleted);
-    stat.total_write_bytes = count(bytes);
-    stat.file_size_in_bytes = count(bytes);
-    stat.log_offset = Some(0);
-    stat.base_file = Some(slice.base.as_ref().map_or_else(String::new, |b| b.name().to_owned()));
-    if let Some(runtime) = &mut stat.runtime_stats {
-        runtime.total_upsert_time = i64::try_from(started.elapsed().as_millis()).ok();
-    }
-    stat
 }
 
 /// Refuses rows whose columns name another partition than that in which they stay: of a log record nobody knows what its
@@ -184,7 +150,7 @@ struct Split<'a> {
     made: MadeColumns,
     delete_by_key: bool,
     deletes: Vec<(String, OrderingValue)>,
-    deleted_places: Vec<u32>,
+    deleted_positions: Vec<u32>,
     numbered: usize,
 }
 
@@ -192,10 +158,10 @@ impl<'a> Split<'a> {
     fn new(context: &'a WriteContext, slice: &FileSlice, task: usize, delete_by_key: bool) -> Self {
         // Records of a log file name the file group, for they will go to more than one file of it.
         let made = MadeColumns::new(context, &slice.partition, &slice.file_id);
-        Self { context, task, made, delete_by_key, deletes: Vec::new(), deleted_places: Vec::new(), numbered: 0 }
+        Self { context, task, made, delete_by_key, deletes: Vec::new(), deleted_positions: Vec::new(), numbered: 0 }
     }
 
-    /// The records among some rows, in the columns of a block, and their places in the base file; deletes are kept.
+    /// The records among some rows, in the columns of a block, and their positions in the base file; deletes are kept.
     fn next(&mut self, new: &Gathered, updates: &[Appended]) -> Result<Option<(RecordBatch, Vec<u32>)>> {
         if new.keys.len() != updates.len() {
             let (wanted, rows) = (updates.len(), new.keys.len());
@@ -208,7 +174,7 @@ impl<'a> Split<'a> {
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let value = if is_moved(row) { OrderingValue::Default } else { ordering_values(&ordering, row)? };
             self.deletes.push((new.keys.value(row).to_owned(), value));
-            self.deleted_places.extend(updates.get(row).and_then(|update| update.position));
+            self.deleted_positions.extend(updates.get(row).and_then(|update| update.position));
         }
         let kept: BooleanArray = gone.iter().map(|gone| Some(!gone)).collect();
         if kept.true_count() == 0 {
@@ -217,12 +183,12 @@ impl<'a> Split<'a> {
         let data = filter_record_batch(&new.data, &kept)?;
         let keys = arrow::compute::filter(&new.keys, &kept)?.as_string::<i32>().clone();
         let records = Gathered { data, keys, deleted: None };
-        let positions: Vec<usize> = (self.numbered..self.numbered + records.keys.len()).collect();
+        let numbers: Vec<usize> = (self.numbered..self.numbered + records.keys.len()).collect();
         self.numbered += records.keys.len();
-        let mut columns = file_columns(self.context, &records, self.task, &positions)?;
+        let mut columns = file_columns(self.context, &records, self.task, &numbers)?;
         self.made.put_into(&mut columns, records.keys.len());
-        let places = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
-        Ok(Some((self.in_log(columns)?, places.collect())))
+        let positions = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
+        Ok(Some((self.in_log(columns)?, positions.collect())))
     }
 
     fn ordering_columns(&self, data: &RecordBatch) -> Result<Vec<ArrayRef>> {

@@ -8,19 +8,17 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
-use crate::file_group::markers::MarkerType;
-use crate::format::avro::metadata::{RuntimeStats, WriteStat};
+use crate::file_group::base::BaseFileOptions;
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeMode, MergeRule, OrderingValues, Records};
-use crate::storage::{FileWriter, SpillOptions, Storage};
+use crate::storage::{SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
 use crate::transaction::DataFiles;
 use crate::write::config::WriteConfig;
 
 /// One write, as its units see it.
 #[derive(Clone)]
-pub struct WriteContext {
+pub(crate) struct WriteContext {
     /// The table's files.
     pub storage: Storage,
     /// Requested time of the write.
@@ -60,7 +58,7 @@ pub struct WriteContext {
 
 impl WriteContext {
     /// The context of a write to a table whose columns become `data_schema`.
-    pub fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
+    pub(crate) fn new(table: &HudiTable, config: WriteConfig, instant: &str, data_schema: SchemaRef) -> Result<Self> {
         let settings = table.config();
         let (file_schema, base_file) = table.file_settings(&data_schema)?;
         let populate_meta = settings.populates_meta_fields();
@@ -91,7 +89,7 @@ impl WriteContext {
     /// # Errors
     /// `InvalidOption` when a column that orders records is not among them; those of
     /// [`MergeRule::with_partial_records`].
-    pub fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
+    pub(crate) fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
         let given: HashSet<&str> = given.iter().map(String::as_str).collect();
         let has = |name: &str| given.contains(name);
         if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
@@ -112,7 +110,7 @@ impl WriteContext {
 
     /// By which mode rows of one key in a write become one; those of rules that make a record of their own have become
     /// one before.
-    pub fn batch_mode(&self) -> MergeMode {
+    pub(crate) fn batch_mode(&self) -> MergeMode {
         match &self.settings.rule {
             MergeRule::Pick(mode) | MergeRule::Partial(mode) => *mode,
             MergeRule::Fill(..) | MergeRule::Payload(_) | MergeRule::Custom(_) | MergeRule::Missing(_) => {
@@ -122,12 +120,12 @@ impl WriteContext {
     }
 
     /// The ordering values of rows; none when the table has no ordering columns.
-    pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
+    pub(crate) fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
         self.settings.ordering(batch)
     }
 
     /// Rows of the write as records. They may bring only some columns.
-    pub fn records(
+    pub(crate) fn records(
         &self,
         data: RecordBatch,
         ordering: OrderingValues,
@@ -150,52 +148,13 @@ impl WriteContext {
         Records { ordering, keys, deleted, delete_block: None, present, data }
     }
 
-    /// Marks and starts a base file; `new_in`: the partition, when the file is one of a new file group.
-    pub fn start_file(&self, path: &str, new_in: Option<&str>) -> Result<BaseFileWriter<FileWriter>> {
-        let sink = match new_in {
-            Some(partition) => self.files()?.create_in_partition(partition, path, MarkerType::Create)?,
-            None => self.files()?.create(path, MarkerType::Merge)?,
-        };
-        let options = BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() };
-        BaseFileWriter::try_new(sink, self.file_schema.clone(), options).map_err(|e| e.with("file", path))
-    }
-
-    /// Publishes a base file, unless the write ended meanwhile. Returns its rows and its size in bytes.
-    pub fn finish_file(&self, path: &str, kind: MarkerType, writer: BaseFileWriter<FileWriter>) -> Result<(u64, u64)> {
-        let (sink, stats) = writer.finish().map_err(|e| e.with("table", self.storage.uri()).with("file", path))?;
-        Ok((stats.rows, self.files()?.publish(path, kind, sink)?))
+    /// How base files are written.
+    pub(crate) fn base_file_options(&self) -> BaseFileOptions {
+        BaseFileOptions { threads: self.file_threads, ..self.config.base_file.clone() }
     }
 
     /// Makes the data files of the write.
-    pub fn files(&self) -> Result<&DataFiles> {
+    pub(crate) fn files(&self) -> Result<&DataFiles> {
         self.files.as_deref().ok_or_else(|| Error::internal("a file of a write that has no instant yet"))
-    }
-}
-
-/// A write stat whose counters are zero, as Hudi writes them, and not null.
-pub fn empty_stat(partition: &str, file_id: &str) -> WriteStat {
-    let zero = Some(0);
-    WriteStat {
-        file_id: Some(file_id.to_owned()),
-        partition_path: Some(partition.to_owned()),
-        prev_commit: Some("null".into()),
-        num_writes: zero,
-        num_deletes: zero,
-        num_update_writes: zero,
-        total_write_bytes: zero,
-        total_write_errors: zero,
-        total_log_records: zero,
-        total_updated_records_compacted: zero,
-        num_inserts: zero,
-        total_log_blocks: zero,
-        total_corrupt_log_block: zero,
-        total_rollback_blocks: zero,
-        file_size_in_bytes: zero,
-        total_log_files_compacted: zero,
-        total_log_read_time_ms: zero,
-        total_log_size_compacted: zero,
-        num_updates: zero,
-        runtime_stats: Some(RuntimeStats { total_scan_time: zero, total_create_time: zero, total_upsert_time: zero }),
-        ..Default::default()
     }
 }

@@ -5,7 +5,7 @@ use crate::write::locate::lookup::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
 
 /// What is merged into a file group.
-pub struct MergeRows<'a> {
+pub(crate) struct MergeRows<'a> {
     /// All rows of the write.
     pub incoming: &'a Incoming,
     /// Rows that meet stored records, by position; each position once.

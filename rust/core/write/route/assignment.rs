@@ -6,11 +6,11 @@
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::write::config::WriteConfig;
-use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 
 /// A base file that takes inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SmallFile {
+pub(crate) struct SmallFile {
     /// The file group.
     pub file_id: String,
     /// Size in bytes.
@@ -19,7 +19,7 @@ pub struct SmallFile {
 
 /// Where the inserts of one partition go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     /// File groups that are there, with the number of rows each takes.
     pub existing: Vec<(String, usize)>,
     /// Rows of each new file group.
@@ -28,8 +28,8 @@ pub struct Assignment {
 
 /// The base files that may take inserts. Not those of slices with log files, whose records would have to be merged then, or
 /// of groups that a clustering is about to replace.
-pub(in crate::write) fn small_files(slices: &[FileSlice], busy: &BusyGroups) -> Vec<SmallFile> {
-    let free = slices.iter().filter(|slice| slice.logs.is_empty() && !busy.contains(slice));
+pub(in crate::write) fn small_files(slices: &[FileSlice], pending_groups: &PendingFileGroups) -> Vec<SmallFile> {
+    let free = slices.iter().filter(|slice| slice.logs.is_empty() && !pending_groups.contains(slice));
     free.filter_map(|slice| Some(SmallFile { file_id: slice.file_id.clone(), size: slice.base.as_ref()?.size }))
         .collect()
 }
@@ -41,7 +41,7 @@ pub(in crate::write) fn room_in_file(config: &WriteConfig, size: u64, inserts: u
 }
 
 /// Rows for which each small file has room.
-pub fn room_in_small_files(config: &WriteConfig, small: &[SmallFile], record_size: u64) -> Vec<(String, usize)> {
+pub(crate) fn room_in_small_files(config: &WriteConfig, small: &[SmallFile], record_size: u64) -> Vec<(String, usize)> {
     let room = |file: &SmallFile| {
         let rows = config.max_file_size.saturating_sub(file.size) / record_size.max(1);
         (file.file_id.clone(), usize::try_from(rows).unwrap_or(usize::MAX))
@@ -50,7 +50,7 @@ pub fn room_in_small_files(config: &WriteConfig, small: &[SmallFile], record_siz
 }
 
 /// Assigns `rows` inserts.
-pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], record_size: u64) -> Assignment {
+pub(crate) fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], record_size: u64) -> Assignment {
     let mut out = Assignment::default();
     let mut left = rows;
     for (file_id, room) in room_in_small_files(config, small, record_size) {
@@ -76,7 +76,7 @@ pub fn assign_inserts(config: &WriteConfig, rows: usize, small: &[SmallFile], re
 }
 
 /// Bytes of a record of one commit, if that wrote enough to tell.
-pub fn record_size_of<'a>(config: &WriteConfig, stats: impl Iterator<Item = &'a WriteStat>) -> Option<u64> {
+pub(crate) fn record_size_of<'a>(config: &WriteConfig, stats: impl Iterator<Item = &'a WriteStat>) -> Option<u64> {
     let enough = (config.record_size_threshold * config.small_file_limit as f64) as u64;
     let number = |value: Option<i64>| value.and_then(|v| u64::try_from(v).ok()).unwrap_or_default();
     let sums = |(bytes, records): (u64, u64), stat: &WriteStat| {

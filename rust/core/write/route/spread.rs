@@ -2,7 +2,7 @@
 
 use crate::file_group::FileSlice;
 use crate::write::config::WriteConfig;
-use crate::write::locate::busy_groups::BusyGroups;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::route::assignment::{SmallFile, room_in_small_files, small_files};
 use crate::write::setup::WriteSetup;
 
@@ -16,18 +16,18 @@ pub(in crate::write) struct NewRows {
 }
 
 impl NewRows {
-    /// The routes into a partition with these slices; those of `busy` groups take no rows.
+    /// The routes into a partition with these slices; those of pending file groups take no rows.
     pub(in crate::write) fn new(
         setup: &WriteSetup,
         (buckets, record_size): (u32, u64),
         slices: &[FileSlice],
-        busy: &BusyGroups,
+        pending_groups: &PendingFileGroups,
     ) -> Self {
         let buckets = usize::try_from(buckets).unwrap_or(usize::MAX).max(1);
         if !setup.fills_small_files() {
             return Self { small: Vec::new(), buckets };
         }
-        Self { small: weighted(&setup.config, &small_files(slices, busy), record_size), buckets }
+        Self { small: weighted(&setup.config, &small_files(slices, pending_groups), record_size), buckets }
     }
 
     /// The route of a new key with this hash: equal keys get equal routes.

@@ -7,14 +7,15 @@ use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
+use crate::transaction::empty_stat;
 use crate::write::commit::recent_commits::RecentCommits;
 use crate::write::config::Operation;
-use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::lookup::{FileUpdates, Tagged};
 use crate::write::locate::new_rows::meet_stored;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::sort::sort_rows;
-use crate::write::rewrite::context::{WriteContext, empty_stat};
+use crate::write::rewrite::context::WriteContext;
 use crate::write::route::assignment::{Assignment, assign_inserts, small_files};
 use crate::write::setup::WriteSetup;
 
@@ -46,13 +47,13 @@ impl Units {
         incoming: &Incoming,
         tagged: Tagged,
         commits: &RecentCommits<'_>,
-        busy: &BusyGroups,
+        pending_groups: &PendingFileGroups,
     ) -> Result<Self> {
         let fills = setup.fills_small_files();
         let mut units = Self::default();
         let mut groups = Groups::new();
         for update in tagged.updates {
-            busy.check_update(&setup.table, &update.slice)?;
+            pending_groups.check_update(&setup.table, &update.slice)?;
             groups.insert(group_of(&update.slice), (update, Vec::new()));
         }
         let record_size = if fills && !tagged.inserts.is_empty() { commits.record_size(&setup.config)? } else { 0 };
@@ -66,7 +67,8 @@ impl Units {
                 continue;
             }
             let slices = setup.view.latest_slices(path)?;
-            let assignment = assign_inserts(&setup.config, rows.len(), &small_files(&slices, busy), record_size);
+            let assignment =
+                assign_inserts(&setup.config, rows.len(), &small_files(&slices, pending_groups), record_size);
             units.fill(path, &rows, &slices, assignment, &mut groups);
         }
         units.groups = groups.into_values().collect();

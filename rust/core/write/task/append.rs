@@ -1,6 +1,7 @@
 //! New files of rows as they come.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use arrow::array::RecordBatch;
 
@@ -33,7 +34,13 @@ pub fn write_rows(
         }
         for (partition, rows) in rows_to_insert(&incoming, &context, false)? {
             let path = incoming.partition(partition)?.to_owned();
-            let creator = creators.entry(path).or_insert_with_key(|path| FileCreator::new(&context, path, task, token));
+            let creator = match creators.entry(path) {
+                Entry::Occupied(creator) => creator.into_mut(),
+                Entry::Vacant(none) => {
+                    let creator = FileCreator::new(&context, none.key(), task, token)?;
+                    none.insert(creator)
+                }
+            };
             creator.append(&incoming, &rows)?;
         }
     }

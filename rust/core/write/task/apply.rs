@@ -152,7 +152,7 @@ impl<'a> Apply<'a> {
         check_required(self.context)?;
         if self.creator.as_ref().is_none_or(|(known, _)| known != partition) {
             self.flush()?;
-            let creator = FileCreator::new(self.context, partition, self.task, self.token);
+            let creator = FileCreator::new(self.context, partition, self.task, self.token)?;
             self.creator = Some((partition.to_owned(), creator));
         }
         match &mut self.creator {

@@ -17,9 +17,9 @@ use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
 use crate::merge::{RowRef, hash_key};
 use crate::table::{DELETE_MARK, HudiTable};
-use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::lookup::{LoggedRow, MatchedRow, Tagged};
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::prepare::combine::combine_rows;
 use crate::write::prepare::incoming::{Incoming, key_schema};
 use crate::write::rewrite::context::WriteContext;
@@ -27,7 +27,7 @@ use crate::write::route::spread::NewRows;
 use crate::write::setup::WriteSetup;
 
 /// Routed batches.
-pub type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+pub(crate) type Located = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// A given row on one of its ways into the table.
 struct Placed {
@@ -124,9 +124,9 @@ struct Placing<'a> {
 
 impl Placing<'_> {
     fn place(&mut self, tagged: Tagged) -> Result<()> {
-        let busy = BusyGroups::of(self.table, &self.setup.view)?;
+        let pending_groups = PendingFileGroups::of(self.table, &self.setup.view)?;
         for update in &tagged.updates {
-            busy.check_update(self.table, &update.slice)?;
+            pending_groups.check_update(self.table, &update.slice)?;
             let partition = self.located.partitions.number(&update.slice.partition);
             let route = self.located.routes.number(&update.slice.file_id);
             for MatchedRow { position, row, moved } in &update.rows {
@@ -137,14 +137,15 @@ impl Placing<'_> {
             }
         }
         for (home, rows) in tagged.inserts {
-            self.place_new(home, rows, &busy)?;
+            self.place_new(home, rows, &pending_groups)?;
         }
         Ok(())
     }
 
-    fn place_new(&mut self, home: u32, rows: Vec<RowRef>, busy: &BusyGroups) -> Result<()> {
+    fn place_new(&mut self, home: u32, rows: Vec<RowRef>, pending_groups: &PendingFileGroups) -> Result<()> {
         let path = self.incoming.partition(home)?;
-        let new_rows = NewRows::new(self.setup, self.plan.new_rows(), &self.setup.view.latest_slices(path)?, busy);
+        let new_rows =
+            NewRows::new(self.setup, self.plan.new_rows(), &self.setup.view.latest_slices(path)?, pending_groups);
         let partition = self.located.partitions.number(path);
         for row in rows {
             let hash = hash_key(self.incoming.batch(row.batch)?.keys.value(row.row as usize));

@@ -52,9 +52,10 @@ use crate::write::setup::WriteSetup;
 pub use append::write_rows;
 pub use apply::apply_routes;
 pub use keyer::RowKeyer;
-pub use locate::{Located, locate_rows};
+pub use locate::locate_rows;
 pub use pack::packed_schema;
-pub use plan::{DistributedWrite, TaskPlan, TaskReport};
+pub(crate) use plan::DistributedWrite;
+pub use plan::{TaskPlan, TaskReport};
 pub use router::Router;
 
 /// Columns that tasks add to those of the rows, or that rows read from a table have.

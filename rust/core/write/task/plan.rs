@@ -84,7 +84,7 @@ impl TaskReport {
 }
 
 /// The driver's side of a write.
-pub struct DistributedWrite {
+pub(crate) struct DistributedWrite {
     setup: WriteSetup,
     pending: PendingCommit,
     plan: TaskPlan,
@@ -95,7 +95,7 @@ impl DistributedWrite {
     /// Checks the data's columns and takes the instant. The caller has rolled failed writes back. `partial`: the rows of
     /// an upsert have only some columns. `batch_rows`: how
     /// many the engine passes at a time. `widened`: columns that take the types of the data, for their values need it.
-    pub fn begin(
+    pub(crate) fn begin(
         table: &HudiTable,
         operation: Operation,
         given: &Schema,
@@ -127,12 +127,12 @@ impl DistributedWrite {
     }
 
     /// What the tasks need.
-    pub fn plan(&self) -> &TaskPlan {
+    pub(crate) fn plan(&self) -> &TaskPlan {
         &self.plan
     }
 
     /// Publishes what the tasks did.
-    pub fn commit(self, reports: Vec<TaskReport>) -> Result<Committed> {
+    pub(crate) fn commit(self, reports: Vec<TaskReport>) -> Result<Committed> {
         let Self { setup, pending, notes, .. } = self;
         let view = setup.table.view(Some(pending.instant()))?;
         let (mut stats, mut touched) = (Vec::with_capacity(reports.len()), BTreeSet::new());

@@ -16,8 +16,8 @@ use crate::format::bloom::BloomFilter;
 use crate::merge::hash_key;
 use crate::table::{HudiTable, key_arrays};
 use crate::write::config::Operation;
-use crate::write::locate::busy_groups::BusyGroups;
 use crate::write::locate::log_keys::Logs;
+use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::route::spread::NewRows;
 use crate::write::setup::WriteSetup;
 
@@ -68,7 +68,7 @@ pub struct Router {
     keyer: Keyer,
     packer: NumberedPacker,
     partitions: HashMap<String, RoutePartition>,
-    busy: BusyGroups,
+    pending_groups: PendingFileGroups,
     /// Of a table that has log files.
     logs: Option<Logs>,
 }
@@ -78,11 +78,11 @@ impl Router {
     pub fn new(table: &HudiTable, plan: &TaskPlan, given: &Schema, task: usize) -> Result<Self> {
         let setup = WriteSetup::of_task(table, plan)?;
         let keyer = Keyer::new(&setup, given, task)?;
-        let busy = BusyGroups::of(table, &setup.view)?;
+        let pending_groups = PendingFileGroups::of(table, &setup.view)?;
         let (columns, _) = table.file_settings(&setup.schema)?;
         let logs = Logs::new(table, &setup.view, &columns, plan.log_writes.clone())?;
         let (packer, partitions) = (NumberedPacker::new(plan)?, HashMap::new());
-        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, packer, partitions, busy, logs })
+        Ok(Self { table: table.clone(), setup, plan: plan.clone(), keyer, packer, partitions, pending_groups, logs })
     }
 
     /// Adds rows with their routes; rows of a delete that meet nothing are left out. Packed rows come back when many wait.
@@ -126,16 +126,16 @@ impl Router {
         let found = if found.len() > 1 { self.really_holding(found, hash)? } else { found };
         for candidate in &found {
             // A filter that is not sure must not keep a new row out of the table.
-            if self.busy.refuses(&candidate.slice) && self.holds(candidate, hash)? {
-                self.busy.check_update(&self.table, &candidate.slice)?;
+            if self.pending_groups.refuses(&candidate.slice) && self.holds(candidate, hash)? {
+                self.pending_groups.check_update(&self.table, &candidate.slice)?;
             }
         }
-        let found: Vec<&Candidate> = found.into_iter().filter(|c| !self.busy.refuses(&c.slice)).collect();
+        let found: Vec<&Candidate> = found.into_iter().filter(|c| !self.pending_groups.refuses(&c.slice)).collect();
         if !found.is_empty() {
             return Ok(found.iter().map(|c| c.slice.file_id.clone()).collect());
         }
         if let Some(candidate) = partition.candidates.iter().find(|c| c.deleted.contains(&hash)) {
-            self.busy.check_update(&self.table, &candidate.slice)?;
+            self.pending_groups.check_update(&self.table, &candidate.slice)?;
             return Ok(vec![candidate.slice.file_id.clone()]);
         }
         if self.setup.operation == Operation::Delete {
@@ -195,7 +195,7 @@ impl Router {
             true => self.setup.view.latest_slices(partition)?,
             false => Vec::new(),
         };
-        let new_rows = NewRows::new(&self.setup, self.plan.new_rows(), &slices, &self.busy);
+        let new_rows = NewRows::new(&self.setup, self.plan.new_rows(), &slices, &self.pending_groups);
         let mut candidates = Vec::new();
         if self.setup.looks_up() {
             let suspects = match &self.logs {

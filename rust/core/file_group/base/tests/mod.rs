@@ -20,20 +20,21 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::*;
 use bytes::Bytes;
 
+use super::writer::BaseFileStats;
 use super::*;
 
 /// Deterministic numbers that look random.
 pub(super) struct Numbers(pub u64);
 
 impl Numbers {
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 }

@@ -23,7 +23,7 @@ struct Extent {
 
 /// Measures values of one schema.
 #[derive(Debug)]
-pub struct Measure<'s> {
+pub(crate) struct Measure<'s> {
     schema: &'s DatumSchema,
     extents: Vec<Option<Extent>>,
     budget: u64,
@@ -34,7 +34,7 @@ impl<'s> Measure<'s> {
     ///
     /// # Errors
     /// `Unsupported` for a schema that is too large for columns, one of endless values among them.
-    pub fn new(schema: &'s DatumSchema, budget: u64) -> Result<Self> {
+    pub(crate) fn new(schema: &'s DatumSchema, budget: u64) -> Result<Self> {
         let mut extents = vec![None; schema.nodes()];
         let whole = extent(schema, schema.root(), &mut extents, 0);
         if whole.is_none_or(|whole| whole.types > MOST_TYPES) {
@@ -44,7 +44,7 @@ impl<'s> Measure<'s> {
     }
 
     /// How many of the bytes the value at their begin takes; none if it is not of the schema, or beyond the budget.
-    pub fn length(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn length(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         self.value(self.schema.root(), &mut rest, 0)?;
         Some(bytes.len() - rest.len())

@@ -14,11 +14,11 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use measure::Measure;
-pub use parse::DatumSchema;
+pub(crate) use measure::Measure;
+pub(crate) use parse::DatumSchema;
 pub(crate) use parse::{Node, full_name};
-pub use read::{Cursor, read_datum};
-pub use write::{write_datum, write_long};
+pub(crate) use read::{Cursor, read_datum};
+pub(crate) use write::{write_datum, write_long};
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub(crate) const MAX_DEPTH: usize = 100;
 
 /// What is wrong with a value; becomes an `Error` of the crate once the caller knows which file it is about.
 #[derive(Debug)]
-pub struct DatumError {
+pub(crate) struct DatumError {
     message: String,
     offset: Option<usize>,
 }

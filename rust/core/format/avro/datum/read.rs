@@ -17,7 +17,7 @@ const MEMORY_PER_BYTE: usize = 8;
 
 /// A position in a byte slice. Never reads past its end and never allocates.
 #[derive(Debug)]
-pub struct Cursor<'de> {
+pub(crate) struct Cursor<'de> {
     bytes: &'de [u8],
     offset: usize,
     empty_values: usize,
@@ -27,23 +27,23 @@ pub struct Cursor<'de> {
 
 impl<'de> Cursor<'de> {
     /// A cursor at the start of the bytes.
-    pub fn new(bytes: &'de [u8]) -> Self {
+    pub(crate) fn new(bytes: &'de [u8]) -> Self {
         let memory = LEAST_MEMORY.max(bytes.len().saturating_mul(MEMORY_PER_BYTE));
         Self { bytes, offset: 0, empty_values: 0, memory }
     }
 
     /// How many bytes were read.
-    pub fn offset(&self) -> usize {
+    pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
     /// Whether all bytes were read.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.offset >= self.bytes.len()
     }
 
     /// The next `n` bytes.
-    pub fn take(&mut self, n: usize) -> Result<&'de [u8], DatumError> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'de [u8], DatumError> {
         let end = self.offset.checked_add(n);
         let taken = end.and_then(|end| self.bytes.get(self.offset..end));
         let taken =
@@ -58,7 +58,7 @@ impl<'de> Cursor<'de> {
     }
 
     /// A zigzag varint (`long`).
-    pub fn long(&mut self) -> Result<i64, DatumError> {
+    pub(crate) fn long(&mut self) -> Result<i64, DatumError> {
         let start = self.offset;
         let mut raw = 0u64;
         for shift in (0..70).step_by(7) {
@@ -80,7 +80,7 @@ impl<'de> Cursor<'de> {
     }
 
     /// Bytes with their length before them (`bytes`).
-    pub fn bytes(&mut self) -> Result<&'de [u8], DatumError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'de [u8], DatumError> {
         let start = self.offset;
         let length = self.long()?;
         let length = usize::try_from(length).map_err(|_| DatumError::at("a length is negative", start))?;
@@ -88,7 +88,7 @@ impl<'de> Cursor<'de> {
     }
 
     /// Text with its length before it (`string`).
-    pub fn string(&mut self) -> Result<&'de str, DatumError> {
+    pub(crate) fn string(&mut self) -> Result<&'de str, DatumError> {
         let start = self.offset;
         std::str::from_utf8(self.bytes()?).map_err(|_| DatumError::at("a string is not UTF-8", start))
     }
@@ -127,7 +127,7 @@ impl<'de> Cursor<'de> {
 }
 
 /// Reads one value written with `schema`; leaves the cursor behind it.
-pub fn read_datum<'de, T: serde::Deserialize<'de>>(
+pub(crate) fn read_datum<'de, T: serde::Deserialize<'de>>(
     schema: &DatumSchema,
     cursor: &mut Cursor<'de>,
 ) -> Result<T, DatumError> {

@@ -9,7 +9,7 @@ use super::parse::Node;
 use super::{DatumError, DatumSchema};
 
 /// Appends one value in the encoding of `schema`.
-pub fn write_datum<T: Serialize + ?Sized>(
+pub(crate) fn write_datum<T: Serialize + ?Sized>(
     schema: &DatumSchema,
     value: &T,
     out: &mut Vec<u8>,
@@ -18,7 +18,7 @@ pub fn write_datum<T: Serialize + ?Sized>(
 }
 
 /// Appends a zigzag varint (`long`, `int`, lengths).
-pub fn write_long(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn write_long(value: i64, out: &mut Vec<u8>) {
     let mut raw = ((value << 1) ^ (value >> 63)).cast_unsigned();
     while raw >= 0x80 {
         out.push(raw.to_le_bytes().first().copied().unwrap_or_default() | 0x80);

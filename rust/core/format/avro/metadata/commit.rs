@@ -125,3 +125,29 @@ record! {
         pub total_upsert_time: Option<i64> => "totalUpsertTime",
     }
 }
+
+impl CommitMetadata {
+    /// The metadata of an operation that also replaced file groups: their ids by partition.
+    pub fn replacing(self, replaced: BTreeMap<String, Vec<String>>) -> ReplaceCommitMetadata {
+        ReplaceCommitMetadata {
+            partition_to_write_stats: self.partition_to_write_stats,
+            compacted: self.compacted,
+            extra_metadata: self.extra_metadata,
+            version: self.version,
+            operation_type: self.operation_type,
+            partition_to_replace_file_ids: replaced,
+        }
+    }
+}
+
+impl From<ReplaceCommitMetadata> for CommitMetadata {
+    fn from(metadata: ReplaceCommitMetadata) -> Self {
+        Self {
+            partition_to_write_stats: metadata.partition_to_write_stats,
+            compacted: metadata.compacted,
+            extra_metadata: metadata.extra_metadata,
+            version: metadata.version,
+            operation_type: metadata.operation_type,
+        }
+    }
+}

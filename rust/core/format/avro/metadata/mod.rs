@@ -20,16 +20,25 @@ mod savepoint;
 #[cfg(test)]
 mod tests;
 
-pub use archived::{ArchivedMetaEntry, MergeArchiveFilePlan, OldCompactionMetadata, OldCompactionWriteStat};
-pub use clean::{ActionInstant, CleanFileInfo, CleanMetadata, CleanPartitionMetadata, CleanerPlan};
-pub use clustering::{ClusteringGroup, ClusteringPlan, ClusteringStrategy, RequestedReplaceMetadata, SliceInfo};
-pub use commit::{CommitMetadata, ReplaceCommitMetadata, RuntimeStats, WriteStat};
-pub use compaction::{CompactionOperation, CompactionPlan, CompactionStrategy};
-pub use index::{IndexCommitMetadata, IndexPartitionInfo, IndexPlan};
-pub use record::RecordSchema;
-pub use restore::{RestoreMetadata, RestorePlan};
-pub use rollback::{InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, RollbackRequest};
-pub use savepoint::{SavepointMetadata, SavepointPartitionMetadata};
+pub(crate) use archived::{ArchivedMetaEntry, MergeArchiveFilePlan};
+pub(crate) use clean::CleanPartitionMetadata;
+pub use clean::{ActionInstant, CleanFileInfo, CleanMetadata, CleanerPlan};
+pub use clustering::RequestedReplaceMetadata;
+pub(crate) use clustering::{ClusteringGroup, ClusteringPlan, ClusteringStrategy, SliceInfo};
+pub(crate) use commit::RuntimeStats;
+pub use commit::{CommitMetadata, ReplaceCommitMetadata, WriteStat};
+pub(crate) use compaction::CompactionStrategy;
+pub use compaction::{CompactionOperation, CompactionPlan};
+pub(crate) use index::IndexCommitMetadata;
+pub use index::IndexPlan;
+pub(crate) use record::RecordSchema;
+pub use restore::RestoreMetadata;
+pub(crate) use restore::RestorePlan;
+pub(crate) use rollback::{InstantInfo, RollbackPartitionMetadata, RollbackRequest};
+pub use rollback::{RollbackMetadata, RollbackPlan};
+pub use savepoint::SavepointMetadata;
+#[cfg(test)]
+pub(crate) use savepoint::SavepointPartitionMetadata;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -171,6 +171,8 @@ macro_rules! record {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default)]
+        // Some records are used in this crate only.
+        #[allow(unreachable_pub)]
         pub struct $name {
             $($(#[$field_meta])* #[serde(rename = $avro)] pub $field: $ty,)*
         }

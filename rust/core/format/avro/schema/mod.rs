@@ -26,8 +26,8 @@ mod to_avro;
 mod tests;
 
 pub use from_avro::avro_to_arrow_schema;
-pub use names::{record_name, record_namespace, sanitize_name};
-pub use to_avro::table_schema_to_avro;
+pub(crate) use names::{record_name, record_namespace};
+pub(crate) use to_avro::table_schema_to_avro;
 
 use arrow::datatypes::Schema;
 

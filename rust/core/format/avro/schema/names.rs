@@ -9,7 +9,7 @@
 /// assert_eq!(sanitize_name("my-table.v1"), "my__table__v1");
 /// assert_eq!(sanitize_name("1_tab le"), "___tab__le");
 /// ```
-pub fn sanitize_name(name: &str) -> String {
+pub(crate) fn sanitize_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (i, c) in name.chars().enumerate() {
         if c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()) {
@@ -22,12 +22,12 @@ pub fn sanitize_name(name: &str) -> String {
 }
 
 /// The name of a table's Avro record.
-pub fn record_name(table_name: &str) -> String {
+pub(crate) fn record_name(table_name: &str) -> String {
     format!("{}_record", sanitize_name(table_name))
 }
 
 /// The namespace of a table's Avro record.
-pub fn record_namespace(table_name: &str) -> String {
+pub(crate) fn record_namespace(table_name: &str) -> String {
     format!("hoodie.{}", sanitize_name(table_name))
 }
 

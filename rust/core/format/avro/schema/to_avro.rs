@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 /// );
 /// # Ok::<(), hoodoo::Error>(())
 /// ```
-pub fn table_schema_to_avro(schema: &Schema, table_name: &str, with_meta_fields: bool) -> Result<String> {
+pub(crate) fn table_schema_to_avro(schema: &Schema, table_name: &str, with_meta_fields: bool) -> Result<String> {
     let place =
         RecordName { name: record_name(table_name), namespace: record_namespace(table_name), path: String::new() };
     let columns: Vec<&FieldRef> =

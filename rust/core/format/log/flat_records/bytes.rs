@@ -21,7 +21,7 @@ pub(super) enum Damage {
     Symbol,
     /// A decimal has more bytes than its column.
     Decimal,
-    /// The texts of one batch are too much for one column.
+    /// The strings of one batch are too much for one column.
     TooMuch,
 }
 
@@ -68,14 +68,14 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Damage> {
         return Ok(u64::from(*first));
     }
     let mut raw = 0;
-    for (place, byte) in rest.iter().take(10).enumerate() {
+    for (position, byte) in rest.iter().take(10).enumerate() {
         // Of the tenth byte there is room for one bit.
-        if place == 9 && *byte > 1 {
+        if position == 9 && *byte > 1 {
             return Err(Damage::Number);
         }
-        raw |= u64::from(byte & 0x7f) << (7 * place);
+        raw |= u64::from(byte & 0x7f) << (7 * position);
         if *byte < 0x80 {
-            *rest = rest.get(place + 1..).unwrap_or_default();
+            *rest = rest.get(position + 1..).unwrap_or_default();
             return Ok(raw);
         }
     }
@@ -117,10 +117,10 @@ pub(super) fn boolean(rest: &mut &[u8]) -> Result<bool, Damage> {
     }
 }
 
-/// The place of a symbol, or of a branch.
+/// The position of a symbol, or of a branch.
 #[inline]
-pub(super) fn place(rest: &mut &[u8], of: usize, damage: Damage) -> Result<usize, Damage> {
-    usize::try_from(int(rest)?).ok().filter(|place| *place < of).ok_or(damage)
+pub(super) fn position(rest: &mut &[u8], of: usize, damage: Damage) -> Result<usize, Damage> {
+    usize::try_from(int(rest)?).ok().filter(|position| *position < of).ok_or(damage)
 }
 
 /// A big-endian number with its sign, in so many bytes; what is left out has to be its sign repeated.

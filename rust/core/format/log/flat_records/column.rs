@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use super::bytes::{Damage, array, boolean, bytes, decimal, int, long, place, take};
+use super::bytes::{Damage, array, boolean, bytes, decimal, int, long, position, take};
 use crate::format::avro::datum::Node;
 
 /// Fixed values up to this size. The general decoder has a limit for what nulls take in a column, a thousand bytes for
@@ -100,7 +100,7 @@ impl Form {
             Self::Fixed(size) | Self::Decimal128(Some(size)) | Self::Decimal256(Some(size)) => {
                 take(rest, *size).map(drop)
             }
-            Self::Symbol(symbols) => place(rest, symbols.len(), Damage::Symbol).map(drop),
+            Self::Symbol(symbols) => position(rest, symbols.len(), Damage::Symbol).map(drop),
         }
     }
 }
@@ -179,7 +179,7 @@ impl Column {
     /// How many bytes of text it has.
     pub(super) fn text_bytes(&self) -> usize {
         match &self.values {
-            Values::Bytes(texts) | Values::Symbol(texts, _) => texts.bytes.len(),
+            Values::Bytes(strings) | Values::Symbol(strings, _) => strings.bytes.len(),
             _ => 0,
         }
     }
@@ -188,7 +188,7 @@ impl Column {
     #[inline]
     pub(super) fn take(&mut self, rest: &mut &[u8]) -> Result<(), Damage> {
         let may_be_null = self.null != Null::Never;
-        let is_null = may_be_null && (place(rest, 2, Damage::Branch)? == 0) == (self.null == Null::First);
+        let is_null = may_be_null && (position(rest, 2, Damage::Branch)? == 0) == (self.null == Null::First);
         if let Values::Skipped(form) = &self.values {
             return if is_null { Ok(()) } else { form.skip(rest) };
         }
@@ -205,10 +205,10 @@ impl Column {
             Values::Long(values) => values.push(long(rest)?),
             Values::Float(values) => values.push(f32::from_le_bytes(array(rest)?)),
             Values::Double(values) => values.push(f64::from_le_bytes(array(rest)?)),
-            Values::Bytes(texts) => texts.push(bytes(rest)?)?,
-            Values::Symbol(texts, symbols) => {
-                let symbol = symbols.get(place(rest, symbols.len(), Damage::Symbol)?);
-                texts.push(symbol.ok_or(Damage::Symbol)?.as_bytes())?;
+            Values::Bytes(strings) => strings.push(bytes(rest)?)?,
+            Values::Symbol(strings, symbols) => {
+                let symbol = symbols.get(position(rest, symbols.len(), Damage::Symbol)?);
+                strings.push(symbol.ok_or(Damage::Symbol)?.as_bytes())?;
             }
             Values::Fixed(values, size) => values.extend_from_slice(take(rest, *size)?),
             Values::Decimal128(values, size) => values.push(i128::from_be_bytes(decimal(unscaled(rest, *size)?)?)),
@@ -226,7 +226,7 @@ impl Column {
             Values::Long(values) => values.push(0),
             Values::Float(values) => values.push(0.0),
             Values::Double(values) => values.push(0.0),
-            Values::Bytes(texts) | Values::Symbol(texts, _) => texts.push(&[])?,
+            Values::Bytes(strings) | Values::Symbol(strings, _) => strings.push(&[])?,
             Values::Fixed(values, size) => values.resize(values.len() + *size, 0),
             Values::Decimal128(values, _) => values.push(0),
             Values::Decimal256(values, _) => values.push(i256::ZERO),
@@ -248,8 +248,8 @@ impl Column {
             Values::Long(values) => longs(values, nulls, column)?,
             Values::Float(values) => primitive::<Float32Type>(values, nulls)?,
             Values::Double(values) => primitive::<Float64Type>(values, nulls)?,
-            Values::Bytes(texts) | Values::Symbol(texts, _) => {
-                let (offsets, bytes) = texts.into_parts();
+            Values::Bytes(strings) | Values::Symbol(strings, _) => {
+                let (offsets, bytes) = strings.into_parts();
                 match column {
                     DataType::Binary => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
                     _ => Arc::new(StringArray::try_new(offsets, bytes, nulls)?),

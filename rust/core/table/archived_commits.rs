@@ -14,7 +14,7 @@ use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
 
 /// The archived commits up to an instant.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct ArchivedCommits {
     /// Requested and completion times.
     completed: Vec<(String, String)>,
     /// File groups (partition, id) that were replaced, with the last replacing instant.
@@ -25,7 +25,7 @@ pub(super) struct Past {
     files: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Past {
+impl ArchivedCommits {
     /// Reads the history up to an instant.
     ///
     /// # Errors
@@ -33,20 +33,20 @@ impl Past {
     pub(super) fn read(table: &HudiTable, timeline: &Timeline, until: &str) -> Result<Self> {
         let active: HashSet<&str> = timeline.completed_writes().map(|i| i.requested.as_str()).collect();
         let history = HistoryReader::new(table.storage(), timeline.config()).with_threads(table.threads()?);
-        let mut past = Self::default();
+        let mut archived = Self::default();
         for batch in history.scan(TimeRange::closed(None, Some(until)), LoadMode::Metadata)? {
             for entry in entries(&batch?)? {
                 if !entry.action.is_write() || active.contains(entry.requested.as_str()) {
                     continue;
                 }
                 let metadata = decode_write_metadata(&entry.metadata.unwrap_or_default(), entry.action)?;
-                past.add(&entry.requested, metadata);
+                archived.add(&entry.requested, metadata);
                 if !entry.completed.is_empty() {
-                    past.completed.push((entry.requested, entry.completed));
+                    archived.completed.push((entry.requested, entry.completed));
                 }
             }
         }
-        Ok(past)
+        Ok(archived)
     }
 
     /// Commits come by requested time.
@@ -68,7 +68,7 @@ impl Past {
         Ok(view.with_archived(self.replaced.clone(), self.schema.clone()))
     }
 
-    /// Files of the state that a view of [`Past::view`] shows which are not there any more. `groups`: the only file groups
+    /// Files of the state that a view of [`ArchivedCommits::view`] shows which are not there any more. `groups`: the only file groups
     /// (partition, id) that matter.
     pub(super) fn missing_files(
         mut self,

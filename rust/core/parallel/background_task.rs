@@ -4,20 +4,20 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::{lock, panicked};
+use super::{lock, panicked, receive};
 use crate::error::Result;
 use crate::interrupt;
 use crate::process::Process;
 
 /// Work under way. Whoever drops it waits for its end, so that no work outlives the call that began it.
 #[derive(Debug)]
-pub struct Later<T> {
+pub struct BackgroundTask<T> {
     result: Option<Receiver<T>>,
     thread: Option<JoinHandle<()>>,
     process: Process,
 }
 
-impl<T: Send + 'static> Later<T> {
+impl<T: Send + 'static> BackgroundTask<T> {
     /// Begins work on a thread when `at_once` says that this pays; else does it now.
     pub fn run(at_once: bool, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, receiver) = channel();
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Later<T> {
                 work();
             }
         };
-        let thread = std::thread::Builder::new().name("hoodoo-later".into()).spawn(run).ok();
+        let thread = std::thread::Builder::new().name("hoodoo-background".into()).spawn(run).ok();
         if thread.is_none()
             && let Some(work) = lock(&waiting).take()
         {
@@ -53,11 +53,11 @@ impl<T: Send + 'static> Later<T> {
     /// `Internal` when the work panicked; `Interrupted`.
     pub fn wait(mut self) -> Result<T> {
         let result = self.result.take();
-        result.map_or(Ok(None), |result| interrupt::receive(&result))?.ok_or_else(panicked)
+        result.map_or_else(|| Err(panicked()), |result| receive(&result))
     }
 }
 
-impl<T> Drop for Later<T> {
+impl<T> Drop for BackgroundTask<T> {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process.is_this() {
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_result_is_waited_for() {
-        assert_eq!(Later::run(true, || 1).wait().unwrap(), 1);
-        assert_eq!(Later::run(false, || 2).wait().unwrap(), 2);
-        let failed = Later::<()>::run(true, || std::panic::resume_unwind(Box::new("x"))).wait();
+        assert_eq!(BackgroundTask::run(true, || 1).wait().unwrap(), 1);
+        assert_eq!(BackgroundTask::run(false, || 2).wait().unwrap(), 2);
+        let failed = BackgroundTask::<()>::run(true, || std::panic::resume_unwind(Box::new("x"))).wait();
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::Internal);
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn nothing_outlives_it() {
         let done = Arc::new(AtomicBool::new(false));
         let set = done.clone();
-        drop(Later::run(true, move || {
+        drop(BackgroundTask::run(true, move || {
             std::thread::sleep(Duration::from_millis(20));
             set.store(true, Ordering::SeqCst);
         }));

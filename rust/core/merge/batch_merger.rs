@@ -1,4 +1,4 @@
-//! What newer records come down to, and putting them onto older ones as these stream by.
+//! Merges newer records with each other, and then into older ones as these stream by.
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
@@ -6,28 +6,28 @@ use arrow::datatypes::SchemaRef;
 use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
 use super::choose::{Chosen, Met, Stored, choose};
 use super::fold::fold_several;
-use super::judge::Step;
 use super::key_table::KeyTable;
 use super::ordering::OrderingValues;
 use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
+use super::record_comparator::Step;
 use super::records::{Records, RowAddress, gather_used, interleave_columns, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};
 
 /// Newer records, one for each key.
-pub struct Delta {
+pub struct MergedRecords {
     schema: SchemaRef,
     /// The records, and besides them such as lost against another of their key.
     parts: Vec<Records>,
     /// Part and row of each record.
     rows: Vec<RowRef>,
-    /// Places in `rows`, by hash of the key.
+    /// Positions in `rows`, by hash of the key.
     table: KeyTable,
     /// Records that may be put side by side.
     part_rows: usize,
 }
 
-impl Delta {
+impl MergedRecords {
     /// Merges records with each other, batch after batch.
     ///
     /// # Errors
@@ -109,13 +109,13 @@ impl Delta {
         self.parts.get(at.batch as usize).is_some_and(|p| p.keys.value(at.row as usize) == key)
     }
 
-    fn place(&self, entry: u32) -> Option<RowRef> {
+    fn address(&self, entry: u32) -> Option<RowRef> {
         self.rows.get(entry as usize).copied()
     }
 
     /// Tells `found` of all keys that have a record: the row of the key, the number of the record.
     fn find_all(&self, keys: &StringArray, found: impl FnMut(usize, u32)) {
-        self.table.find_all(keys, |entry, key| self.place(entry).is_some_and(|at| self.has_key(at, key)), found);
+        self.table.find_all(keys, |entry, key| self.address(entry).is_some_and(|at| self.has_key(at, key)), found);
     }
 
     fn is_deleted(&self, at: RowRef) -> bool {
@@ -147,8 +147,8 @@ impl MergeCounts {
 }
 
 /// Puts a [`Delta`] onto older records, batch after batch.
-pub struct MergeOnto {
-    delta: Delta,
+pub struct BatchMerger {
+    newer: MergedRecords,
     rule: MergeRule,
     /// The first columns of all batches: those that are given out.
     wanted: SchemaRef,
@@ -161,16 +161,16 @@ pub struct MergeOnto {
     next_new: usize,
 }
 
-impl MergeOnto {
+impl BatchMerger {
     /// `wanted` are the first columns of older and newer records.
-    pub fn new(delta: Delta, rule: MergeRule, wanted: SchemaRef, all_copies: bool) -> Self {
-        let used = vec![false; delta.len()];
-        Self { delta, rule, wanted, all_copies, used, counts: MergeCounts::default(), next_new: 0 }
+    pub fn new(newer: MergedRecords, rule: MergeRule, wanted: SchemaRef, all_copies: bool) -> Self {
+        let used = vec![false; newer.len()];
+        Self { newer, rule, wanted, all_copies, used, counts: MergeCounts::default(), next_new: 0 }
     }
 
     /// Whether newer records are so large that a few of them take much of the budget.
     pub fn has_large_records(&self) -> bool {
-        self.delta.part_rows < PART_ROWS
+        self.newer.part_rows < PART_ROWS
     }
 
     /// Whether of two records one is kept as it is.
@@ -185,7 +185,7 @@ impl MergeOnto {
 
     /// How many older records are best merged at once, that what comes of them is no larger than a part.
     pub fn batch_rows(&self) -> usize {
-        self.delta.part_rows
+        self.newer.part_rows
     }
 
     /// Merges older records: in their order, without those that go.
@@ -199,7 +199,7 @@ impl MergeOnto {
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
     ) -> Result<RecordBatch> {
         let Some(chosen) = self.choose(base, keys, ordering)? else { return self.wanted_of(base) };
-        let newer = chosen.newer(|number| Some(self.delta.parts.get(number)?.data.columns()))?;
+        let newer = chosen.newer(|number| Some(self.newer.parts.get(number)?.data.columns()))?;
         let sides: Vec<&[ArrayRef]> = std::iter::once(base.columns()).chain(newer).collect();
         interleave_columns(&self.wanted, &sides, &chosen.rows)
     }
@@ -220,7 +220,7 @@ impl MergeOnto {
             return Ok(None);
         }
         let stored = Stored { rows: base.num_rows(), ordering: &ordering(base)?, data: Some(base) };
-        let parts: Vec<&Records> = self.delta.parts.iter().collect();
+        let parts: Vec<&Records> = self.newer.parts.iter().collect();
         let chosen = choose(&self.rule, stored, &met, &parts)?;
         self.counts.add(&chosen);
         Ok(Some(chosen))
@@ -228,26 +228,26 @@ impl MergeOnto {
 
     /// The columns of all newer records, batch after batch, and of such as lost against another of their key.
     pub fn parts(&self) -> impl Iterator<Item = &[ArrayRef]> {
-        self.delta.parts.iter().map(|part| part.data.columns())
+        self.newer.parts.iter().map(|part| part.data.columns())
     }
 
     /// Whether any of the newer records deletes.
     pub fn has_deletes(&self) -> bool {
-        self.delta.rows.iter().any(|at| self.delta.is_deleted(*at))
+        self.newer.rows.iter().any(|at| self.newer.is_deleted(*at))
     }
 
     /// How many of the newer records met no older one so far, deletes left out.
     pub fn unmet(&self) -> usize {
-        let unmet = self.delta.rows.iter().zip(&self.used).filter(|(at, used)| !**used && !self.delta.is_deleted(**at));
+        let unmet = self.newer.rows.iter().zip(&self.used).filter(|(at, used)| !**used && !self.newer.is_deleted(**at));
         unmet.count()
     }
 
     /// Rows of keys that a newer record has, with that record.
     fn met(&mut self, keys: &StringArray) -> Vec<Met> {
-        let (delta, used, all_copies) = (&self.delta, &mut self.used, self.all_copies);
+        let (newer, used, all_copies) = (&self.newer, &mut self.used, self.all_copies);
         let mut met = Vec::new();
-        delta.find_all(keys, |row, entry| {
-            if let (Some(at), Some(used)) = (delta.place(entry), used.get_mut(entry as usize))
+        newer.find_all(keys, |row, entry| {
+            if let (Some(at), Some(used)) = (newer.address(entry), used.get_mut(entry as usize))
                 && (all_copies || !*used)
             {
                 *used = true;
@@ -262,14 +262,14 @@ impl MergeOnto {
     /// # Errors
     /// `Schema` when one lacks a value that the wanted columns ask for.
     pub fn next_new(&mut self) -> Result<Option<RecordBatch>> {
-        let all: Vec<&[ArrayRef]> = self.delta.parts.iter().map(|part| part.data.columns()).collect();
-        while self.next_new < self.delta.len() {
-            let end = self.delta.len().min(self.next_new + self.delta.part_rows);
+        let all: Vec<&[ArrayRef]> = self.newer.parts.iter().map(|part| part.data.columns()).collect();
+        while self.next_new < self.newer.len() {
+            let end = self.newer.len().min(self.next_new + self.newer.part_rows);
             let entries = std::mem::replace(&mut self.next_new, end)..end;
             let unused = entries.filter(|entry| self.used.get(*entry) == Some(&false));
-            let rows = unused.filter_map(|entry| self.delta.rows.get(entry).copied());
+            let rows = unused.filter_map(|entry| self.newer.rows.get(entry).copied());
             let mut addresses: Vec<RowAddress> =
-                rows.filter(|at| !self.delta.is_deleted(*at)).map(address_of).collect();
+                rows.filter(|at| !self.newer.is_deleted(*at)).map(address_of).collect();
             if !addresses.is_empty() {
                 self.counts.inserted += addresses.len() as u64;
                 let used = renumber(&mut addresses)?;

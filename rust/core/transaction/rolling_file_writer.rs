@@ -1,28 +1,30 @@
-//! Writes the rows of a group to files of the target size.
+//! The rolling file writer: writes rows to one base file after the other; each ends at a target size.
 //!
-//! The number of rows of a file is estimated from the encoded size of earlier rows: those of the same file that are
-//! flushed already, those of the file before, or, in the beginning, a sample of the first batch.
+//! Where files have to meet the target size closely, the number of rows of a file is estimated from the encoded size of
+//! earlier rows: those of the same file that are flushed already, those of the file before, or, in the beginning, a
+//! sample of the first batch.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant as Stopwatch;
 
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
+use parquet::file::metadata::ParquetMetaData;
 
-use super::super::task_files::{FILE_NAME, set_file_name};
-use super::overlap::FileRanges;
-use super::ranges::of_footer;
+use super::data_files::DataFiles;
+use super::new_file::NewFile;
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileOptions, BaseFileReader, BaseFileWriter};
-use crate::file_group::markers::MarkerType;
-use crate::file_group::{BaseFile, join, new_file_id};
-use crate::format::avro::metadata::{RuntimeStats, WriteStat};
-use crate::interrupt;
-use crate::parallel::run_parallel;
+use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
+use crate::file_group::new_file_id;
+use crate::format::avro::metadata::WriteStat;
+use crate::merge::MergeCounts;
+use crate::parallel;
 use crate::storage::FileWriter;
-use crate::table::HudiTable;
-use crate::transaction::DataFiles;
+use crate::table::META_COLUMNS;
+
+/// Index of the file name among the meta columns.
+pub(crate) const FILE_NAME: usize = META_COLUMNS.len() - 1;
 
 /// Rows of the first batch that are encoded as a sample, unless they exceed the target size of a file by much.
 const TRIAL_ROWS: usize = 32_768;
@@ -40,67 +42,101 @@ const FULL: f64 = 0.97;
 /// Maximum fraction of the target size.
 const OVERFULL: f64 = 1.03;
 
-/// Settings of the files of a group.
-pub(super) struct RollingFileSettings<'a> {
-    pub(super) table: &'a HudiTable,
-    pub(super) files: &'a DataFiles,
-    pub(super) instant: &'a str,
-    pub(super) partition: &'a str,
-    /// Unique to this task and attempt.
-    pub(super) token: &'a str,
-    /// Columns of data files.
-    pub(super) schema: SchemaRef,
-    /// The table's columns, whose ranges are reported for each file.
-    pub(super) data: SchemaRef,
-    pub(super) options: BaseFileOptions,
-    /// Target size of a file.
-    pub(super) target_bytes: Option<u64>,
+/// When a file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileSize {
+    /// After all rows.
+    All,
+    /// As close to this number of bytes as possible, whatever the batches are.
+    Target(u64),
+    /// After the batch with which it reaches this number of bytes.
+    AtLeast(u64),
+}
+
+/// Settings of the files.
+pub(crate) struct RollingFileSettings<'a> {
+    /// Creates them.
+    pub files: &'a DataFiles,
+    /// Their partition.
+    pub partition: String,
+    /// Whether the partition may have no metadata file yet.
+    pub is_new_partition: bool,
+    /// The write token, which is unique to this task and attempt.
+    pub token: String,
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// How they are written.
+    pub options: BaseFileOptions,
+    /// Whether the writer sets the column of the file name; then batches may come without it.
+    pub sets_file_name: bool,
+    /// When a file ends.
+    pub size: FileSize,
 }
 
 impl RollingFileSettings<'_> {
-    /// Publishes a file.
-    fn end(&self, file: OpenFile) -> Result<WrittenFile> {
-        let (sink, written, footer) = file.writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
-        let columns: Vec<String> = self.data.fields().iter().map(|f| f.name().clone()).collect();
-        let ranges = of_footer(&BaseFileReader::of_footer(footer)?, &columns, &self.data)?;
-        let bytes = self.files.publish(&file.path, MarkerType::Create, sink)?;
-        let milliseconds = u64::try_from(file.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let count = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
-        let stat = WriteStat {
-            file_id: Some(file.file_id),
-            path: Some(file.path.clone()),
-            partition_path: Some(self.partition.to_owned()),
-            prev_commit: Some("null".to_owned()),
-            num_writes: count(written.rows),
-            num_inserts: count(written.rows),
-            num_deletes: Some(0),
-            num_update_writes: Some(0),
-            total_write_bytes: count(bytes),
-            file_size_in_bytes: count(bytes),
-            total_write_errors: Some(0),
-            total_log_records: Some(0),
-            total_log_files: Some(0),
-            total_updated_records_compacted: Some(0),
-            total_log_blocks: Some(0),
-            total_corrupt_log_block: Some(0),
-            total_rollback_blocks: Some(0),
-            runtime_stats: Some(RuntimeStats {
-                total_scan_time: Some(0),
-                total_create_time: count(milliseconds),
-                total_upsert_time: Some(0),
-            }),
-            ..Default::default()
+    fn target_bytes(&self) -> Option<u64> {
+        if let FileSize::Target(bytes) = self.size { Some(bytes) } else { None }
+    }
+
+    fn writer<W: Write + Send>(&self, sink: W, options: BaseFileOptions, name: &str) -> Result<BaseFileWriter<W>> {
+        let mut writer = BaseFileWriter::try_new(sink, self.schema.clone(), options)?;
+        if self.sets_file_name {
+            writer.set_constant(FILE_NAME, name.to_owned());
+        }
+        Ok(writer)
+    }
+
+    /// Encodes a sample of rows and half of it, to estimate the bytes of a row and of an empty file.
+    fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
+        let threads = self.options.threads;
+        let size = |rows: usize| -> Result<f64> {
+            let options = BaseFileOptions { threads: 1, ..self.options.clone() };
+            let mut writer = self.writer(std::io::sink(), options, "trial")?;
+            writer.write(&batch.slice(0, rows))?;
+            Ok(writer.finish()?.1.bytes as f64)
         };
-        Ok(WrittenFile { stat, milliseconds, ranges })
+        let sizes = |all: usize| -> Result<(f64, f64)> {
+            let sizes = parallel::run_parallel(vec![all, all / 2], threads, size)?;
+            Ok((sizes.first().copied().unwrap_or_default(), sizes.last().copied().unwrap_or_default()))
+        };
+        let mut all = batch.num_rows().min(TRIAL_ROWS);
+        let (mut more, mut less) = sizes(all)?;
+        // Rows of a small file take more bytes than those of a large one.
+        let enough = self.target_bytes().map_or(f64::MAX, |target| target as f64 * 2.0);
+        while more > enough && all > LEAST_TRIAL_ROWS {
+            all = ((all as f64 * enough / 2.0 / more) as usize).min(all / 2).max(LEAST_TRIAL_ROWS);
+            (more, less) = sizes(all)?;
+        }
+        let half = all / 2;
+        if half == 0 {
+            return Ok(SizeModel { fixed: 0.0, per_row: more });
+        }
+        let per_row = ((more - less) / (all - half) as f64).max(0.01);
+        Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
+    }
+
+    fn begin(&self) -> Result<OpenFile> {
+        let file = NewFile::first(self.files, &self.partition, &new_file_id(0), &self.token);
+        let sink = file.create(self.files, self.is_new_partition)?;
+        let writer = self.writer(sink, self.options.clone(), &file.name).map_err(|e| e.with("file", &file.path))?;
+        Ok(OpenFile { file, writer })
+    }
+
+    /// Publishes a file.
+    fn end(&self, open: OpenFile) -> Result<WrittenFile> {
+        let OpenFile { file, writer } = open;
+        let (sink, written, footer) = writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
+        let counts = MergeCounts { inserted: written.rows, ..Default::default() };
+        Ok(WrittenFile { stat: file.publish(self.files, sink, written.rows, counts)?, footer })
     }
 }
 
 /// A published file.
-pub(super) struct WrittenFile {
-    pub(super) stat: WriteStat,
-    pub(super) milliseconds: u64,
-    /// Ranges of the columns of `data`.
-    pub(super) ranges: FileRanges,
+pub(crate) struct WrittenFile {
+    /// Its write stat.
+    pub stat: WriteStat,
+    /// Its footer, without the bloom filter.
+    pub footer: ParquetMetaData,
 }
 
 /// Progress of the thread that finishes files.
@@ -112,12 +148,11 @@ enum Progress {
 }
 
 /// The file that is being written.
-pub(super) struct OpenFile {
-    file_id: String,
-    pub(super) name: String,
-    path: String,
-    pub(super) writer: BaseFileWriter<FileWriter>,
-    started: Stopwatch,
+pub(crate) struct OpenFile {
+    /// Its name and path.
+    pub file: NewFile,
+    /// Encodes it.
+    pub writer: BaseFileWriter<FileWriter>,
 }
 
 /// Estimates the bytes of a file by its rows.
@@ -133,9 +168,9 @@ impl SizeModel {
     }
 }
 
-/// Writes the rows of a group to one file after the other.
-pub(super) struct RollingFileWriter<'a> {
-    settings: &'a RollingFileSettings<'a>,
+/// Writes rows to one file after the other.
+pub(crate) struct RollingFileWriter<'a> {
+    settings: Arc<RollingFileSettings<'a>>,
     model: Option<SizeModel>,
     open: Option<OpenFile>,
     /// Files begun so far.
@@ -162,7 +197,7 @@ impl Finisher {
     /// Finishes the files that it receives.
     fn work(settings: &RollingFileSettings<'_>, files: &Receiver<OpenFile>, progress: &Sender<Result<Progress>>) {
         let end = |mut file: OpenFile| {
-            file.writer.end_row_group().map_err(|e| e.with("file", &file.path))?;
+            file.writer.end_row_group().map_err(|e| e.with("file", &file.file.path))?;
             // Sent first, because the size of the next file depends on it.
             let rows = Progress::Rows(file.writer.rows(), file.writer.flushed_bytes() as f64);
             let _ = progress.send(Ok(rows));
@@ -179,30 +214,37 @@ impl Finisher {
 }
 
 impl<'a> RollingFileWriter<'a> {
-    pub(super) fn new(settings: &'a RollingFileSettings<'a>) -> Self {
+    /// Begins no file before there are rows.
+    pub(crate) fn new(settings: RollingFileSettings<'a>) -> Self {
+        let settings = Arc::new(settings);
         Self { settings, model: None, open: None, begun: 0, done: Vec::new(), end_bytes: None, finisher: None }
     }
 
     /// The same with a thread that finishes files: the rows of two files may be in memory at a time.
-    pub(super) fn with_thread<'s>(settings: &'a RollingFileSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
+    pub(crate) fn with_thread<'s>(settings: RollingFileSettings<'a>, scope: &'s std::thread::Scope<'s, '_>) -> Self
     where
         'a: 's,
     {
+        let mut writer = Self::new(settings);
         let (files, to_end) = channel();
         let (sender, progress) = channel();
-        scope.spawn(interrupt::carried(move || Finisher::work(settings, &to_end, &sender)));
-        let finisher = Finisher { files, progress, busy: false, row_bytes: 0.0, under_way: 0 };
-        Self { finisher: Some(finisher), ..Self::new(settings) }
+        let settings = writer.settings.clone();
+        parallel::spawn(scope, move || Finisher::work(&settings, &to_end, &sender));
+        writer.finisher = Some(Finisher { files, progress, busy: false, row_bytes: 0.0, under_way: 0 });
+        writer
     }
 
     /// Adds rows, with or without the column of file names.
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of [`BaseFileWriter::write`] and [`DataFiles::create`].
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = &self.with_all_columns(batch)?;
         let mut at = 0;
         while at < batch.num_rows() {
             let rest = batch.slice(at, batch.num_rows() - at);
-            if self.settings.target_bytes.is_some() && self.model.is_none() {
-                self.model = Some(self.try_out(&rest)?);
+            if self.settings.target_bytes().is_some() && self.model.is_none() {
+                self.model = Some(self.settings.try_out(&rest)?);
             }
             let room = self.remaining_rows()?;
             if room == 0 {
@@ -229,7 +271,10 @@ impl<'a> RollingFileWriter<'a> {
             self.file()?.writer.write(&rest.slice(0, take))?;
             at += take;
         }
-        Ok(())
+        match (self.settings.size, &self.open) {
+            (FileSize::AtLeast(bytes), Some(open)) if open.writer.bytes_written_estimate() >= bytes => self.end_file(),
+            _ => Ok(()),
+        }
     }
 
     fn with_all_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -247,30 +292,22 @@ impl<'a> RollingFileWriter<'a> {
     }
 
     /// Returns the current file; begins one if there is none.
-    pub(super) fn file(&mut self) -> Result<&mut OpenFile> {
+    ///
+    /// # Errors
+    /// Those of [`DataFiles::create`].
+    pub(crate) fn file(&mut self) -> Result<&mut OpenFile> {
         let file = match self.open.take() {
             Some(file) => file,
             None => {
                 self.begun += 1;
-                self.begin_file()?
+                self.settings.begin()?
             }
         };
         Ok(self.open.insert(file))
     }
 
-    fn begin_file(&self) -> Result<OpenFile> {
-        let settings = self.settings;
-        let file_id = new_file_id(0);
-        let name = BaseFile::file_name(&file_id, settings.token, settings.instant);
-        let path = join(settings.partition, &name);
-        let sink = settings.files.create(&path, MarkerType::Create)?;
-        let mut writer = BaseFileWriter::try_new(sink, settings.schema.clone(), settings.options.clone())?;
-        set_file_name(settings.table, &mut writer, &name);
-        Ok(OpenFile { file_id, name, path, writer, started: Stopwatch::now() })
-    }
-
     /// Estimated bytes of the current file if it ended now.
-    pub(super) fn bytes(&self) -> f64 {
+    fn bytes(&self) -> f64 {
         let Some(file) = &self.open else { return 0.0 };
         // Flushed row groups give the best estimate.
         match &self.model {
@@ -281,7 +318,7 @@ impl<'a> RollingFileWriter<'a> {
 
     /// Number of rows that still fit into the current file; at least one for an empty file.
     fn remaining_rows(&self) -> Result<usize> {
-        let Some(target) = self.settings.target_bytes else { return Ok(usize::MAX) };
+        let Some(target) = self.settings.target_bytes() else { return Ok(usize::MAX) };
         let rows = self.open.as_ref().map_or(0, |file| file.writer.rows());
         let model = self.model.unwrap_or(SizeModel { fixed: 0.0, per_row: 1.0 });
         let (bytes, per_row) = match rows {
@@ -309,12 +346,15 @@ impl<'a> RollingFileWriter<'a> {
         // Counts the file that is begun next too.
         let number = self.begun + usize::from(self.open.is_none());
         let flushed = self.open.as_ref().map_or(0, |file| file.writer.flushed_rows());
-        self.settings.target_bytes.is_some() && number <= MEASURED_FILES && flushed == 0
+        self.settings.target_bytes().is_some() && number <= MEASURED_FILES && flushed == 0
     }
 
     /// Whether `more` encoded bytes fit into the current file; a file that is nearly full is finished first.
-    pub(super) fn has_room(&mut self, more: u64) -> Result<bool> {
-        let Some(target) = self.settings.target_bytes else { return Ok(true) };
+    ///
+    /// # Errors
+    /// Those of [`DataFiles::publish`].
+    pub(crate) fn has_room(&mut self, more: u64) -> Result<bool> {
+        let Some(target) = self.settings.target_bytes() else { return Ok(true) };
         let full = target as f64 * FULL;
         if self.open.is_some() && self.bytes() >= full {
             self.end_file()?;
@@ -322,38 +362,8 @@ impl<'a> RollingFileWriter<'a> {
         Ok(self.bytes() + more as f64 <= target as f64 * OVERFULL)
     }
 
-    /// Encodes a sample of rows and half of it, to estimate the bytes of a row and of an empty file.
-    fn try_out(&self, batch: &RecordBatch) -> Result<SizeModel> {
-        let threads = self.settings.options.threads;
-        let size = |rows: usize| -> Result<f64> {
-            let options = BaseFileOptions { threads: 1, ..self.settings.options.clone() };
-            let mut writer = BaseFileWriter::try_new(std::io::sink(), self.settings.schema.clone(), options)?;
-            set_file_name(self.settings.table, &mut writer, "trial");
-            writer.write(&batch.slice(0, rows))?;
-            Ok(writer.finish()?.1.bytes as f64)
-        };
-        let sizes = |all: usize| -> Result<(f64, f64)> {
-            let sizes = run_parallel(vec![all, all / 2], threads, size)?;
-            Ok((sizes.first().copied().unwrap_or_default(), sizes.last().copied().unwrap_or_default()))
-        };
-        let mut all = batch.num_rows().min(TRIAL_ROWS);
-        let (mut more, mut less) = sizes(all)?;
-        // Rows of a small file take more bytes than those of a large one.
-        let enough = self.settings.target_bytes.map_or(f64::MAX, |target| target as f64 * 2.0);
-        while more > enough && all > LEAST_TRIAL_ROWS {
-            all = ((all as f64 * enough / 2.0 / more) as usize).min(all / 2).max(LEAST_TRIAL_ROWS);
-            (more, less) = sizes(all)?;
-        }
-        let half = all / 2;
-        if half == 0 {
-            return Ok(SizeModel { fixed: 0.0, per_row: more });
-        }
-        let per_row = ((more - less) / (all - half) as f64).max(0.01);
-        Ok(SizeModel { fixed: (more - per_row * all as f64).max(0.0), per_row })
-    }
-
     /// Finishes the current file, possibly on a thread, which [`RollingFileWriter::settle`] waits for.
-    pub(super) fn end_file(&mut self) -> Result<()> {
+    fn end_file(&mut self) -> Result<()> {
         self.settle()?;
         let Some(file) = self.open.take() else { return Ok(()) };
         match &mut self.finisher {
@@ -364,7 +374,7 @@ impl<'a> RollingFileWriter<'a> {
                 self.done.push(written);
             }
             Some(finisher) => {
-                finisher.files.send(file).map_err(|_| panicked())?;
+                finisher.files.send(file).map_err(|_| parallel::panicked())?;
                 finisher.busy = true;
                 finisher.under_way += 1;
             }
@@ -383,7 +393,7 @@ impl<'a> RollingFileWriter<'a> {
     /// Waits for the next message of the thread that finishes files.
     fn follow(&mut self) -> Result<()> {
         let Some(finisher) = &mut self.finisher else { return Ok(()) };
-        match interrupt::receive(&finisher.progress)?.ok_or_else(panicked)?? {
+        match parallel::receive(&finisher.progress)?? {
             Progress::Written(file) => {
                 finisher.under_way -= 1;
                 let bytes = file.stat.file_size_in_bytes.unwrap_or_default() as f64;
@@ -420,16 +430,15 @@ impl<'a> RollingFileWriter<'a> {
         }
     }
 
-    /// Finishes the last file.
-    pub(super) fn finish(mut self) -> Result<Vec<WrittenFile>> {
+    /// Finishes the last file. Returns all files.
+    ///
+    /// # Errors
+    /// Those of [`DataFiles::publish`].
+    pub(crate) fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.end_file()?;
         while self.finisher.as_ref().is_some_and(|finisher| finisher.under_way > 0) {
             self.follow()?;
         }
         Ok(self.done)
     }
-}
-
-fn panicked() -> Error {
-    Error::storage("a thread that finishes files panicked").remedy("Run the operation again, and please report this")
 }

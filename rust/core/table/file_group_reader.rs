@@ -20,26 +20,26 @@ use crate::file_group::log::{LogBatch, LogScan};
 use crate::format::log::Deletes;
 use crate::interrupt;
 use crate::merge::{
-    Budget, Delta, Kept, MergeCounts, MergeOnto, MergeRule, OrderingValues, Records, Step, missing, nullable,
+    BatchMerger, Budget, Kept, MergeCounts, MergeRule, MergedRecords, OrderingValues, Records, Step, missing, nullable,
 };
 use crate::storage::{SpillOptions, Storage, spill};
 use crate::timeline::Timeline;
 
 /// Rows of the base file that are merged at once.
 const BATCH_ROWS: usize = 32_768;
-/// Log records are read in pieces of this part of the budget.
+/// Log records are read in batches of this part of the budget.
 const PIECES: usize = 16;
 
 /// Reads slices of one table.
 #[derive(Debug)]
-pub struct SliceReader {
+pub struct FileGroupReader {
     storage: Storage,
     timeline: Arc<Timeline>,
     settings: MergeSettings,
     /// All columns of the table.
     table: SchemaRef,
     spill: SpillOptions,
-    skips_torn_logs: bool,
+    skips_corrupt_blocks: bool,
 }
 
 impl HudiTable {
@@ -47,17 +47,24 @@ impl HudiTable {
     ///
     /// # Errors
     /// Those of [`HudiTable::merge_settings`] and [`HudiTable::spill_options`].
-    pub fn slice_reader(&self, timeline: Arc<Timeline>, columns: SchemaRef) -> Result<SliceReader> {
+    pub fn file_group_reader(&self, timeline: Arc<Timeline>, columns: SchemaRef) -> Result<FileGroupReader> {
         let settings = self.merge_settings().map_err(|e| e.with("table", self.storage().uri()))?;
         let spill = self.spill_options()?;
         // Slices are read at once by so many threads.
         let spill = SpillOptions { budget: spill.budget / self.threads()?.max(1), ..spill };
-        let skips_torn_logs = self.options().flag(SKIP_TRUNCATED, false)?;
-        Ok(SliceReader { storage: self.storage().clone(), timeline, settings, table: columns, spill, skips_torn_logs })
+        let skips_corrupt_blocks = self.options().flag(SKIP_TRUNCATED, false)?;
+        Ok(FileGroupReader {
+            storage: self.storage().clone(),
+            timeline,
+            settings,
+            table: columns,
+            spill,
+            skips_corrupt_blocks,
+        })
     }
 }
 
-impl SliceReader {
+impl FileGroupReader {
     /// The rows of a slice, in the wanted columns.
     ///
     /// # Errors
@@ -66,21 +73,21 @@ impl SliceReader {
         self.rows(slice, self.merged_logs(slice, wanted)?)
     }
 
-    /// The log files of a slice, merged with each other, to be put onto the wanted columns of its base file.
+    /// The log files of a slice, merged with each other, to be merged into the wanted columns of its base file.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn merged_logs(&self, slice: &FileSlice, wanted: &SchemaRef) -> Result<MergedLogs> {
         let columns = self.settings.columns(wanted, &self.table);
         let log = self.log_records(slice, &columns)?;
-        let merge = MergeOnto::new(log.delta, log.rule, wanted.clone(), log.all_copies);
+        let merge = BatchMerger::new(log.merged, log.rule, wanted.clone(), log.all_copies);
         Ok(MergedLogs { settings: self.settings.clone(), columns, merge, counts: log.counts })
     }
 
-    /// The base file of a slice with its log files put onto it.
+    /// The base file of a slice with its log files merged into it.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn rows(&self, slice: &FileSlice, logs: MergedLogs) -> Result<SliceRows> {
         let base: Box<dyn Iterator<Item = Result<RecordBatch>>> = match &slice.base {
             Some(base) => {
@@ -110,7 +117,7 @@ impl SliceReader {
     /// Gives the key of each row of a slice to `each`.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn each_key(&self, slice: &FileSlice, each: &mut dyn FnMut(&str)) -> Result<()> {
         let columns = self.settings.columns(&Schema::empty(), &self.table);
         for batch in self.read(slice, &columns)? {
@@ -123,10 +130,10 @@ impl SliceReader {
     /// delete it.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn each_key_in_logs(&self, slice: &FileSlice, each: &mut dyn FnMut(&str, bool)) -> Result<()> {
         let columns = self.settings.columns(&Schema::empty(), &self.table);
-        self.log_records(slice, &columns)?.delta.each_part(&mut |part| {
+        self.log_records(slice, &columns)?.merged.each_part(&mut |part| {
             (0..part.len()).for_each(|row| each(part.keys.value(row), part.deleted.value(row)));
             Ok(())
         })
@@ -135,13 +142,13 @@ impl SliceReader {
     /// What the log files of a slice come down to, in all columns of the table, without looking at the base file.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn read_logs(&self, slice: &FileSlice) -> Result<LogContents> {
         let columns = self.settings.columns(&self.table, &self.table);
         let log = self.log_records(slice, &columns)?;
         let put_away = |batches: &[RecordBatch]| spill(&self.spill.folder, batches);
         let mut parts = Kept::new(Some(Budget { bytes: self.spill.budget, spill: &put_away }));
-        log.delta.each_part(&mut |part| parts.push(part))?;
+        log.merged.each_part(&mut |part| parts.push(part))?;
         Ok(LogContents { parts: parts.into_list(), instants: log.instants, counts: log.counts })
     }
 
@@ -149,7 +156,7 @@ impl SliceReader {
     /// the wanted columns. Records that a log file deletes are not stored.
     ///
     /// # Errors
-    /// Those of [`SliceReader::read`].
+    /// Those of [`FileGroupReader::read`].
     pub fn find(
         &self,
         slice: &FileSlice,
@@ -178,8 +185,8 @@ impl SliceReader {
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
         let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
-        let mut torn = scan.truncated_files().filter(|_| !self.skips_torn_logs);
-        torn.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
+        let mut truncated = scan.truncated_files().filter(|_| !self.skips_corrupt_blocks);
+        truncated.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
         check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
         let named = |e: Error| e.with("table", self.storage.uri()).with("file group", &slice.file_id);
         if let MergeRule::Missing(id) = &self.settings.rule {
@@ -209,9 +216,9 @@ impl SliceReader {
                 })
             })?;
         }
-        let delta = Delta::new(&schema, kept.into_list(), &rule, Step::Delta, budget).map_err(named)?;
+        let merged = MergedRecords::new(&schema, kept.into_list(), &rule, Step::Delta, budget).map_err(named)?;
         let all_copies = slice.base.as_ref().is_some_and(|base| scan.has_positions_in(&base.instant));
-        Ok(LogRecords { delta, rule, all_copies, instants: scan.instants(), counts })
+        Ok(LogRecords { merged, rule, all_copies, instants: scan.instants(), counts })
     }
 
     /// Records of a data block; `present` names the columns that the block has, when it lacks some on purpose.
@@ -276,7 +283,7 @@ fn log_schema(columns: &SchemaRef) -> SchemaRef {
 
 /// What the log files of a slice come down to.
 struct LogRecords {
-    delta: Delta,
+    merged: MergedRecords,
     rule: MergeRule,
     /// Whether each copy of a record in the base file is merged, or the first one and the others stay. Hudi merges by
     /// positions where all blocks have them, and a writer that has them names each copy; else it merges by key, and a
@@ -305,14 +312,14 @@ pub struct LogCounts {
     pub records: u64,
 }
 
-/// What the log files of a slice come down to, before it is put onto the base file.
+/// What the log files of a slice come down to, before it is merged into the base file.
 pub struct MergedLogs {
     /// How records are merged.
     pub settings: MergeSettings,
     /// The columns of the base file that have to be read: those that are wanted come first.
     pub columns: SchemaRef,
-    /// Puts the records onto those of the base file.
-    pub merge: MergeOnto,
+    /// Merges the records into those of the base file.
+    pub merge: BatchMerger,
     /// What the log files held.
     pub counts: LogCounts,
 }
@@ -415,7 +422,7 @@ mod tests {
         }
     }
 
-    /// The same whether log records are kept in memory or put away.
+    /// The same whether log records are kept in memory or spilled.
     fn merged(name: &str, base: &[(&str, i64, &str)], log: Vec<u8>) -> (Vec<(String, String)>, MergeCounts) {
         let kept = merged_within(usize::MAX, name, base, log.clone());
         assert_eq!(merged_within(0, name, base, log), kept);
@@ -443,7 +450,8 @@ mod tests {
         let settings = MergeSettings { rule, ordering: vec!["ts".into()], marker: None, keys: None };
         let all = with_meta_columns(&data());
         let spill = SpillOptions { budget, folder: std::env::temp_dir() };
-        let reader = SliceReader { storage, timeline, settings, table: all.clone(), spill, skips_torn_logs: false };
+        let reader =
+            FileGroupReader { storage, timeline, settings, table: all.clone(), spill, skips_corrupt_blocks: false };
         let wanted = Arc::new(all.project(&[2, 6]).unwrap());
         let mut read = reader.read(&slice, &wanted).unwrap();
         let mut out = Vec::new();

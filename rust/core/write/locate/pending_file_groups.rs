@@ -12,7 +12,7 @@ use crate::table::{HudiTable, Options, TableView, planned_groups};
 
 /// What a write does with rows that are in a file group of a pending clustering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpdateStrategy {
+pub(crate) enum UpdateStrategy {
     /// It fails.
     Reject,
     /// It writes them; the clustering cannot be completed any more.
@@ -24,7 +24,7 @@ impl UpdateStrategy {
     ///
     /// # Errors
     /// `Unsupported` for other classes.
-    pub fn from_options(options: &Options) -> Result<Self> {
+    pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let simple = |class: &str| class.rsplit('.').next().unwrap_or(class).to_owned();
         let Some(class) = options.get("hoodie.clustering.updates.strategy").map(simple) else {
             let conflicts = options.get("hoodie.write.lock.conflict.resolution.strategy").map(simple);
@@ -41,12 +41,12 @@ impl UpdateStrategy {
 }
 
 /// The file groups in pending clusterings, as a write sees them.
-pub(in crate::write) struct BusyGroups {
+pub(in crate::write) struct PendingFileGroups {
     groups: HashSet<(String, String)>,
     strategy: UpdateStrategy,
 }
 
-impl BusyGroups {
+impl PendingFileGroups {
     pub(in crate::write) fn of(table: &HudiTable, view: &TableView) -> Result<Self> {
         let groups = planned_groups(table.storage(), view.timeline(), &[Action::Clustering, Action::ReplaceCommit])?;
         Ok(Self { groups, strategy: UpdateStrategy::from_options(table.options())? })

@@ -15,7 +15,7 @@ use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// When archived writes completed.
 #[derive(Default)]
-pub(super) struct LateWrites {
+pub(super) struct CompletionTimes {
     /// Requested time from which on they are known.
     from: Option<String>,
     completed: HashMap<String, String>,
@@ -47,7 +47,7 @@ pub(super) fn unclear(files: &[FileMeta], timeline: &Timeline) -> Option<String>
     archived.into_iter().map(|log| log.instant).min()
 }
 
-impl LateWrites {
+impl CompletionTimes {
     /// Reads the history from a requested time on, unless that was done.
     ///
     /// # Errors
@@ -67,12 +67,12 @@ impl LateWrites {
 
     /// The timeline with what was looked up.
     pub(super) fn with<'a>(&'a self, timeline: &'a Timeline) -> impl CommitTimes + 'a {
-        Times { late: self, timeline }
+        Times { archived: self, timeline }
     }
 }
 
 struct Times<'a> {
-    late: &'a LateWrites,
+    archived: &'a CompletionTimes,
     timeline: &'a Timeline,
 }
 
@@ -82,7 +82,7 @@ impl CommitTimes for Times<'_> {
     }
 
     fn completion_time(&self, requested: &str) -> Option<&str> {
-        let archived = || self.late.completed.get(requested).map(String::as_str);
+        let archived = || self.archived.completed.get(requested).map(String::as_str);
         CommitTimes::completion_time(self.timeline, requested).or_else(archived)
     }
 

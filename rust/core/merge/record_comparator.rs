@@ -46,7 +46,7 @@ impl<'a> Side<'a> {
 }
 
 /// Decides pairs of an old and a new record of one key.
-pub struct Judge<'a> {
+pub struct RecordComparator<'a> {
     mode: MergeMode,
     step: Step,
     old: Side<'a>,
@@ -54,8 +54,8 @@ pub struct Judge<'a> {
     comparator: RowComparator,
 }
 
-impl<'a> Judge<'a> {
-    /// A judge for two sides.
+impl<'a> RecordComparator<'a> {
+    /// A comparator of two sides.
     pub fn new(mode: MergeMode, step: Step, old: Side<'a>, new: Side<'a>) -> Result<Self> {
         // Without ordering values event time is commit time.
         let mode = if new.ordering.is_empty() { MergeMode::CommitTime } else { mode };
@@ -106,8 +106,8 @@ mod tests {
     fn decide(mode: MergeMode, step: Step, old: (ArrayRef, bool), new: (ArrayRef, bool)) -> bool {
         let (oo, no) = (OrderingValues::try_new(vec![old.0]).unwrap(), OrderingValues::try_new(vec![new.0]).unwrap());
         let (od, nd) = (BooleanArray::from(vec![old.1]), BooleanArray::from(vec![new.1]));
-        let judge = Judge::new(mode, step, Side::new(&oo, Some(&od)), Side::new(&no, Some(&nd)));
-        judge.unwrap().new_wins(0, 0)
+        let comparator = RecordComparator::new(mode, step, Side::new(&oo, Some(&od)), Side::new(&no, Some(&nd)));
+        comparator.unwrap().new_wins(0, 0)
     }
 
     fn int(v: i32) -> ArrayRef {
@@ -142,7 +142,9 @@ mod tests {
             (OrderingValues::try_new(vec![int(0)]).unwrap(), OrderingValues::try_new(vec![int(5)]).unwrap());
         let deleted = BooleanArray::from(vec![true]);
         let side = |ordering| Side { ordering, deleted: Some(&deleted), delete_block: Some(&deleted) };
-        let wins = |new| Judge::new(MergeMode::EventTime, Step::Delta, side(&zero), side(new)).unwrap().new_wins(0, 0);
+        let wins = |new| {
+            RecordComparator::new(MergeMode::EventTime, Step::Delta, side(&zero), side(new)).unwrap().new_wins(0, 0)
+        };
         assert!(!wins(&five), "row 13");
         assert!(wins(&zero), "row 14");
     }
