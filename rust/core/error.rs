@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use hoodoo_hfile::HFileError;
+
 /// What kind of failure this is. Each kind is one Python exception class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -239,6 +241,35 @@ impl From<arrow::error::ArrowError> for Error {
 impl From<Error> for arrow::error::ArrowError {
     fn from(e: Error) -> Self {
         arrow::error::ArrowError::ExternalError(Box::new(e))
+    }
+}
+
+impl From<HFileError> for Error {
+    fn from(e: HFileError) -> Self {
+        let offset = e.offset();
+        let error = match e {
+            // Errors of our own that a source of an HFile returned keep their kind.
+            HFileError::Source(inner) => match inner.downcast::<Error>() {
+                Ok(own) => return *own,
+                Err(other) => Error::storage("an HFile cannot be read").caused_by(other),
+            },
+            HFileError::Io(inner) => Error::storage("an HFile cannot be written").caused_by(inner),
+            HFileError::Unsupported { feature, value } => {
+                Error::unsupported(format!("the {feature} {value} of an HFile is not supported"))
+            }
+            HFileError::TooLong { .. } => Error::schema(e.to_string()),
+            HFileError::UnsortedKeys { .. } | HFileError::ReservedName(_) => Error::internal(e.to_string()),
+            HFileError::Corrupt { message, .. } => Error::corrupt(message),
+            HFileError::ChecksumMismatch { .. } => Error::corrupt("a block of an HFile does not have its checksum"),
+            HFileError::TooLarge { bytes, limit, .. } => {
+                Error::corrupt("a block of an HFile is too large").with("bytes", bytes).with("limit", limit)
+            }
+            other => Error::corrupt(other.to_string()),
+        };
+        match offset {
+            Some(offset) => error.with("block_at", offset),
+            None => error,
+        }
     }
 }
 
