@@ -186,6 +186,28 @@ def test_hudi_reads_many_blocks(tool: Tool, hudi_files: _HudiFiles, tmp_path: Pa
         assert reader.seekTo(hudi_files.key(key + b"x")) == (_IN_RANGE if key < file.entries[-1][0] else _END)
 
 
+@pytest.mark.parametrize("codec", ["gzip", "none"])
+def test_hudi_finds_the_last_entries_of_large_blocks(
+    tool: Tool, hudi_files: _HudiFiles, tmp_path: Path, codec: str
+) -> None:
+    """Of blocks with many checksums Hudi's reader loses the last entries if they are small; those of its writer too."""
+    path, chosen = tmp_path / "file.hfile", random.Random(1)
+    per_block = (1 << 20) // (21 + 10 + 8)
+    file = _File([(f"{n:010d}".encode(), chosen.randbytes(8)) for n in range(3 * per_block)])
+    ends = [block * per_block + n for block in (1, 2, 3) for n in (-3, -2, -1)]
+
+    def missing() -> list[int]:
+        reader = hudi_files.open(path)
+        assert reader.seekTo()
+        return [n for n in ends if reader.seekTo(hudi_files.key(file.entries[n][0])) != _FOUND]
+
+    _write(tool, path, file, codec, 1 << 20)
+    assert missing() == []
+    hudi_files.write(path, file, codec, 1 << 20)
+    assert missing() != []
+    assert _entries(tool("scan", str(path))) == file.entries
+
+
 def test_hudi_reads_a_file_without_entries(tool: Tool, hudi_files: _HudiFiles, tmp_path: Path) -> None:
     path = tmp_path / "ours.hfile"
     for codec in ("gzip", "none"):

@@ -22,6 +22,8 @@ use crate::fields::Fields;
 pub(crate) const HEADER_BYTES: usize = 33;
 /// Bytes that a checksum covers in files of Hudi and HBase.
 const CHUNK_BYTES: usize = 16 << 10;
+/// Bytes of one checksum.
+const CHECKSUM_BYTES: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockKind {
@@ -116,21 +118,27 @@ pub(crate) fn put_block(
     out.resize(start + HEADER_BYTES, 0);
     deflater.deflate(content, out)?;
     let covered = out.len() - start;
-    let checksums = 4 * covered.div_ceil(CHUNK_BYTES);
-    out.resize(out.len() + checksums, 0);
-    let on_disk = block_length(covered - HEADER_BYTES + checksums)?;
+    out.resize(out.len() + CHECKSUM_BYTES, 0);
+    let on_disk = block_length(covered - HEADER_BYTES + CHECKSUM_BYTES)?;
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(kind.magic());
     header.extend_from_slice(&on_disk.to_be_bytes());
     header.extend_from_slice(&block_length(content.len())?.to_be_bytes());
     header.extend_from_slice(&previous.unwrap_or(u64::MAX).to_be_bytes());
     header.push(NO_CHECKSUM);
-    header.extend_from_slice(&block_length(CHUNK_BYTES)?.to_be_bytes());
+    header.extend_from_slice(&chunk_length(covered + CHECKSUM_BYTES).to_be_bytes());
     header.extend_from_slice(&block_length(covered)?.to_be_bytes());
     for (byte, value) in out.iter_mut().skip(start).zip(header) {
         *byte = value;
     }
     Ok(())
+}
+
+/// How many bytes a checksum covers in a block of a length: the whole block. The reader of Hudi 1.2.0 ends a data block as
+/// many bytes too early as it has checksums, and loses the entries that begin there. No entry is as short as one checksum.
+fn chunk_length(block: usize) -> u32 {
+    let length = block.max(CHUNK_BYTES).checked_next_power_of_two();
+    length.and_then(|length| i32::try_from(length).ok()).unwrap_or(i32::MAX).unsigned_abs()
 }
 
 /// A length as a block's header has it; Java reads it with a sign.
