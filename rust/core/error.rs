@@ -293,3 +293,40 @@ impl From<parquet::errors::ParquetError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_hfiles_have_kinds() {
+        let corrupt = HFileError::Corrupt { message: "damaged".into(), offset: Some(7) };
+        let unsupported = HFileError::Unsupported { feature: "compression codec", value: "SNAPPY".to_owned() };
+        for (error, kind, text) in [
+            (corrupt, ErrorKind::Corrupt, "damaged [block_at=7]"),
+            (
+                HFileError::ChecksumMismatch { offset: 8 },
+                ErrorKind::Corrupt,
+                "a block of an HFile does not have its checksum [block_at=8]",
+            ),
+            (
+                HFileError::TooLarge { bytes: 3, limit: 2, offset: 9 },
+                ErrorKind::Corrupt,
+                "a block of an HFile is too large [bytes=3, limit=2, block_at=9]",
+            ),
+            (unsupported, ErrorKind::Unsupported, "the compression codec SNAPPY of an HFile is not supported"),
+        ] {
+            let error = Error::from(error);
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
+    }
+
+    #[test]
+    fn errors_of_the_source_of_an_hfile_keep_their_kind() {
+        let own = Error::not_found("no such file").with("file", "f.hfile");
+        let error = Error::from(HFileError::Source(Box::new(own)));
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotFound, "no such file [file=f.hfile]"));
+        let other = Error::from(HFileError::Source("broken".into()));
+        assert_eq!((other.kind(), other.to_string().as_str()), (ErrorKind::Storage, "an HFile cannot be read: broken"));
+    }
+}

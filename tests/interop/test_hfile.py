@@ -149,9 +149,7 @@ def _some(count: int, seed: int) -> _File:
 
 @pytest.mark.parametrize("codec", ["gzip", "none"])
 @pytest.mark.parametrize("block", [1, 4096, 1 << 20])
-def test_hudi_reads_what_is_written(
-    tool: Tool, hudi_files: _HudiFiles, tmp_path: Path, codec: str, block: int
-) -> None:
+def test_hudi_reads_what_is_written(tool: Tool, hudi_files: _HudiFiles, tmp_path: Path, codec: str, block: int) -> None:
     path, file = tmp_path / "ours.hfile", _some(30 if block == 1 << 20 else 300, block)
     _write(tool, path, file, codec, block)
     assert hudi_files.read(path) == file.entries
@@ -267,7 +265,7 @@ def test_base_files_of_a_metadata_table(tool: Tool, hudi: Hudi, hudi_files: _Hud
     for _ in range(3):
         hudi.write(rows, table, "upsert", **options)
     files = sorted((table / ".hoodie" / "metadata").rglob("*.hfile"))
-    found = {}
+    found: dict[str, set[str]] = {}
     for path in files:
         entries = _entries(tool("scan", str(path)))
         keys = [key.decode() for key, _ in entries]

@@ -1,5 +1,6 @@
 //! How often a reader calls its source, and for which bytes.
 
+use bytes::Bytes;
 use hoodoo_hfile::{Codec, HFileReader, HFileReaderOptions, HFileWriter, HFileWriterOptions};
 
 use crate::counting::Counting;
@@ -120,4 +121,15 @@ fn a_lookup_in_several_levels_reads_one_node_of_each() {
     assert!(reader.get(&entries[33].0).unwrap().is_some());
     let calls = source.take();
     assert!(calls.len() == 3 && calls.iter().all(|ranges| ranges.len() == 1), "{calls:?}");
+}
+
+#[test]
+fn readers_can_be_shared_and_sent_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    fn sent<T: Send>(_: &T) {}
+    let reader = HFileReader::open(Bytes::from(file(&numbered(30)))).unwrap();
+    shared(&reader);
+    sent(&reader.data_blocks().unwrap());
+    sent(&reader.prefix(&"a").unwrap());
+    sent(&HFileWriter::new(Vec::new(), HFileWriterOptions::default()));
 }
