@@ -67,6 +67,15 @@ impl BlockReader {
         Self { inflater: Inflater::new(codec), max_bytes }
     }
 
+    /// Check the length of a block before it is read. No content becomes that much longer in its block.
+    pub(crate) fn check_length(&self, length: u64, offset: u64) -> Result<()> {
+        let limit = self.max_bytes as u64;
+        if length / 2 > limit.saturating_add(64 << 10) {
+            return Err(HFileError::TooLarge { bytes: length, limit, offset });
+        }
+        Ok(())
+    }
+
     /// The content of the block that takes all of `block`.
     pub(crate) fn whole(&mut self, block: &Bytes, offset: u64, kind: BlockKind) -> Result<Bytes> {
         let (content, length) = self.first(block, offset, kind)?;

@@ -10,6 +10,8 @@ use crate::error::{HFileError, Result};
 use crate::fields::{Fields, put_string, put_varint};
 
 const MAGIC: &[u8; 4] = b"PBUF";
+/// More entries than any writer has: an entry takes more memory than it has bytes.
+const MAX_ENTRIES: usize = 10_000;
 /// Tag of field 1 and of field 2, both strings of bytes.
 const FIRST: u64 = 1 << 3 | 2;
 const SECOND: u64 = 2 << 3 | 2;
@@ -33,13 +35,16 @@ impl FileInfo {
     pub(crate) fn read(content: &Bytes) -> Result<Self> {
         let mut fields = Fields::new(content);
         if &fields.array()? != MAGIC {
-            return Err(HFileError::unsupported("file info", "that is no Protobuf message"));
+            return Err(HFileError::unsupported("file info format", "Writable"));
         }
         let mut message = Fields::new(fields.string()?);
         let mut entries = Vec::new();
         while !message.is_empty() {
             if message.varint()? != FIRST {
                 return Err(HFileError::corrupt("the file info of an HFile has an unknown field"));
+            }
+            if entries.len() == MAX_ENTRIES {
+                return Err(HFileError::corrupt("the file info of an HFile has too many entries"));
             }
             entries.push(pair(content, message.string()?)?);
         }

@@ -25,7 +25,7 @@ use crate::fields::{Fields, put_hadoop_length};
 
 /// Levels that no file needs.
 pub(crate) const MAX_LEVELS: u64 = 16;
-/// Bytes of an entry without its key.
+/// Bytes of an entry of a node without its key.
 const ENTRY_LEAD: usize = 12;
 
 /// A block that an index names.
@@ -49,27 +49,36 @@ impl BlockAddress {
 }
 
 /// The entries of the root of a data index; their keys are rows.
-pub(crate) fn root_entries(content: &Bytes, count: u64) -> Result<Vec<BlockAddress>> {
-    addresses(content, count)?.into_iter().map(BlockAddress::with_row).collect()
+pub(crate) fn root_entries(content: &Bytes, count: u64, before: u64) -> Result<Vec<BlockAddress>> {
+    addresses(content, count, before, BlockAddress::with_row)
 }
 
 /// The entries of a meta index; their keys are names.
-pub(crate) fn meta_entries(content: &Bytes, count: u64) -> Result<Vec<BlockAddress>> {
-    addresses(content, count)
+pub(crate) fn meta_entries(content: &Bytes, count: u64, before: u64) -> Result<Vec<BlockAddress>> {
+    addresses(content, count, before, Ok)
 }
 
-fn addresses(content: &Bytes, count: u64) -> Result<Vec<BlockAddress>> {
+fn addresses(
+    content: &Bytes,
+    count: u64,
+    before: u64,
+    with_key: fn(BlockAddress) -> Result<BlockAddress>,
+) -> Result<Vec<BlockAddress>> {
     let mut fields = Fields::new(content);
-    if count > (content.len() / (ENTRY_LEAD + 1)) as u64 {
-        return Err(HFileError::corrupt("the index of an HFile has fewer entries than its trailer says"));
-    }
-    let entry = |_| {
+    let mut order = Order::before(before);
+    let mut found = Vec::new();
+    for _ in 0..count {
+        if fields.is_empty() {
+            return Err(HFileError::corrupt("the index of an HFile has fewer entries than its trailer says"));
+        }
         let (offset, length) = (fields.long()?, fields.int()?.into());
         let key = fields.hadoop_length()?;
         let key = content.slice_ref(fields.bytes(key)?);
-        Ok(BlockAddress { offset, length, key })
-    };
-    (0..count).map(entry).collect()
+        let block = with_key(BlockAddress { offset, length, key })?;
+        order.check(&block)?;
+        found.push(block);
+    }
+    Ok(found)
 }
 
 /// Append the entries of an inner node or a leaf.

@@ -58,7 +58,7 @@ impl HFileWriterOptions {
 /// Writes the entries of an HFile to a [`Write`], such as a file or a `Vec<u8>`, which need not be buffered.
 ///
 /// Entries come in ascending order of the bytes of their keys, each key once. Of the data, the writer keeps one block in
-/// memory. A file without entries is valid; Hudi reads it, though it writes none of its own.
+/// memory. A file without entries is valid and Hudi reads it, but no table of Hudi has one.
 ///
 /// # Example
 ///

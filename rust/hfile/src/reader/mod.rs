@@ -127,8 +127,10 @@ impl<S: ReadAt> HFileReader<S> {
     /// Those of damage, and of the source.
     pub fn meta_block(&self, name: &str) -> Result<Option<Bytes>> {
         let Some(block) = self.meta.iter().find(|block| block.key == name.as_bytes()) else { return Ok(None) };
+        let mut reader = self.block_reader();
+        reader.check_length(block.length, block.offset)?;
         let bytes = read_range(&self.source, block.offset..block.end())?;
-        self.block_reader().whole(&bytes, block.offset, BlockKind::Meta).map(Some)
+        reader.whole(&bytes, block.offset, BlockKind::Meta).map(Some)
     }
 
     /// The data blocks in the order of the index. The iterator ends after the first error; at the end it checks that there
@@ -187,11 +189,11 @@ impl<S: ReadAt> HFileReader<S> {
 
     /// The data blocks that may have what is wanted, or all.
     fn find_blocks<K: AsRef<[u8]>>(&self, wanted: Option<&Wanted<'_, K>>) -> Result<Vec<BlockAddress>> {
-        let select = |blocks: Vec<BlockAddress>| match wanted {
-            Some(wanted) => wanted.select(&blocks, self.last_key.as_deref(), self.trailer.root),
-            None => Ok(blocks),
+        let select = |blocks: &[BlockAddress]| match wanted {
+            Some(wanted) => wanted.select(blocks, self.last_key.as_deref(), self.trailer.root),
+            None => Ok(blocks.to_vec()),
         };
-        let mut blocks = select(self.root.clone())?;
+        let mut blocks = select(&self.root)?;
         for level in (1..self.trailer.levels).rev() {
             let kind = if level == 1 { BlockKind::LeafIndex } else { BlockKind::InnerIndex };
             let mut below = Vec::new();
@@ -200,7 +202,7 @@ impl<S: ReadAt> HFileReader<S> {
                 let (offset, content) = node?;
                 node_entries(&content, &mut order, &mut below).map_err(|e| e.at(offset))?;
             }
-            blocks = select(below)?;
+            blocks = select(&below)?;
         }
         Ok(blocks)
     }

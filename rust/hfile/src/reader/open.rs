@@ -7,7 +7,7 @@ use crate::block::{BlockKind, BlockReader};
 use crate::entries::row_of;
 use crate::error::{HFileError, Result};
 use crate::file_info::{FileInfo, LAST_KEY};
-use crate::index::{BlockAddress, MAX_LEVELS, Order, meta_entries, root_entries};
+use crate::index::{MAX_LEVELS, meta_entries, root_entries};
 use crate::source::{ReadAt, read_range};
 use crate::trailer::{TRAILER_BYTES, Trailer};
 
@@ -18,14 +18,11 @@ pub(super) fn open<S: ReadAt>(source: S, options: &HFileReaderOptions) -> Result
     }
     let mut blocks = BlockReader::new(trailer.codec, options.max_block_bytes);
     let (root, length) = blocks.first(&section, trailer.root, BlockKind::RootIndex)?;
-    let root = root_entries(&root, trailer.root_entries).map_err(|e| e.at(trailer.root))?;
-    let mut order = Order::before(trailer.root);
-    root.iter().try_for_each(|block| order.check(block))?;
+    let root = root_entries(&root, trailer.root_entries, trailer.root).map_err(|e| e.at(trailer.root))?;
     let meta = part(&section, length)?;
     let meta_at = trailer.root + length as u64;
     let (meta, _) = blocks.first(&meta, meta_at, BlockKind::RootIndex)?;
-    let meta = meta_entries(&meta, trailer.meta_entries).map_err(|e| e.at(meta_at))?;
-    meta.iter().try_for_each(|block| check_meta(block, trailer.root))?;
+    let meta = meta_entries(&meta, trailer.meta_entries, trailer.root).map_err(|e| e.at(meta_at))?;
     let info = usize::try_from(trailer.file_info - trailer.root).map_err(|_| outside())?;
     let (info, _) = blocks.first(&part(&section, info)?, trailer.file_info, BlockKind::FileInfo)?;
     let info = FileInfo::read(&info).map_err(|e| e.at(trailer.file_info))?;
@@ -62,9 +59,4 @@ fn part(bytes: &Bytes, start: usize) -> Result<Bytes> {
 
 fn outside() -> HFileError {
     HFileError::corrupt("a part of an HFile is cut off")
-}
-
-/// Meta blocks lie before the root; their order does not matter, for each is read by itself.
-fn check_meta(block: &BlockAddress, root: u64) -> Result<()> {
-    Order::before(root).check(block)
 }

@@ -38,6 +38,7 @@ impl<'r, S: ReadAt> BlockStream<'r, S> {
         let mut members: Vec<(usize, u64, Range<u64>)> = Vec::new();
         let mut total = 0;
         while let Some(block) = self.blocks.next_if(|_| total < WINDOW_BYTES) {
+            self.reader.check_length(block.length, block.offset)?;
             total += block.length;
             match ranges.last_mut() {
                 Some(range) if range.end == block.offset => range.end = block.end(),

@@ -1,8 +1,9 @@
 //! Features of HFiles that are not supported are named.
 
 use bytes::Bytes;
-use hoodoo_hfile::{HFileError, HFileReader, HFileReaderOptions};
+use hoodoo_hfile::{Codec, HFileError, HFileReader, HFileReaderOptions, HFileWriter, HFileWriterOptions};
 
+use crate::counting::Counting;
 use crate::linear::{numbered, read, scan};
 use crate::maker::Maker;
 
@@ -55,6 +56,19 @@ fn blocks_beyond_the_memory_limit() {
     // The size lies: no so many bytes are allocated.
     file[12..16].copy_from_slice(&(200u32 << 20).to_be_bytes());
     assert!(matches!(read(&file).unwrap_err(), HFileError::Corrupt { offset: Some(0), .. }));
+}
+
+#[test]
+fn long_blocks_are_not_even_read() {
+    let mut writer = HFileWriter::new(Vec::new(), HFileWriterOptions::default().codec(Codec::None));
+    writer.append(b"key", &vec![1; 300_000]).unwrap();
+    writer.add_meta_block("long", vec![2; 300_000]).unwrap();
+    let source = Counting::new(&writer.finish().unwrap());
+    let reader = HFileReader::open_with(&source, &HFileReaderOptions::default().max_block_bytes(70_000)).unwrap();
+    source.take();
+    assert!(matches!(reader.get(b"key"), Err(HFileError::TooLarge { limit: 70_000, offset: 0, .. })));
+    assert!(matches!(reader.meta_block("long"), Err(HFileError::TooLarge { limit: 70_000, .. })));
+    assert_eq!(source.take().len(), 0);
 }
 
 #[test]
