@@ -1,5 +1,7 @@
 //! Entries of some keys or prefixes.
 
+use std::cmp::Ordering;
+
 use crate::entries::{DataBlock, Entry};
 use crate::error::{HFileError, Result};
 use crate::index::BlockAddress;
@@ -101,12 +103,13 @@ impl<'r, S: ReadAt, K: AsRef<[u8]>> Lookup<'r, S, K> {
             loop {
                 let Some(key) = self.wanted.keys.get(self.next) else { return found };
                 let key = key.as_ref();
-                if entry.key == key || (self.wanted.prefixes && entry.key.starts_with(key)) {
-                    found.push((self.next, position));
-                    break;
-                }
-                if entry.key < key {
-                    break;
+                match entry.key.cmp(key) {
+                    Ordering::Less => break,
+                    Ordering::Greater if !(self.wanted.prefixes && entry.key.starts_with(key)) => {}
+                    _ => {
+                        found.push((self.next, position));
+                        break;
+                    }
                 }
                 self.next += 1;
             }
