@@ -43,7 +43,7 @@ lint: ## formatting, clippy, ruff and mypy, changing nothing
 
 bench: ## the core's hot loops (criterion), then the same work by other systems side by side
 	@scripts/setup bench java native hudi
-	cargo bench --locked
+	cargo bench --locked -p hoodoo -p hoodoo-hfile
 	@scripts/run python -m benches.peers
 	@scripts/run python -m benches.peers.timeline
 	@scripts/run python -m benches.peers.growth --hudi

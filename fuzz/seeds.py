@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 FUZZ = Path(__file__).parent
 FIXTURES = FUZZ.parent / "tests" / "fixtures" / "logs"
+HFILES = FUZZ.parent / "tests" / "fixtures" / "hfiles"
 MAGIC = b"#HUDI#"
 MOST = 10_000
 """Bytes of a log file: larger ones make for few runs, and have nothing that the others lack."""
 TARGETS = {1: "delete_block", 3: "avro_block", 4: "hfile_block", 5: "parquet_block"}
 """By the number of the block's kind."""
+HFILE_BLOCK = 4
 HUDI_SCHEMA = 5
 """The number of the schema that the fixtures' blocks have, in `fuzz/schemas`."""
 
@@ -61,6 +63,13 @@ def main() -> None:
             if target := TARGETS.get(kind):
                 lead = bytes([HUDI_SCHEMA]) if target in {"avro_block", "hfile_block"} else b""
                 keep(target, lead + content)
+            if kind == HFILE_BLOCK:
+                keep("hfile_file", content)
+    for path in sorted(HFILES.glob("*.hfile")):
+        data = path.read_bytes()
+        if len(data) < MOST:
+            keep("hfile_file", data)
+    keep("hfile_write", b"\x03" + b"".join(bytes([3, 20]) + f"k{n:02d}".encode() + bytes(20) for n in range(20)))
     flat = avro_records(b"\x02k\x02\x08\x00\x0e\x02\x7f", b"\x00\x00\x02\x04\x80\x00")
     flat_too = avro_records(b"\x01" + b"\0" * 4 + b"\x00" + b"xyz" + b"\x02" + b"\0" * 9 + b"\x04\x02y")
     nested = avro_records(b"\x02k\x04\x02\x0e\x00\x00\x02\x02\x02a\x02b\x00\x06", b"\x00\x01\x02\x00\x00\x00\x00")

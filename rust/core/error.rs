@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use hoodoo_hfile::HFileError;
+
 /// What kind of failure this is. Each kind is one Python exception class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -242,6 +244,35 @@ impl From<Error> for arrow::error::ArrowError {
     }
 }
 
+impl From<HFileError> for Error {
+    fn from(e: HFileError) -> Self {
+        let offset = e.offset();
+        let error = match e {
+            // Errors of our own that a source of an HFile returned keep their kind.
+            HFileError::Source(inner) => match inner.downcast::<Error>() {
+                Ok(own) => return *own,
+                Err(other) => Error::storage("an HFile cannot be read").caused_by(other),
+            },
+            HFileError::Io(inner) => Error::storage("an HFile cannot be written").caused_by(inner),
+            HFileError::Unsupported { feature, value } => {
+                Error::unsupported(format!("the {feature} {value} of an HFile is not supported"))
+            }
+            HFileError::TooLong { .. } => Error::schema(e.to_string()),
+            HFileError::UnsortedKeys { .. } | HFileError::ReservedName(_) => Error::internal(e.to_string()),
+            HFileError::Corrupt { message, .. } => Error::corrupt(message),
+            HFileError::ChecksumMismatch { .. } => Error::corrupt("a block of an HFile does not have its checksum"),
+            HFileError::TooLarge { bytes, limit, .. } => {
+                Error::corrupt("a block of an HFile is too large").with("bytes", bytes).with("limit", limit)
+            }
+            other => Error::corrupt(other.to_string()),
+        };
+        match offset {
+            Some(offset) => error.with("block_at", offset),
+            None => error,
+        }
+    }
+}
+
 impl From<parquet::errors::ParquetError> for Error {
     fn from(e: parquet::errors::ParquetError) -> Self {
         match e {
@@ -260,5 +291,42 @@ impl From<parquet::errors::ParquetError> for Error {
             },
             other => Error::corrupt("a Parquet file could not be read or written").caused_by(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_hfiles_have_kinds() {
+        let corrupt = HFileError::Corrupt { message: "damaged".into(), offset: Some(7) };
+        let unsupported = HFileError::Unsupported { feature: "compression codec", value: "SNAPPY".to_owned() };
+        for (error, kind, text) in [
+            (corrupt, ErrorKind::Corrupt, "damaged [block_at=7]"),
+            (
+                HFileError::ChecksumMismatch { offset: 8 },
+                ErrorKind::Corrupt,
+                "a block of an HFile does not have its checksum [block_at=8]",
+            ),
+            (
+                HFileError::TooLarge { bytes: 3, limit: 2, offset: 9 },
+                ErrorKind::Corrupt,
+                "a block of an HFile is too large [bytes=3, limit=2, block_at=9]",
+            ),
+            (unsupported, ErrorKind::Unsupported, "the compression codec SNAPPY of an HFile is not supported"),
+        ] {
+            let error = Error::from(error);
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
+    }
+
+    #[test]
+    fn errors_of_the_source_of_an_hfile_keep_their_kind() {
+        let own = Error::not_found("no such file").with("file", "f.hfile");
+        let error = Error::from(HFileError::Source(Box::new(own)));
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotFound, "no such file [file=f.hfile]"));
+        let other = Error::from(HFileError::Source("broken".into()));
+        assert_eq!((other.kind(), other.to_string().as_str()), (ErrorKind::Storage, "an HFile cannot be read: broken"));
     }
 }

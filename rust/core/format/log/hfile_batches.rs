@@ -9,10 +9,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
+use hoodoo_hfile::{DataBlock, HFileReader};
 
 use super::avro_batches::RecordDecoder;
 use crate::error::{Error, Result};
-use crate::format::hfile::{DataBlock, HFile};
 
 /// The column that the keys of the file stand in for.
 const KEY_COLUMN: &str = "key";
@@ -46,9 +46,9 @@ pub(crate) fn each_hfile_batch(
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let file = HFile::open(content)?;
+    let file = HFileReader::open(content)?;
     let (mut group, mut bytes) = (Vec::new(), 0);
-    for block in file.data_blocks() {
+    for block in file.data_blocks()? {
         let block = block?;
         bytes += block.size();
         group.push(block);
@@ -62,8 +62,7 @@ pub(crate) fn each_hfile_batch(
 
 fn decode(decoder: &RecordDecoder, group: &[DataBlock], each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
     let values = group.iter().flat_map(|block| block.entries().map(|entry| Ok(entry.value)));
-    let count = group.iter().map(DataBlock::count).sum::<u64>();
-    let count = usize::try_from(count).map_err(|_| Error::corrupt("an HFile has more entries than bytes"))?;
+    let count = group.iter().map(DataBlock::count).sum();
     let mut keys = group.iter().flat_map(|block| block.entries().map(|entry| entry.key));
     for batch in decoder.batches(values, count)? {
         let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
