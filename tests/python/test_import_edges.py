@@ -1,6 +1,6 @@
-"""Dependencies point one way: fails on any import between rooms that the layout forbids.
+"""Dependencies point one way: fails on any import between layers that the layout forbids.
 
-Rust: each folder of rust/core is a room, and `crate::…` paths are its edges. Python: the package sees only its native
+Rust: each folder of rust/core is a layer, and `crate::…` paths are its edges. Python: the package sees only its native
 half; `distributed` sees the package and the native half; `spark` sees `distributed` and the package, and `cli` the
 package, but neither the other nor the native half.
 """
@@ -22,9 +22,9 @@ PACKAGE = ROOT / "python" / "hoodoo"
 BASE = {"format", "storage", "parallel"}
 FILES = BASE | {"timeline", "file_group"}
 TABLE = FILES | {"merge", "metadata_table"}
-# What every room may use.
+# What every layer may use.
 COMMON = {"error", "interrupt", "process", "timings"}
-# Which rooms each room may use, besides itself and the common ones.
+# Which layers each layer may use, besides itself and the common ones.
 RUST_EDGES: dict[str, set[str]] = {
     "error": set(),
     "interrupt": set(),
@@ -83,26 +83,26 @@ def super_names(source: str, depth: int) -> list[str]:
 
 
 def exported_names(lib: str) -> dict[str, str]:
-    """Names that lib.rs re-exports, with the room each is from: `crate::Table` is an edge to `table`."""
+    """Names that lib.rs re-exports, with the layer each is from: `crate::Table` is an edge to `table`."""
     exports: dict[str, str] = {}
     code = without_comments_and_strings(lib)
-    for room, names in re.findall(r"\bpub\s+use\s+(?:crate\s*::\s*)?(\w+)\s*::([^;]+);", code):
-        exports |= dict.fromkeys(re.findall(r"\w+", names), room)
+    for layer, names in re.findall(r"\bpub\s+use\s+(?:crate\s*::\s*)?(\w+)\s*::([^;]+);", code):
+        exports |= dict.fromkeys(re.findall(r"\w+", names), layer)
     return exports
 
 
 EXPORTS = exported_names((CORE / "lib.rs").read_text(encoding="utf-8"))
 
 
-def rust_edges(room: str, source: str, depth: int = 99, exports: dict[str, str] | None = None) -> set[tuple[str, str]]:
+def rust_edges(layer: str, source: str, depth: int = 99, exports: dict[str, str] | None = None) -> set[tuple[str, str]]:
     code = without_comments_and_strings(source)
     names = [*first_names(code), *super_names(code, depth)]
     exports = EXPORTS if exports is None else exports
     reached = {name if name in RUST_EDGES else exports.get(name, "") for name in names} & set(RUST_EDGES)
-    return {(room, name) for name in reached if name not in COMMON | {room}}
+    return {(layer, name) for name in reached if name not in COMMON | {layer}}
 
 
-def room_of(path: Path) -> str:
+def layer_of(path: Path) -> str:
     first = path.relative_to(CORE).parts[0]
     return first.removesuffix(".rs")
 
@@ -110,19 +110,19 @@ def room_of(path: Path) -> str:
 def all_rust_edges() -> set[Edge]:
     found = set()
     for path in sorted(CORE.rglob("*.rs")):
-        room = room_of(path)
-        if room == "lib":
+        layer = layer_of(path)
+        if layer == "lib":
             continue
         parts = path.relative_to(CORE).with_suffix("").parts
         # How many `super` lead out of the file's module to the crate's root; a nested `mod tests` needs one more.
         depth = len(parts) - (parts[-1] == "mod")
-        edges = rust_edges(room, path.read_text(encoding="utf-8"), depth)
+        edges = rust_edges(layer, path.read_text(encoding="utf-8"), depth)
         found |= {(*edge, str(path.relative_to(ROOT))) for edge in edges}
     return found
 
 
-def python_room(module: str) -> str | None:
-    """Which room a module of ours is in; None for everybody else's."""
+def python_layer(module: str) -> str | None:
+    """Which layer a module of ours is in; None for everybody else's."""
     parts = module.split(".")
     if parts[0] != "hoodoo":
         return None
@@ -148,10 +148,10 @@ def imported_modules(module: str, source: str, *, is_package: bool = False) -> s
 
 
 def python_edges(module: str, source: str, *, is_package: bool = False) -> set[tuple[str, str]]:
-    room = python_room(module)
-    assert room is not None
-    reached = {python_room(name) for name in imported_modules(module, source, is_package=is_package)}
-    return {(room, name) for name in reached if name not in {None, room}}
+    layer = python_layer(module)
+    assert layer is not None
+    reached = {python_layer(name) for name in imported_modules(module, source, is_package=is_package)}
+    return {(layer, name) for name in reached if name not in {None, layer}}
 
 
 def all_python_edges() -> set[Edge]:
@@ -167,18 +167,18 @@ def all_python_edges() -> set[Edge]:
 
 def forbidden(edges: set[Edge], allowed: dict[str, set[str]]) -> list[str]:
     return sorted(
-        f"{path}: {room} may not use {used}" for room, used, path in edges if used not in allowed.get(room, set())
+        f"{path}: {layer} may not use {used}" for layer, used, path in edges if used not in allowed.get(layer, set())
     )
 
 
-def test_rust_rooms_use_only_rooms_below():
+def test_rust_layers_use_only_layers_below():
     assert forbidden(all_rust_edges(), RUST_EDGES) == []
 
 
-def test_every_rust_room_is_known():
-    rooms = {room_of(path) for path in CORE.rglob("*.rs")} - {"lib"}
-    assert rooms
-    assert rooms <= set(RUST_EDGES)
+def test_every_rust_layer_is_known():
+    layers = {layer_of(path) for path in CORE.rglob("*.rs")} - {"lib"}
+    assert layers
+    assert layers <= set(RUST_EDGES)
 
 
 def test_core_knows_nothing_of_python():
@@ -194,7 +194,7 @@ def test_python_package_spark_and_cli_keep_apart():
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("layer", "source"),
     [
         ("format", "use crate::storage::Store;"),
         ("merge", "use crate::{error::Result, table::{Config, Snapshot}};"),
@@ -203,8 +203,8 @@ def test_python_package_spark_and_cli_keep_apart():
         ("services", "use crate :: { format, write :: commit };"),
     ],
 )
-def test_a_forbidden_rust_edge_is_found(room: str, source: str):
-    edges = {(*edge, "x.rs") for edge in rust_edges(room, source)}
+def test_a_forbidden_rust_edge_is_found(layer: str, source: str):
+    edges = {(*edge, "x.rs") for edge in rust_edges(layer, source)}
     assert len(forbidden(edges, RUST_EDGES)) == 1
 
 
@@ -213,15 +213,15 @@ def test_a_re_export_of_the_crate_hides_no_edge():
     assert rust_edges("format", "use crate::{Result, Settings};", exports=exports) == {("format", "table")}
 
 
-def test_climbing_out_of_a_room_is_found():
-    # rust/core/format/avro.rs: one `super` is the room, two are the crate.
+def test_climbing_out_of_a_layer_is_found():
+    # rust/core/format/avro.rs: one `super` is the layer, two are the crate.
     edges = {(*edge, "x.rs") for edge in rust_edges("format", "use super::super::table::Config;", depth=2)}
     assert forbidden(edges, RUST_EDGES) == ["x.rs: format may not use table"]
     assert rust_edges("format", "use super::table::Column;", depth=2) == set()
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("layer", "source"),
     [
         ("table", "use crate::{error::{Error, Result}, format::schema, timeline::Instant, table::Config};"),
         ("format", '// use crate::storage::Store;\n/* crate::write */ const X: &str = "crate::table::x";'),
@@ -229,8 +229,8 @@ def test_climbing_out_of_a_room_is_found():
         ("write", "pub(crate) fn storage() -> crate::Result<()> { Ok(()) }"),
     ],
 )
-def test_an_allowed_rust_edge_passes(room: str, source: str):
-    edges = {(*edge, "x.rs") for edge in rust_edges(room, source)}
+def test_an_allowed_rust_edge_passes(layer: str, source: str):
+    edges = {(*edge, "x.rs") for edge in rust_edges(layer, source)}
     assert forbidden(edges, RUST_EDGES) == []
 
 

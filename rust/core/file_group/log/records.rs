@@ -68,7 +68,7 @@ impl LogScan {
         }
         let headers: Vec<&Block> = all.iter().map(|(_, block)| block).collect();
         let order = order_blocks(&headers, counts);
-        let blocks: Option<Vec<_>> = order.into_iter().map(|place| all.get(place).cloned()).collect();
+        let blocks: Option<Vec<_>> = order.into_iter().map(|index| all.get(index).cloned()).collect();
         let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks has an invalid index"))?;
         Ok(Self { table, files, blocks, truncated })
     }

@@ -48,8 +48,8 @@ impl<R: ChunkReader> Blocks<'_, R> {
         if self.file.size().saturating_sub(start) < MAGIC_LENGTH {
             return Ok(None);
         }
-        // Behind the first block this was seen to be there already, or was searched for.
-        if &self.file.array::<6>(start)? != MAGIC {
+        // Later blocks begin where the one before them ended: at a magic.
+        if start == 0 && &self.file.array::<6>(start)? != MAGIC {
             return Err(Error::corrupt("not a log file: it does not begin with #HUDI#"));
         }
         let block = match self.end_of_block(start)? {
