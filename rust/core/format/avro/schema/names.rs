@@ -1,14 +1,6 @@
 //! The Avro names that Hudi derives from a table's name.
 
 /// A name with everything that an Avro name may not contain replaced by two underscores, as Hudi does it.
-///
-/// # Example
-/// ```
-/// use hoodoo::format::avro::schema::sanitize_name;
-///
-/// assert_eq!(sanitize_name("my-table.v1"), "my__table__v1");
-/// assert_eq!(sanitize_name("1_tab le"), "___tab__le");
-/// ```
 pub(crate) fn sanitize_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (i, c) in name.chars().enumerate() {
@@ -34,4 +26,15 @@ pub(crate) fn record_namespace(table_name: &str) -> String {
 /// Whether Avro takes this as the name of a field.
 pub(super) fn is_valid(name: &str) -> bool {
     !name.is_empty() && sanitize_name(name) == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sanitize_name;
+
+    #[test]
+    fn what_avro_does_not_take_becomes_underscores() {
+        assert_eq!(sanitize_name("my-table.v1"), "my__table__v1");
+        assert_eq!(sanitize_name("1_tab le"), "___tab__le");
+    }
 }

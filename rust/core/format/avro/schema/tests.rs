@@ -258,3 +258,12 @@ proptest! {
         let _ = avro_to_arrow_schema(std::str::from_utf8(&text).unwrap());
     }
 }
+
+#[test]
+fn a_table_schema_is_written_as_hudi_on_spark_writes_it() {
+    let schema = Schema::new(vec![Field::new("id", DataType::Utf8, false), Field::new("n", DataType::Int64, true)]);
+    assert_eq!(
+        table_schema_to_avro(&schema, "trips", false).unwrap(),
+        r#"{"type":"record","name":"trips_record","namespace":"hoodie.trips","fields":[{"name":"id","type":"string"},{"name":"n","type":["null","long"],"default":null}]}"#
+    );
+}

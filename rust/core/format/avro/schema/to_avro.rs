@@ -17,19 +17,6 @@ use crate::error::{Error, Result};
 /// # Errors
 /// `Unsupported` for a type that a Hudi table cannot hold, `Schema` for a column name that Avro does not take or that
 /// occurs twice; both name the field.
-///
-/// # Example
-/// ```
-/// use arrow::datatypes::{DataType, Field, Schema};
-/// use hoodoo::format::avro::schema::table_schema_to_avro;
-///
-/// let schema = Schema::new(vec![Field::new("id", DataType::Utf8, false), Field::new("n", DataType::Int64, true)]);
-/// assert_eq!(
-///     table_schema_to_avro(&schema, "trips", false)?,
-///     r#"{"type":"record","name":"trips_record","namespace":"hoodie.trips","fields":[{"name":"id","type":"string"},{"name":"n","type":["null","long"],"default":null}]}"#
-/// );
-/// # Ok::<(), hoodoo::Error>(())
-/// ```
 pub(crate) fn table_schema_to_avro(schema: &Schema, table_name: &str, with_meta_fields: bool) -> Result<String> {
     let place =
         RecordName { name: record_name(table_name), namespace: record_namespace(table_name), path: String::new() };
