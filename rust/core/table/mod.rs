@@ -16,6 +16,7 @@ mod late_writes;
 mod lookup;
 pub mod merge_config;
 mod merge_settings;
+mod metadata;
 mod open_files;
 mod option_checks;
 pub mod options;

@@ -42,6 +42,7 @@ pub use blocks::Blocks;
 pub use checksum::ContentChecksum;
 pub use deletes::{Deletes, OrderingValue};
 pub use file::{BlockContent, LogFile};
+pub(crate) use hfile_batches::each_batch_of_hfile;
 pub use hfile_batches::{each_hfile_batch, hfile_batches};
 pub use write::{AvroContent, write_block};
 
