@@ -68,14 +68,14 @@ impl<'a> Types<'a> {
 /// One bound of all rows, as columns.
 #[derive(Default)]
 struct Bound {
-    text: StringBuilder,
+    string: StringBuilder,
     long: Int64Builder,
     double: Float64Builder,
 }
 
 impl Bound {
     fn append(&mut self, value: Option<&StatValue<'_>>, value_type: &str, scale: Option<i8>) {
-        self.text.append_option(value.map(|value| value.render(value_type, scale)));
+        self.string.append_option(value.map(|value| value.render(value_type, scale)));
         self.long.append_option(value.and_then(StatValue::long));
         self.double.append_option(value.and_then(StatValue::double));
     }
@@ -90,20 +90,20 @@ pub(super) fn flatten(stored: &RecordBatch) -> Result<RecordBatch> {
     let types = Types::new(stats)?;
     let (mut min, mut max, mut names) = (Bound::default(), Bound::default(), StringBuilder::new());
     for row in 0..stats.len() {
-        let (least, greatest) = (mins.get(row)?, maxes.get(row)?);
-        let one = least.as_ref().or(greatest.as_ref());
+        let (min_value, max_value) = (mins.get(row)?, maxes.get(row)?);
+        let one = min_value.as_ref().or(max_value.as_ref());
         let name = types.name(row).or_else(|| one.map(StatValue::wrapper_type));
         let scale = types.scale(row);
-        min.append(least.as_ref(), name.unwrap_or_default(), scale);
-        max.append(greatest.as_ref(), name.unwrap_or_default(), scale);
+        min.append(min_value.as_ref(), name.unwrap_or_default(), scale);
+        max.append(max_value.as_ref(), name.unwrap_or_default(), scale);
         names.append_option(name);
     }
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(raw::keys(stored)?.clone()),
         Arc::new(raw::strings(stats, "fileName")?.clone()),
         Arc::new(raw::strings(stats, "columnName")?.clone()),
-        Arc::new(min.text.finish()),
-        Arc::new(max.text.finish()),
+        Arc::new(min.string.finish()),
+        Arc::new(max.string.finish()),
         Arc::new(min.long.finish()),
         Arc::new(max.long.finish()),
         Arc::new(min.double.finish()),
@@ -182,13 +182,13 @@ fn is_before(one: (&RecordBatch, usize), other: (&RecordBatch, usize), bound: &s
     if let (Some(a), Some(b)) = (double(one)?, double(other)?) {
         return Ok(Some(a.total_cmp(&b) == Ordering::Less));
     }
-    let text = |(rows, row): (&RecordBatch, usize)| -> Result<String> {
+    let string = |(rows, row): (&RecordBatch, usize)| -> Result<String> {
         let values = raw::flat(rows, bound)?.as_string_opt::<i32>();
         Ok(values.filter(|values| row < values.len()).map(|values| values.value(row).to_owned()).unwrap_or_default())
     };
-    let (a, b) = (text(one)?, text(other)?);
+    let (a, b) = (string(one)?, string(other)?);
     // Decimals of one column have the same number of digits behind the point.
-    let digits = |text: &str| text.replacen('.', "", 1).parse::<i128>().ok();
+    let digits = |value: &str| value.replacen('.', "", 1).parse::<i128>().ok();
     let types = raw::flat(one.0, "value_type")?.as_string_opt::<i32>();
     if types.is_some_and(|types| one.1 < types.len() && types.value(one.1) == "DECIMAL")
         && let (Some(a), Some(b)) = (digits(&a), digits(&b))
@@ -196,4 +196,66 @@ fn is_before(one: (&RecordBatch, usize), other: (&RecordBatch, usize), bound: &s
         return Ok(Some(a < b));
     }
     Ok(Some(a < b))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use arrow::array::{BooleanArray, Float64Array, StringArray};
+
+    use super::*;
+
+    /// A row of statistics: min and max of a column of decimals or longs, tight or not, deleted or not.
+    fn row(bounds: Option<(&str, &str)>, value_type: &str, is_tight: bool, is_deleted: bool) -> RecordBatch {
+        let long = |text: &str| if value_type == "LONG" { text.parse::<i64>().ok() } else { None };
+        let (min, max) = (bounds.map(|(min, _)| min), bounds.map(|(_, max)| max));
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec!["k"])),
+            Arc::new(StringArray::from(vec!["f"])),
+            Arc::new(StringArray::from(vec!["c"])),
+            Arc::new(StringArray::from(vec![min])),
+            Arc::new(StringArray::from(vec![max])),
+            Arc::new(Int64Array::from(vec![min.and_then(long)])),
+            Arc::new(Int64Array::from(vec![max.and_then(long)])),
+            Arc::new(Float64Array::from(vec![None::<f64>])),
+            Arc::new(Float64Array::from(vec![None::<f64>])),
+        ];
+        columns.extend(COUNTS.map(|_| Arc::new(Int64Array::from(vec![2])) as ArrayRef));
+        columns.push(Arc::new(BooleanArray::from(vec![is_tight])));
+        columns.push(Arc::new(StringArray::from(vec![bounds.map(|_| value_type)])));
+        columns.push(Arc::new(BooleanArray::from(vec![is_deleted])));
+        RecordBatch::try_new(flat_schema(), columns).unwrap()
+    }
+
+    fn combined(old: &RecordBatch, new: &RecordBatch) -> Option<(String, String, i64)> {
+        let both = combine((old, 0), (new, 0)).unwrap()?;
+        let text = |name: &str| both.column_by_name(name).unwrap().as_string::<i32>().value(0).to_owned();
+        let count = both.column_by_name("value_count").unwrap().as_primitive::<Int64Type>().value(0);
+        Some((text("min"), text("max"), count))
+    }
+
+    #[test]
+    fn ranges_grow_and_counts_add_up() {
+        let loose = |min, max, kind| row(Some((min, max)), kind, false, false);
+        let found = combined(&loose("9", "10", "LONG"), &loose("8", "9", "LONG"));
+        assert_eq!(found, Some(("8".to_owned(), "10".to_owned(), 4)));
+        let found = combined(&loose("9.00", "10.00", "DECIMAL"), &loose("-1.00", "9.50", "DECIMAL"));
+        assert_eq!(found, Some(("-1.00".to_owned(), "10.00".to_owned(), 4)));
+        let none = row(None, "LONG", false, false);
+        let one = loose("1", "2", "LONG");
+        let wanted = Some(("1".to_owned(), "2".to_owned(), 4));
+        assert_eq!((combined(&one, &none), combined(&none, &one)), (wanted.clone(), wanted));
+    }
+
+    #[test]
+    fn tight_and_deleted_statistics_replace_others() {
+        let loose = row(Some(("1", "2")), "LONG", false, false);
+        for (old, new) in [
+            (&loose, row(Some(("1", "2")), "LONG", true, false)),
+            (&loose, row(None, "LONG", false, true)),
+            (&row(None, "LONG", false, true), loose.clone()),
+        ] {
+            assert_eq!(combined(old, &new), None);
+        }
+    }
 }

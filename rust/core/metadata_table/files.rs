@@ -16,7 +16,7 @@ const NON_PARTITIONED: &str = ".";
 
 /// What the metadata table says about files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListedFiles {
+pub(crate) struct ListedFiles {
     /// Paths of the partitions; `""` for a table without partitions.
     pub partitions: BTreeSet<String>,
     /// Sizes of files by partition and name.

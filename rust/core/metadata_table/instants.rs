@@ -55,3 +55,41 @@ impl CommitTimes for ValidInstants {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::instant::Layout;
+    use crate::storage::FileMeta;
+    use crate::timeline::{TimeZone, TimelineConfig};
+
+    fn timeline(names: &[&str]) -> Timeline {
+        let config = TimelineConfig {
+            layout: Layout::V2,
+            folder: "t".into(),
+            history_folder: "t/history".into(),
+            zone: TimeZone::Utc,
+        };
+        let files = names.iter().map(|name| FileMeta { path: format!("t/{name}"), size: 0, modified_ms: 0 }).collect();
+        Timeline::from_files(config, files)
+    }
+
+    #[test]
+    fn an_instant_counts_when_the_table_has_it_or_never_will() {
+        let table = timeline(&["20_21.commit", "30.commit.requested", "30.inflight", "40_41.clean"]);
+        let metadata = timeline(&[
+            "10_11.deltacommit",
+            "20_20.deltacommit",
+            "30_30.deltacommit",
+            "35.deltacommit.requested",
+            "36_37.commit",
+        ]);
+        let instants = ValidInstants::new(&table, metadata);
+        // The table archived 10, and 05 was archived on both; 36 is a compaction of the metadata table.
+        for (instant, is_valid) in
+            [("05", true), ("10", true), ("20", true), ("30", false), ("35", false), ("36", true), ("40", true)]
+        {
+            assert_eq!(instants.is_valid(instant), is_valid, "{instant}");
+        }
+    }
+}

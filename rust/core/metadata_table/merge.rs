@@ -11,7 +11,7 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
 use super::kind::Kind;
 use super::raw;
 use super::slice::{each_logged, each_stored};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::log::LogBatch;
 use crate::storage::Storage;
@@ -152,13 +152,7 @@ impl ShardReader<'_> {
     }
 
     fn flat(&self, stored: &RecordBatch) -> Result<RecordBatch> {
-        self.kind.flatten(stored, self.zone).map_err(|e| match e.kind() {
-            // Nulls where Hudi has none.
-            ErrorKind::Schema => {
-                Error::corrupt("records of the metadata table are not as Hudi writes them").caused_by(e)
-            }
-            _ => e,
-        })
+        self.kind.flatten(stored, self.zone)
     }
 }
 

@@ -36,13 +36,13 @@ mod stat_value;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-pub use files::ListedFiles;
+pub(crate) use files::ListedFiles;
 pub use open::{MetadataTable, PartitionSummary};
 
 /// Folder of the metadata table below the table's base.
-pub const FOLDER: &str = ".hoodie/metadata";
+pub(crate) const FOLDER: &str = ".hoodie/metadata";
 /// The partition that every metadata table has.
-pub const FILES: &str = "files";
+pub(crate) const FILES: &str = "files";
 
 /// The records of a partition of the metadata table.
 #[derive(Debug, Clone)]

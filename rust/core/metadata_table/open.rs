@@ -61,7 +61,7 @@ impl MetadataTable {
     /// # Errors
     /// `Corrupt` for properties that are missing, damaged or not those of a metadata table; `Unsupported` for other
     /// versions than 8 and 9; `Storage`.
-    pub fn open(storage: &Storage, timeline: &Timeline, partitions: Vec<String>) -> Result<Self> {
+    pub(crate) fn open(storage: &Storage, timeline: &Timeline, partitions: Vec<String>) -> Result<Self> {
         let config = timeline_config(storage, timeline.config())
             .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REMEDY))?;
         let metadata = Timeline::load(storage, &config)?;
@@ -78,12 +78,8 @@ impl MetadataTable {
     ///
     /// # Errors
     /// `InvalidOption` for a partition that is not there; `Corrupt` if it has no files; `Storage`.
-    pub fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
-        if !self.partitions.iter().any(|name| name == partition) {
-            return Err(Error::invalid_option(format!("the metadata table has no partition '{partition}'"))
-                .with("table", self.storage.uri())
-                .remedy(format!("It has {}", self.partitions.join(", "))));
-        }
+    pub(crate) fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
+        self.check_name(partition)?;
         let folder = format!("{FOLDER}/{partition}");
         let files = self.storage.list(&folder)?.files;
         let mut groups = group_files(&folder, &files, &self.instants);
@@ -101,8 +97,18 @@ impl MetadataTable {
                 .with("file", folder)
                 .remedy(REMEDY));
         }
-        self.committed()?.check(partition, &slices, &self.storage).map_err(|e| e.remedy(REMEDY))?;
+        let counts = |instant: &str| self.instants.is_valid(instant);
+        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REMEDY))?;
         Ok(slices)
+    }
+
+    fn check_name(&self, partition: &str) -> Result<()> {
+        if !self.partitions.iter().any(|name| name == partition) {
+            return Err(Error::invalid_option(format!("the metadata table has no partition '{partition}'"))
+                .with("table", self.storage.uri())
+                .remedy(format!("It has {}", self.partitions.join(", "))));
+        }
+        Ok(())
     }
 
     /// The first archived log file of which only the history can tell whether it belongs behind a later base file.
@@ -112,7 +118,9 @@ impl MetadataTable {
             let newest = group.slices.iter().find_map(|slice| slice.base.as_ref()).map(|base| base.instant.as_str());
             let logs = group.slices.iter().flat_map(|slice| &slice.logs);
             logs.filter(move |log| {
-                metadata.completion_time(&log.instant).is_none()
+                // Those that initialized a partition come before everything else.
+                !log.instant.starts_with("0000")
+                    && metadata.completion_time(&log.instant).is_none()
                     && newest.is_some_and(|base| base > log.instant.as_str())
             })
         });
@@ -150,7 +158,7 @@ impl MetadataTable {
     ///
     /// # Errors
     /// `Corrupt`, with the file; `Storage`.
-    pub fn files(&self) -> Result<ListedFiles> {
+    pub(crate) fn files(&self) -> Result<ListedFiles> {
         let mut listed = ListedFiles::default();
         let columns = ["key", Kind::Files.column()];
         for slice in self.shards(FILES)? {
@@ -177,7 +185,7 @@ impl MetadataTable {
     ///
     /// # Errors
     /// `Corrupt`, with the file; `Storage`; and those of `each`.
-    pub fn each_row(&self, partition: &str, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_row(&self, partition: &str, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let kind = self.kind(partition)?;
         if kind == Kind::Files {
             return each(self.files()?.to_batch()?);
@@ -213,6 +221,7 @@ impl MetadataTable {
     }
 
     fn kind(&self, partition: &str) -> Result<Kind> {
+        self.check_name(partition)?;
         Kind::of(partition, || {
             let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(false) };
             let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
@@ -297,7 +306,7 @@ fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<Timeline
         }
         None => return Err(Error::corrupt("hoodie.properties of the metadata table has no hoodie.table.version")),
     }
-    check_name(&properties)?;
+    check_checksum(&properties)?;
     let part = |key: &str, default: &str| {
         let value = properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
         match value.split('/').any(|level| matches!(level, "" | "." | "..")) {
@@ -311,7 +320,7 @@ fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<Timeline
 }
 
 /// Checks the checksum, which is of the name of the table.
-fn check_name(properties: &Properties) -> Result<()> {
+fn check_checksum(properties: &Properties) -> Result<()> {
     let Some(stored) = properties.get_non_empty("hoodie.table.checksum") else { return Ok(()) };
     let database = properties.get("hoodie.database.name").unwrap_or_default();
     let name = properties.get("hoodie.table.name").unwrap_or_default();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hoodoo_hfile::{HFileError, HFileReader, ReadAt};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::log::{LogBatch, LogScan};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::format::log::each_batch_of_hfile;
@@ -53,7 +53,15 @@ pub(super) fn each_logged(
             .with("table", storage.uri())
             .with("file", file));
     }
-    (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, columns, each))
+    (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, columns, each)).map_err(damaged)
+}
+
+/// Records without a column, or with nulls where Hudi has none, are of a damaged file, not of another table.
+fn damaged(e: Error) -> Error {
+    match e.kind() {
+        ErrorKind::Schema => Error::corrupt("records of the metadata table are not as Hudi writes them").caused_by(e),
+        _ => e,
+    }
 }
 
 /// Passes the records of a base file to `each`.
@@ -73,5 +81,5 @@ pub(super) fn each_stored(
             .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;
         each_batch_of_hfile(&file, schema, columns, BATCH_ROWS, each)
     };
-    decode("an HFile", read).map_err(|e| e.with("table", storage.uri()).with("file", &base.path))
+    decode("an HFile", read).map_err(|e| damaged(e).with("table", storage.uri()).with("file", &base.path))
 }

@@ -48,7 +48,7 @@ pub(super) enum StatValue<'a> {
     Float(f32),
     Double(f64),
     Bytes(&'a [u8]),
-    Text(&'a str),
+    String(&'a str),
     Date(i32),
     Decimal(i128, i8),
     Time(i64),
@@ -67,7 +67,7 @@ impl StatValue<'_> {
             Self::Float(_) => "FLOAT",
             Self::Double(_) => "DOUBLE",
             Self::Bytes(_) => "BYTES",
-            Self::Text(_) => "STRING",
+            Self::String(_) => "STRING",
             Self::Date(_) => "DATE",
             Self::Decimal(..) => "DECIMAL",
             Self::Time(_) => "TIME_MICROS",
@@ -113,7 +113,7 @@ impl StatValue<'_> {
             (_, Self::Boolean(value), _) => value.to_string(),
             (_, Self::Float(value), _) => value.to_string(),
             (_, Self::Double(value), _) => value.to_string(),
-            (_, Self::Text(value), _) => (*value).to_owned(),
+            (_, Self::String(value), _) => (*value).to_owned(),
             (_, Self::Bytes(bytes), _) => hex(bytes),
             (_, Self::Decimal(value, scale), _) => decimal(*value, *scale),
             (_, Self::Several, _) => String::new(),
@@ -168,7 +168,15 @@ fn timestamp(micros: i64, zone: &str) -> String {
 pub(super) struct StatValues<'a> {
     union: &'a UnionArray,
     /// The values in the records of each branch, by type id.
-    branches: Vec<Option<&'a ArrayRef>>,
+    branches: Vec<Option<Branch<'a>>>,
+}
+
+/// One type of the union. Dates and timestamps are plain integers, in records that say what they are.
+#[derive(Clone, Copy)]
+struct Branch<'a> {
+    values: &'a ArrayRef,
+    is_date: bool,
+    is_timestamp: bool,
 }
 
 impl<'a> StatValues<'a> {
@@ -178,10 +186,12 @@ impl<'a> StatValues<'a> {
         let union = column.and_then(|column| column.as_union_opt()).ok_or_else(mistyped)?;
         let DataType::Union(fields, _) = union.data_type() else { return Err(mistyped()) };
         let mut branches = vec![None; 128];
-        for (id, _) in fields.iter() {
-            let child = union.child(id).as_struct_opt().and_then(|record| record.columns().first());
+        for (id, field) in fields.iter() {
+            let values = union.child(id).as_struct_opt().and_then(|record| record.columns().first());
+            let (is_date, is_timestamp) =
+                (field.name().ends_with("DateWrapper"), field.name().ends_with("TimestampMicrosWrapper"));
             if let Some(branch) = usize::try_from(id).ok().and_then(|id| branches.get_mut(id)) {
-                *branch = child;
+                *branch = values.map(|values| Branch { values, is_date, is_timestamp });
             }
         }
         Ok(Self { union, branches })
@@ -191,19 +201,25 @@ impl<'a> StatValues<'a> {
     pub(super) fn get(&self, row: usize) -> Result<Option<StatValue<'a>>> {
         let branch =
             usize::try_from(self.union.type_id(row)).ok().and_then(|id| self.branches.get(id).copied().flatten());
-        let Some(values) = branch else { return Ok(None) };
+        let Some(Branch { values, is_date, is_timestamp }) = branch else { return Ok(None) };
         let at = self.union.value_offset(row);
         if at >= values.len() || values.is_null(at) {
             return Ok(None);
         }
         let value = match values.data_type() {
             DataType::Boolean => values.as_boolean_opt().map(|v| StatValue::Boolean(v.value(at))),
-            DataType::Int32 => values.as_primitive_opt::<Int32Type>().map(|v| StatValue::Int(v.value(at))),
-            DataType::Int64 => values.as_primitive_opt::<Int64Type>().map(|v| StatValue::Long(v.value(at))),
+            DataType::Int32 => values.as_primitive_opt::<Int32Type>().map(|v| match is_date {
+                true => StatValue::Date(v.value(at)),
+                false => StatValue::Int(v.value(at)),
+            }),
+            DataType::Int64 => values.as_primitive_opt::<Int64Type>().map(|v| match is_timestamp {
+                true => StatValue::Timestamp(v.value(at)),
+                false => StatValue::Long(v.value(at)),
+            }),
             DataType::Float32 => values.as_primitive_opt::<Float32Type>().map(|v| StatValue::Float(v.value(at))),
             DataType::Float64 => values.as_primitive_opt::<Float64Type>().map(|v| StatValue::Double(v.value(at))),
             DataType::Binary => values.as_binary_opt::<i32>().map(|v| StatValue::Bytes(v.value(at))),
-            DataType::Utf8 => values.as_string_opt::<i32>().map(|v| StatValue::Text(v.value(at))),
+            DataType::Utf8 => values.as_string_opt::<i32>().map(|v| StatValue::String(v.value(at))),
             DataType::Date32 => values.as_primitive_opt::<Date32Type>().map(|v| StatValue::Date(v.value(at))),
             DataType::Decimal128(_, scale) => {
                 values.as_primitive_opt::<Decimal128Type>().map(|v| StatValue::Decimal(v.value(at), *scale))
@@ -239,7 +255,7 @@ mod tests {
             (StatValue::Bytes(&[0x04, 0xd2]), "DECIMAL", Some(2), "12.34"),
             (StatValue::Bytes(&[0x04, 0xd2]), "DECIMAL", None, "0x04d2"),
             (StatValue::Bytes(&[1, 255]), "BYTES", None, "0x01ff"),
-            (StatValue::Text("x"), "STRING", None, "x"),
+            (StatValue::String("x"), "STRING", None, "x"),
             (StatValue::Decimal(15, 1), "DECIMAL", None, "1.5"),
             (StatValue::Boolean(true), "BOOLEAN", None, "true"),
             (StatValue::Double(1.5), "DOUBLE", None, "1.5"),

@@ -211,7 +211,7 @@ impl TableConfig {
     }
 
     /// Partitions of the metadata table that readers may use.
-    pub fn complete_metadata_partitions(&self) -> Vec<String> {
+    pub(crate) fn complete_metadata_partitions(&self) -> Vec<String> {
         list(self.get("hoodie.table.metadata.partitions"))
     }
 

@@ -28,7 +28,7 @@ impl HudiTable {
     ///
     /// # Errors
     /// Those of [`HudiTable::metadata_table`].
-    pub fn metadata_table_at(&self, timeline: &Timeline) -> Result<Option<MetadataTable>> {
+    pub(crate) fn metadata_table_at(&self, timeline: &Timeline) -> Result<Option<MetadataTable>> {
         let partitions = self.config().complete_metadata_partitions();
         if self.config().version() < 8 || !partitions.iter().any(|name| name == FILES) {
             return Ok(None);

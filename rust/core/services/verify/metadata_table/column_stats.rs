@@ -81,7 +81,7 @@ fn add(rows: &RecordBatch, stored: &mut HashMap<String, Ranges>) -> Result<()> {
     let bound = |name: &str| -> Result<Box<dyn Fn(usize) -> Option<Value> + '_>> {
         let long = rows.column_by_name(&format!("{name}_long")).and_then(|c| c.as_primitive_opt::<Int64Type>());
         let double = rows.column_by_name(&format!("{name}_double")).and_then(|c| c.as_primitive_opt::<Float64Type>());
-        let (long, double, text) = (long.ok_or_else(missing)?, double.ok_or_else(missing)?, strings(name)?);
+        let (long, double, string) = (long.ok_or_else(missing)?, double.ok_or_else(missing)?, strings(name)?);
         Ok(Box::new(move |row| {
             if long.is_valid(row) {
                 return Some(Value::Long(long.value(row)));
@@ -89,8 +89,8 @@ fn add(rows: &RecordBatch, stored: &mut HashMap<String, Ranges>) -> Result<()> {
             if double.is_valid(row) {
                 return Some(Value::Double(double.value(row)));
             }
-            let is_text = types.is_valid(row) && types.value(row) == "STRING";
-            (is_text && text.is_valid(row)).then(|| Value::Bytes(text.value(row).as_bytes().to_vec()))
+            let is_string = types.is_valid(row) && types.value(row) == "STRING";
+            (is_string && string.is_valid(row)).then(|| Value::Bytes(string.value(row).as_bytes().to_vec()))
         }))
     };
     let (min, max) = (bound("min")?, bound("max")?);
@@ -170,9 +170,9 @@ fn too_narrow(footer: &Ranges, stored: &Ranges) -> Vec<String> {
     let mut narrow: Vec<String> = stored
         .iter()
         .filter(|(column, (min, max))| {
-            let Some((least, greatest)) = footer.get(*column) else { return false };
-            let above = least.as_ref().zip(min.as_ref()).is_some_and(|(f, s)| comparable(f, s) && s > f);
-            let below = greatest.as_ref().zip(max.as_ref()).is_some_and(|(f, s)| comparable(f, s) && s < f);
+            let Some((lower, upper)) = footer.get(*column) else { return false };
+            let above = lower.as_ref().zip(min.as_ref()).is_some_and(|(f, s)| comparable(f, s) && s > f);
+            let below = upper.as_ref().zip(max.as_ref()).is_some_and(|(f, s)| comparable(f, s) && s < f);
             above || below
         })
         .map(|(column, _)| column.clone())
