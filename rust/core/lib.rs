@@ -1,7 +1,7 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
 //! Modules, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
-//! `file_group` and `sort`, `merge` (only `format`), `table`, then `write` and `services`, then `client` and `fork`.
+//! `file_group` and `sort`, `merge` (only `format`), `metadata_table`, `table`, then `write` and `services`, then `client` and `fork`.
 
 #![warn(missing_docs, unreachable_pub)]
 
@@ -12,6 +12,7 @@ pub mod fork;
 pub mod format;
 pub mod interrupt;
 pub mod merge;
+pub mod metadata_table;
 pub mod parallel;
 mod process;
 pub mod services;

@@ -9,6 +9,7 @@ mod from_python;
 mod logging;
 mod merge;
 mod merger;
+mod metadata_table;
 mod spark;
 mod table;
 mod to_python;
@@ -26,6 +27,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     m.add_class::<table::NativeTable>()?;
     m.add_class::<compaction::NativeCompaction>()?;
+    m.add_class::<metadata_table::NativeMetadataTable>()?;
     m.add_class::<spark::NativeWrite>()?;
     m.add_class::<spark::NativePacker>()?;
     m.add_function(wrap_pyfunction!(clustering::schedule_clustering, m)?)?;

@@ -210,6 +210,11 @@ impl TableConfig {
         all
     }
 
+    /// Partitions of the metadata table that readers may use.
+    pub(crate) fn complete_metadata_partitions(&self) -> Vec<String> {
+        list(self.get("hoodie.table.metadata.partitions"))
+    }
+
     /// How the table says that records of one key are merged.
     pub fn persisted_merge(&self) -> Result<PersistedMerge> {
         PersistedMerge::read(&self.properties, self.version)

@@ -18,6 +18,7 @@ mod lookup;
 mod lossless_cast;
 pub(crate) mod merge_config;
 mod merge_settings;
+mod metadata;
 mod open_files;
 mod option_checks;
 pub mod options;

@@ -189,6 +189,41 @@ impl LogScan {
         decode("a log block", read)
             .map_err(|e| e.with("table", &self.table).with("file", path).with("offset", block.range.start))
     }
+
+    /// Passes the records of one HFile or Avro block to `each`: those of `columns` that the records have, with the types
+    /// of the block's own schema. Such are the log files of the metadata table.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Unsupported` for a block of Parquet; `Storage`; and those of `each`.
+    pub(crate) fn read_as_stored(
+        &self,
+        block: usize,
+        columns: &[&str],
+        each: &mut dyn FnMut(LogBatch) -> Result<()>,
+    ) -> Result<()> {
+        let (number, block) = self.block(block)?;
+        let file = self.files.get(*number);
+        let (path, file) =
+            file.ok_or_else(|| Error::internal(format!("a log block is in file {number} of a slice")))?;
+        let read = || match block.kind {
+            BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
+            BlockKind::HfileData => {
+                let (content, schema) = (file.content(block)?, AvroRecords::schema(block)?);
+                each_hfile_batch(content, schema, columns, BATCH_ROWS, &mut |batch| each(LogBatch::Records(batch)))
+            }
+            BlockKind::AvroData => {
+                let (content, checksum) = (file.content_reader(block), ContentChecksum::of(block));
+                let (schema, size) = (AvroRecords::schema(block)?, BatchSize::of(BATCH_ROWS));
+                each_avro_batch(&content, checksum, schema, columns, size, &mut |batch| each(LogBatch::Records(batch)))
+            }
+            BlockKind::ParquetData => {
+                Err(Error::unsupported("Parquet log blocks of a metadata table are not supported"))
+            }
+            BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
+        };
+        decode("a log block", read)
+            .map_err(|e| e.with("table", &self.table).with("file", path).with("offset", block.range.start))
+    }
 }
 
 fn is_partial(block: &Block) -> bool {

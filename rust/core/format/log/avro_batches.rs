@@ -133,7 +133,9 @@ impl RecordDecoder {
         let (json, projection) = prepare(schema, columns)?;
         let schema = DatumSchema::parse(&json)?;
         let batch_rows = batch_rows.max(1);
-        let mut decoder = Self { schema, json, projection, whole: false, batch_rows, flat: None };
+        // A reader of some columns goes astray in unions of several types (arrow-avro 60).
+        let whole = wanted_fields(&parse(&json)?, &projection).any(|field| has_wide_union(field, 0));
+        let mut decoder = Self { schema, json, projection, whole, batch_rows, flat: None };
         let mut columns = decoder.columns();
         if columns.is_none() {
             // The type of a column may be named in it and stand in another, which the reader leaves out with its types.
@@ -272,6 +274,30 @@ fn prepare(schema: &str, columns: &[&str]) -> Result<(String, Vec<usize>)> {
     }
     without_uuids(&mut json, 0);
     Ok((json.to_string(), projection))
+}
+
+/// The fields that are wanted.
+fn wanted_fields<'a>(json: &'a Value, projection: &'a [usize]) -> impl Iterator<Item = &'a Value> {
+    let fields = json.get("fields").and_then(Value::as_array);
+    projection.iter().filter_map(move |place| fields?.get(*place))
+}
+
+/// Whether a type has a union of more than null and one type.
+fn has_wide_union(json: &Value, depth: usize) -> bool {
+    if depth > MAX_DEPTH {
+        return false;
+    }
+    match json {
+        Value::Object(object) => ["type", "items", "values", "fields"]
+            .into_iter()
+            .filter_map(|name| Some((name, object.get(name)?)))
+            .any(|(name, value)| match (name, value) {
+                ("fields", Value::Array(fields)) => fields.iter().any(|field| has_wide_union(field, depth + 1)),
+                (_, value) => has_wide_union(value, depth + 1),
+            }),
+        Value::Array(branches) => branches.len() > 2 || branches.iter().any(|one| has_wide_union(one, depth + 1)),
+        _ => false,
+    }
 }
 
 /// A field whose name is not one in Avro. A reader that took it would miss the column that was meant.

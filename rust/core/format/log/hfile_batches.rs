@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use hoodoo_hfile::{DataBlock, HFileReader};
+use hoodoo_hfile::{DataBlock, HFileReader, ReadAt};
 
 use super::avro_batches::RecordDecoder;
 use crate::error::{Error, Result};
@@ -45,8 +45,21 @@ pub(crate) fn each_hfile_batch(
     batch_rows: usize,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
+    each_batch_of_hfile(&HFileReader::open(content)?, schema, columns, batch_rows, each)
+}
+
+/// The same for an HFile that is open already, such as a base file of the metadata table.
+///
+/// # Errors
+/// Those of [`each_hfile_batch`], and of the source of the file.
+pub(crate) fn each_batch_of_hfile<S: ReadAt>(
+    file: &HFileReader<S>,
+    schema: &str,
+    columns: &[&str],
+    batch_rows: usize,
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let file = HFileReader::open(content)?;
     let (mut group, mut bytes) = (Vec::new(), 0);
     for block in file.data_blocks()? {
         let block = block?;

@@ -45,8 +45,8 @@ pub(crate) use checksum::ContentChecksum;
 pub use deletes::Deletes;
 pub(crate) use file::BlockContent;
 pub use file::LogFile;
-pub(crate) use hfile_batches::each_hfile_batch;
 pub use hfile_batches::hfile_batches;
+pub(crate) use hfile_batches::{each_batch_of_hfile, each_hfile_batch};
 pub use ordering_value::OrderingValue;
 pub(crate) use write::{AvroContent, write_block};
 

@@ -1,8 +1,9 @@
 //! Verifies that the metadata of a table matches its files.
 //!
 //! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
-//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]). Each finding is a [`Problem`]
-//! with a remedy; the check itself fails only if the storage cannot be read.
+//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]), the metadata table
+//! ([`metadata_table`]). Each finding is a [`Problem`] with a remedy; the check itself fails only if the storage cannot be
+//! read.
 
 mod base_files;
 mod expected;
@@ -10,6 +11,7 @@ mod files;
 mod history;
 mod keys;
 mod listing;
+mod metadata_table;
 mod timeline;
 
 #[cfg(test)]
@@ -95,16 +97,36 @@ const ATTEMPTS: u32 = 3;
 /// # Errors
 /// Only when the storage cannot be listed or read.
 pub fn verify(table: &HudiTable) -> Result<Report> {
+    attempted(table, verify_at)
+}
+
+/// Compares the metadata table with the files of the table, and checks nothing else.
+///
+/// # Errors
+/// As [`verify`]; `Corrupt` if the table's timeline cannot be read.
+pub fn verify_metadata_table(table: &HudiTable) -> Result<Report> {
+    attempted(table, |table, now| {
+        let mut report = Report::default();
+        let view = TableView::new(table.storage().clone(), now)?;
+        let listing = listing::list(table.storage())?;
+        let written = files::check(table, &view, &listing, &mut Report::default())?;
+        metadata_table::check(table, &view, &listing, &written, &mut report)?;
+        report.problems.sort_by_key(|p| std::cmp::Reverse(p.severity));
+        Ok(report)
+    })
+}
+
+fn attempted(table: &HudiTable, check: impl Fn(&HudiTable, Timeline) -> Result<Report>) -> Result<Report> {
     table.storage().forget_unchanging();
     for _ in 1..ATTEMPTS {
         let now = table.timeline()?;
-        let report = verify_at(table, now.clone())?;
+        let report = check(table, now.clone())?;
         let is_right = report.problems.iter().all(|p| p.severity < Severity::Error);
         if is_right || table.timeline()?.instants() == now.instants() {
             return Ok(report);
         }
     }
-    verify_at(table, table.timeline()?)
+    check(table, table.timeline()?)
 }
 
 fn verify_at(table: &HudiTable, now: Timeline) -> Result<Report> {
@@ -146,7 +168,8 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     };
     let listing = listing::list(table.storage())?;
     let written = files::check(table, view, &listing, report)?;
-    base_files::check(table, view, &listing, &written, schema.as_ref(), report)
+    base_files::check(table, view, &listing, &written, schema.as_ref(), report)?;
+    metadata_table::check(table, view, &listing, &written, report)
 }
 
 /// The file groups of a partition. A history that cannot be read is left out: it is reported elsewhere.

@@ -1,0 +1,192 @@
+//! `files`: the partitions of the table and the files in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Builder, RecordBatch, StringArray, StringBuilder};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+
+use super::raw;
+use crate::error::{Error, Result};
+
+/// The key of the record that lists the partitions.
+const ALL_PARTITIONS: &str = "__all_partitions__";
+/// How a table without partitions names its only one.
+const NON_PARTITIONED: &str = ".";
+
+/// What the metadata table says about files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListedFiles {
+    /// Paths of the partitions; `""` for a table without partitions.
+    pub partitions: BTreeSet<String>,
+    /// Sizes of files by partition and name.
+    pub files: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+pub(super) fn flat_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("partition", DataType::Utf8, false),
+        Field::new("file_name", DataType::Utf8, false),
+        Field::new("size", DataType::Int64, false),
+    ]))
+}
+
+/// Size of a file, and whether it is deleted.
+type FileInfo = (i64, bool);
+/// The files of a record by name.
+type Files = BTreeMap<String, FileInfo>;
+
+/// Records of files that were read so far. Logs come first, in their order, and the base file last.
+#[derive(Default)]
+pub(super) struct FileRecords {
+    /// Files by key; `None` for a key that is deleted.
+    logs: BTreeMap<String, Option<Files>>,
+    base: BTreeMap<String, Files>,
+}
+
+impl FileRecords {
+    /// Adds records of a log block to those of the blocks before it.
+    pub(super) fn add_logged(&mut self, stored: &RecordBatch) -> Result<()> {
+        each_record(stored, &mut |key, files| {
+            let before = self.logs.remove(&key).flatten();
+            self.logs.insert(key, Some(combine(before.unwrap_or_default(), files)));
+        })
+    }
+
+    /// Deletes keys.
+    pub(super) fn delete(&mut self, keys: &StringArray) {
+        for key in keys.iter().flatten() {
+            self.logs.insert(key.to_owned(), None);
+        }
+    }
+
+    /// Adds records of the base file.
+    pub(super) fn add_base(&mut self, stored: &RecordBatch) -> Result<()> {
+        each_record(stored, &mut |key, files| {
+            self.base.insert(key, files);
+        })
+    }
+
+    /// What the records of base file and log files say together.
+    pub(super) fn finish(self, into: &mut ListedFiles) {
+        let Self { mut logs, mut base } = self;
+        while let Some((key, logged)) = logs.pop_first() {
+            let before = base.remove(&key);
+            if let Some(files) = logged {
+                base.insert(key, combine(before.unwrap_or_default(), files));
+            }
+        }
+        let named = |partition: String| if partition == NON_PARTITIONED { String::new() } else { partition };
+        for (key, files) in base {
+            let present = files.into_iter().filter(|(_, (_, is_deleted))| !is_deleted);
+            if key == ALL_PARTITIONS {
+                into.partitions.extend(present.map(|(partition, _)| named(partition)));
+            } else {
+                let sized = present.map(|(name, (size, _))| (name, u64::try_from(size).unwrap_or(0)));
+                into.files.entry(named(key)).or_default().extend(sized);
+            }
+        }
+    }
+}
+
+/// The files of two records. A file that the newer one deletes is gone, unless both do: then it stays a deleted file, and
+/// deletes it in older records too.
+fn combine(mut old: Files, new: Files) -> Files {
+    for (name, (size, is_deleted)) in new {
+        match old.get(&name).copied() {
+            None => {
+                old.insert(name, (size, is_deleted));
+            }
+            Some((_, false)) if is_deleted => {
+                old.remove(&name);
+            }
+            Some(_) if is_deleted => {
+                old.insert(name, (size, true));
+            }
+            Some((before, _)) => {
+                old.insert(name, (size.max(before), false));
+            }
+        }
+    }
+    old
+}
+
+fn each_record(stored: &RecordBatch, each: &mut dyn FnMut(String, Files)) -> Result<()> {
+    let mistyped = || Error::corrupt("records of files are not maps of sizes");
+    let keys = raw::keys(stored)?;
+    let maps = stored.column_by_name("filesystemMetadata").and_then(|column| column.as_map_opt());
+    let maps = maps.ok_or_else(mistyped)?;
+    let names = maps.keys().as_string_opt::<i32>().ok_or_else(mistyped)?;
+    let infos = maps.values().as_struct_opt().ok_or_else(mistyped)?;
+    let sizes = infos.column_by_name("size").and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let (sizes, deleted) = (sizes.ok_or_else(mistyped)?, raw::flags(infos, "isDeleted")?);
+    let offsets = maps.value_offsets();
+    for (row, key) in keys.iter().enumerate() {
+        let mut files = Files::new();
+        let bounds = offsets.get(row).zip(offsets.get(row + 1));
+        if let (Some((start, end)), true) = (bounds, maps.is_valid(row)) {
+            let bounds = usize::try_from(*start).ok().zip(usize::try_from(*end).ok());
+            let (start, end) = bounds.filter(|(_, end)| *end <= names.len()).ok_or_else(mistyped)?;
+            for at in start..end {
+                files.insert(names.value(at).to_owned(), (sizes.value(at), deleted.value(at)));
+            }
+        }
+        each(key.unwrap_or_default().to_owned(), files);
+    }
+    Ok(())
+}
+
+impl ListedFiles {
+    /// The files as a table.
+    ///
+    /// # Errors
+    /// None: the columns are as the schema says.
+    pub(super) fn to_batch(&self) -> Result<RecordBatch> {
+        let (mut partitions, mut names, mut sizes) = (StringBuilder::new(), StringBuilder::new(), Int64Builder::new());
+        for (partition, files) in &self.files {
+            for (name, size) in files {
+                partitions.append_value(partition);
+                names.append_value(name);
+                sizes.append_value(i64::try_from(*size).unwrap_or(i64::MAX));
+            }
+        }
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(partitions.finish()), Arc::new(names.finish()), Arc::new(sizes.finish())];
+        Ok(RecordBatch::try_new(flat_schema(), columns)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(list: &[(&str, i64, bool)]) -> Files {
+        list.iter().map(|(name, size, deleted)| ((*name).to_owned(), (*size, *deleted))).collect()
+    }
+
+    #[test]
+    fn deletes_take_files_away_and_sizes_grow() {
+        let old = files(&[("a", 5, false), ("b", 6, false), ("c", 0, true), ("d", 0, true)]);
+        let new = files(&[("a", 4, false), ("b", 0, true), ("c", 0, true), ("d", 7, false), ("e", 8, false)]);
+        let both = files(&[("a", 5, false), ("c", 0, true), ("d", 7, false), ("e", 8, false)]);
+        assert_eq!(combine(old, new), both);
+    }
+
+    #[test]
+    fn the_base_file_is_older_than_the_logs() {
+        let mut records = FileRecords::default();
+        records.logs.insert("p".to_owned(), Some(files(&[("a", 0, true), ("b", 2, false)])));
+        records.logs.insert("gone".to_owned(), None);
+        records.logs.insert(ALL_PARTITIONS.to_owned(), Some(files(&[("p", 0, false), ("gone", 0, true)])));
+        records.base.insert("p".to_owned(), files(&[("a", 1, false), ("c", 3, false)]));
+        records.base.insert("gone".to_owned(), files(&[("z", 1, false)]));
+        records.base.insert(".".to_owned(), files(&[("y", 1, false)]));
+        records.base.insert(ALL_PARTITIONS.to_owned(), files(&[("gone", 0, false), (".", 0, false)]));
+        let mut listed = ListedFiles::default();
+        records.finish(&mut listed);
+        assert_eq!(listed.partitions, BTreeSet::from([String::new(), "p".to_owned()]));
+        let found = |names: &[(&str, u64)]| names.iter().map(|(n, s)| ((*n).to_owned(), *s)).collect();
+        let wanted = [("".to_owned(), found(&[("y", 1)])), ("p".to_owned(), found(&[("b", 2), ("c", 3)]))];
+        assert_eq!(listed.files, BTreeMap::from(wanted));
+    }
+}

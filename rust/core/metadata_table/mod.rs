@@ -1,0 +1,54 @@
+//! Hudi's metadata table: an index of the table's files, their columns and their keys.
+//!
+//! It is a merge-on-read table of its own in `.hoodie/metadata`, with its own timeline in `.hoodie/metadata/.hoodie`. Base
+//! files are HFiles, log blocks hold HFiles, and all records are of the Avro schema `HoodieMetadataRecord`:
+//!
+//! | partition | a record for each |
+//! |---|---|
+//! | `files` | partition of the table: its files with their sizes; and one for the list of partitions |
+//! | `column_stats` | column of a file: min, max, counts |
+//! | `partition_stats` | column of a partition |
+//! | `bloom_filters` | base file |
+//! | `record_index` | record key: the file group that has it |
+//! | `secondary_index_<name>` | value and record key |
+//! | `expr_index_<name>` | as `column_stats` or `bloom_filters`, of a function of a column |
+//!
+//! A partition is divided into shards: file groups with fixed names, each with the keys of one hash.
+//!
+//! Log blocks count if their instant is completed in the metadata table and not pending on the table itself: a writer
+//! completes an action here first ([`instants`]). Records of one key are merged by the rules of their kind ([`merge`],
+//! [`files`]).
+
+mod bloom_filters;
+mod column_stats;
+mod committed;
+mod files;
+mod instants;
+mod kind;
+mod merge;
+mod open;
+mod raw;
+mod record_index;
+mod secondary_index;
+mod slice;
+mod stat_value;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+pub(crate) use files::ListedFiles;
+pub use open::{MetadataTable, PartitionSummary};
+
+/// Folder of the metadata table below the table's base.
+pub(crate) const FOLDER: &str = ".hoodie/metadata";
+/// The partition that every metadata table has.
+pub(crate) const FILES: &str = "files";
+
+/// The records of a partition of the metadata table.
+#[derive(Debug, Clone)]
+pub struct MetadataRows {
+    /// The columns, which follow from the kind of the partition.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}

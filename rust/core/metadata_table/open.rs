@@ -1,0 +1,347 @@
+//! Opens the metadata table, and finds and reads its partitions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use super::committed::CommittedFiles;
+use super::files::{FileRecords, ListedFiles};
+use super::instants::ValidInstants;
+use super::kind::Kind;
+use super::merge::ShardReader;
+use super::slice::{each_logged, each_stored};
+use super::{FILES, FOLDER, MetadataRows};
+use crate::error::{Error, Result};
+use crate::file_group::log::LogBatch;
+use crate::file_group::{FileGroup, FileSlice, group_files};
+use crate::format::instant::Layout;
+use crate::format::json;
+use crate::format::properties::Properties;
+use crate::storage::Storage;
+use crate::timeline::history::{HistoryReader, LoadMode};
+use crate::timeline::{Timeline, TimelineConfig};
+
+const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
+/// Definitions of indexes, of which that of an expression index says what it has.
+const INDEX_DEFINITIONS: &str = ".hoodie/.index_defs/index.json";
+const REMEDY: &str = "Let Hudi build the metadata table again: delete .hoodie/metadata and empty \
+                      hoodie.table.metadata.partitions, then write with hoodie.metadata.enable=true";
+
+/// The metadata table of a table, as a snapshot of both timelines shows it.
+pub struct MetadataTable {
+    storage: Storage,
+    partitions: Vec<String>,
+    instants: ValidInstants,
+    committed: OnceLock<CommittedFiles>,
+}
+
+/// The files of a partition of the metadata table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionSummary {
+    /// Its name.
+    pub name: String,
+    /// How many file groups it has.
+    pub shards: usize,
+    /// Bytes of the base files of their newest slices.
+    pub base_size: u64,
+    /// How many log files these slices have.
+    pub logs: usize,
+    /// Bytes of the log files.
+    pub log_size: u64,
+    /// The newest instant that wrote to it.
+    pub latest_instant: Option<String>,
+}
+
+impl MetadataTable {
+    /// Opens the metadata table of a table: its properties and its timeline. `partitions` are those that the table names
+    /// as complete.
+    ///
+    /// # Errors
+    /// `Corrupt` for properties that are missing, damaged or not those of a metadata table; `Unsupported` for other
+    /// versions than 8 and 9; `Storage`.
+    pub(crate) fn open(storage: &Storage, timeline: &Timeline, partitions: Vec<String>) -> Result<Self> {
+        let config = timeline_config(storage, timeline.config())
+            .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REMEDY))?;
+        let metadata = Timeline::load(storage, &config)?;
+        let instants = ValidInstants::new(timeline, metadata);
+        Ok(Self { storage: storage.clone(), partitions, instants, committed: OnceLock::new() })
+    }
+
+    /// Names of the partitions.
+    pub fn partitions(&self) -> &[String] {
+        &self.partitions
+    }
+
+    /// The newest file slice of each shard of a partition, by file id.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a partition that is not there; `Corrupt` if it has no files; `Storage`.
+    pub(crate) fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
+        self.check_name(partition)?;
+        let folder = format!("{FOLDER}/{partition}");
+        let files = self.storage.list(&folder)?.files;
+        let mut groups = group_files(&folder, &files, &self.instants);
+        if let Some(since) = self.unclear(&groups) {
+            let history = HistoryReader::new(&self.storage, self.instants.metadata().config());
+            let entries = history.read(Some(&since), None, LoadMode::Action)?;
+            let writes = entries.into_iter().filter(|e| e.action.is_write() && !e.completed.is_empty());
+            let known = self.instants.with_archived(writes.map(|e| (e.requested, e.completed)).collect());
+            groups = group_files(&folder, &files, &known);
+        }
+        let slices: Vec<FileSlice> = groups.into_iter().filter_map(|group| group.slices.into_iter().next()).collect();
+        if slices.is_empty() {
+            return Err(Error::corrupt("a partition of the metadata table has no files")
+                .with("table", self.storage.uri())
+                .with("file", folder)
+                .remedy(REMEDY));
+        }
+        let counts = |instant: &str| self.instants.is_valid(instant);
+        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REMEDY))?;
+        Ok(slices)
+    }
+
+    fn check_name(&self, partition: &str) -> Result<()> {
+        if !self.partitions.iter().any(|name| name == partition) {
+            return Err(Error::invalid_option(format!("the metadata table has no partition '{partition}'"))
+                .with("table", self.storage.uri())
+                .remedy(format!("It has {}", self.partitions.join(", "))));
+        }
+        Ok(())
+    }
+
+    /// The first archived log file of which only the history can tell whether it belongs behind a later base file.
+    fn unclear(&self, groups: &[FileGroup]) -> Option<String> {
+        let metadata = self.instants.metadata();
+        let unclear = groups.iter().flat_map(|group| {
+            let newest = group.slices.iter().find_map(|slice| slice.base.as_ref()).map(|base| base.instant.as_str());
+            let logs = group.slices.iter().flat_map(|slice| &slice.logs);
+            logs.filter(move |log| {
+                // Those that initialized a partition come before everything else.
+                !log.instant.starts_with("0000")
+                    && metadata.completion_time(&log.instant).is_none()
+                    && newest.is_some_and(|base| base > log.instant.as_str())
+            })
+        });
+        unclear.map(|log| log.instant.clone()).min()
+    }
+
+    fn committed(&self) -> Result<&CommittedFiles> {
+        if let Some(known) = self.committed.get() {
+            return Ok(known);
+        }
+        let read = CommittedFiles::read(&self.storage, self.instants.metadata()).map_err(|e| e.remedy(REMEDY))?;
+        Ok(self.committed.get_or_init(|| read))
+    }
+
+    /// What is in a partition, by its files.
+    ///
+    /// # Errors
+    /// Those of [`MetadataTable::shards`].
+    pub fn summary(&self, partition: &str) -> Result<PartitionSummary> {
+        let slices = self.shards(partition)?;
+        let logs = || slices.iter().flat_map(|slice| &slice.logs);
+        let bases = || slices.iter().filter_map(|slice| slice.base.as_ref());
+        let instants = logs().map(|log| &log.instant).chain(bases().map(|base| &base.instant));
+        Ok(PartitionSummary {
+            name: partition.to_owned(),
+            shards: slices.len(),
+            base_size: bases().map(|base| base.size).sum(),
+            logs: logs().count(),
+            log_size: logs().map(|log| log.size).sum(),
+            latest_instant: instants.max().cloned(),
+        })
+    }
+
+    /// The partitions of the table and the files in them.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(crate) fn files(&self) -> Result<ListedFiles> {
+        let mut listed = ListedFiles::default();
+        let columns = ["key", Kind::Files.column()];
+        for slice in self.shards(FILES)? {
+            let mut records = FileRecords::default();
+            each_logged(&self.storage, &slice, |t| self.instants.is_valid(t), &columns, &mut |content| match content {
+                LogBatch::Records(stored) => records.add_logged(&stored),
+                LogBatch::Deletes(deletes) => {
+                    records.delete(&deletes.keys);
+                    Ok(())
+                }
+            })
+            .map_err(|e| e.remedy(REMEDY))?;
+            if let Some(base) = &slice.base {
+                each_stored(&self.storage, base, &columns, &mut |stored| records.add_base(&stored))
+                    .map_err(|e| e.remedy(REMEDY))?;
+            }
+            records.finish(&mut listed);
+        }
+        Ok(listed)
+    }
+
+    /// Passes the rows of a partition to `each`, shard after shard. Beside the columns of [`MetadataTable::rows`] they
+    /// have their `key`.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`; and those of `each`.
+    pub(crate) fn each_row(&self, partition: &str, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let kind = self.kind(partition)?;
+        if kind == Kind::Files {
+            return each(self.files()?.to_batch()?);
+        }
+        let reader = ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone };
+        for slice in self.shards(partition)? {
+            reader.each_row(&slice, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REMEDY))?;
+        }
+        Ok(())
+    }
+
+    /// All rows of a partition, in columns that are named by what they hold.
+    ///
+    /// # Errors
+    /// Those of [`MetadataTable::each_row`].
+    pub fn rows(&self, partition: &str) -> Result<MetadataRows> {
+        let kind = self.kind(partition)?;
+        if kind == Kind::Files {
+            let batch = self.files()?.to_batch()?;
+            return Ok(MetadataRows { schema: batch.schema(), batches: vec![batch] });
+        }
+        let names = match kind {
+            Kind::ColumnStats => self.partition_hashes()?,
+            _ => HashMap::new(),
+        };
+        let schema = public(&RecordBatch::new_empty(kind.flat_schema()), kind, &names)?.schema();
+        let mut batches = Vec::new();
+        self.each_row(partition, &mut |rows| {
+            batches.push(public(&rows, kind, &names)?);
+            Ok(())
+        })?;
+        Ok(MetadataRows { schema, batches })
+    }
+
+    fn kind(&self, partition: &str) -> Result<Kind> {
+        self.check_name(partition)?;
+        Kind::of(partition, || {
+            let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(false) };
+            let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
+                .map_err(|e| e.with("table", self.storage.uri()).with("file", INDEX_DEFINITIONS))?;
+            let definition = definitions.get("indexDefinitions").and_then(|all| all.get(partition));
+            let kind = definition.and_then(|one| one.get("indexType")).and_then(serde_json::Value::as_str);
+            Ok(kind == Some("bloom_filters"))
+        })
+    }
+
+    /// Partition paths by the part of a key that stands for them.
+    fn partition_hashes(&self) -> Result<HashMap<String, String>> {
+        let partitions = self.files()?.partitions;
+        Ok(partitions.into_iter().map(|partition| (partition_hash(&partition), partition)).collect())
+    }
+}
+
+/// The part of a key that stands for a partition.
+fn partition_hash(partition: &str) -> String {
+    /// 0xDABADABA, with its sign.
+    const SEED: u64 = 0xFFFF_FFFF_DABA_DABA;
+    let name = if partition.is_empty() { "." } else { partition };
+    let hash = twox_hash::XxHash64::oneshot(SEED, name.as_bytes());
+    base64_simd::STANDARD.encode_to_string(hash.to_be_bytes())
+}
+
+/// The columns for users: partitions by name, and without what only merging needs.
+fn public(rows: &RecordBatch, kind: Kind, partitions: &HashMap<String, String>) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let mut fields: Vec<Arc<Field>> = Vec::new();
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    for (field, column) in schema.fields().iter().zip(rows.columns()) {
+        match (field.name().as_str(), kind) {
+            ("is_deleted", _) | ("key", Kind::PartitionStats | Kind::SecondaryIndex) => {}
+            ("key", Kind::ColumnStats) => {
+                fields.push(Arc::new(Field::new("partition", DataType::Utf8, true)));
+                columns.push(partition_names(column, partitions)?);
+            }
+            ("file_name", Kind::PartitionStats) => {
+                fields.push(Arc::new(field.as_ref().clone().with_name("partition")));
+                columns.push(column.clone());
+            }
+            _ => {
+                fields.push(field.clone());
+                columns.push(column.clone());
+            }
+        }
+    }
+    let schema: SchemaRef = Arc::new(Schema::new(fields));
+    Ok(RecordBatch::try_new(schema, columns)?)
+}
+
+/// A key is the hash of the column's name, that of the partition and that of the file's name, of 12, 12 and 24 letters.
+fn partition_names(keys: &ArrayRef, partitions: &HashMap<String, String>) -> Result<ArrayRef> {
+    let keys = keys.as_string_opt::<i32>().ok_or_else(|| Error::internal("keys of rows are not strings"))?;
+    let mut names = StringBuilder::with_capacity(keys.len(), 16 * keys.len());
+    for key in keys {
+        names.append_option(key.and_then(|key| partitions.get(key.get(12..24)?)));
+    }
+    Ok(Arc::new(names.finish()))
+}
+
+/// How the timeline of the metadata table is stored, by its properties.
+fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<TimelineConfig> {
+    let content = storage.read_if_exists(PROPERTIES)?;
+    let content = content.ok_or_else(|| Error::corrupt("the metadata table has no hoodie.properties"))?;
+    let properties = Properties::parse(&content)?;
+    let expect = |key: &str, wanted: &[&str]| match properties.get_non_empty(key) {
+        Some(value) if wanted.iter().any(|one| one.eq_ignore_ascii_case(value.trim())) => Ok(()),
+        Some(value) => {
+            Err(Error::corrupt(format!("{key} of the metadata table is '{value}', expected {}", wanted.join(" or "))))
+        }
+        None => Err(Error::corrupt(format!("hoodie.properties of the metadata table has no {key}"))),
+    };
+    expect("hoodie.table.type", &["MERGE_ON_READ"])?;
+    expect("hoodie.table.base.file.format", &["HFILE"])?;
+    expect("hoodie.timeline.layout.version", &["2"])?;
+    match properties.get_non_empty("hoodie.table.version").map(str::trim) {
+        Some("8" | "9") => {}
+        Some(other) => {
+            return Err(Error::unsupported(format!("version {other} of the metadata table is not supported")));
+        }
+        None => return Err(Error::corrupt("hoodie.properties of the metadata table has no hoodie.table.version")),
+    }
+    check_checksum(&properties)?;
+    let part = |key: &str, default: &str| {
+        let value = properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
+        match value.split('/').any(|level| matches!(level, "" | "." | "..")) {
+            true => Err(Error::corrupt(format!("{key} of the metadata table is no folder within it: '{value}'"))),
+            false => Ok(value),
+        }
+    };
+    let folder = format!("{FOLDER}/.hoodie/{}", part("hoodie.timeline.path", "timeline")?);
+    let history_folder = format!("{folder}/{}", part("hoodie.timeline.history.path", "history")?);
+    Ok(TimelineConfig { layout: Layout::V2, folder, history_folder, zone: table.zone })
+}
+
+/// Checks the checksum, which is of the name of the table.
+fn check_checksum(properties: &Properties) -> Result<()> {
+    let Some(stored) = properties.get_non_empty("hoodie.table.checksum") else { return Ok(()) };
+    let database = properties.get("hoodie.database.name").unwrap_or_default();
+    let name = properties.get("hoodie.table.name").unwrap_or_default();
+    let computed = crc32fast::hash(format!("{database}.{name}").as_bytes()).to_string();
+    if stored == computed {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "hoodie.properties of the metadata table has checksum {stored}, but {computed} was computed"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_hash;
+
+    #[test]
+    fn partitions_have_hudis_hashes() {
+        // Names of columns are hashed in the same way.
+        for (name, hash) in [("part", "+WGrmgkN3io="), ("0", "06zdpyCf3Jg="), ("_hoodie_commit_time", "JBBzUToHtLc=")] {
+            assert_eq!(partition_hash(name), hash);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads the stored records of a file slice: those of its log files in their order, then those of its base file.
+
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use hoodoo_hfile::{HFileError, HFileReader, ReadAt};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file_group::log::{LogBatch, LogScan};
+use crate::file_group::{BaseFile, FileSlice};
+use crate::format::log::each_batch_of_hfile;
+use crate::storage::guard::decode;
+use crate::storage::{FileReader, Storage};
+
+/// Records that are decoded at a time.
+const BATCH_ROWS: usize = 16_384;
+/// The entry of the file info with the schema of the records.
+const SCHEMA: &str = "schema";
+
+/// An HFile of the table's storage.
+struct StoredFile(FileReader);
+
+impl ReadAt for StoredFile {
+    fn size(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, range: Range<u64>) -> Result<Bytes, HFileError> {
+        let failed = |e: Error| HFileError::Source(Box::new(e));
+        let length = usize::try_from(range.end.saturating_sub(range.start))
+            .map_err(|e| failed(Error::corrupt("a range of an HFile is too long").caused_by(e)))?;
+        self.0.get_bytes(range.start, length).map_err(|e| failed(e.into()))
+    }
+}
+
+/// Passes the contents of the log blocks to `each`, in the order in which they are merged. `counts` says which instants do.
+///
+/// # Errors
+/// `Corrupt`, with the file; `Storage`; and those of `each`.
+pub(super) fn each_logged(
+    storage: &Storage,
+    slice: &FileSlice,
+    counts: impl Fn(&str) -> bool,
+    columns: &[&str],
+    each: &mut dyn FnMut(LogBatch) -> Result<()>,
+) -> Result<()> {
+    let scan = LogScan::open(storage, &slice.logs, counts)?;
+    let truncated = scan.truncated_files().next();
+    if let Some(file) = truncated {
+        return Err(Error::corrupt("a log file of the metadata table is empty or has bytes that are no block")
+            .with("table", storage.uri())
+            .with("file", file));
+    }
+    (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, columns, each)).map_err(damaged)
+}
+
+/// Records without a column, or with nulls where Hudi has none, are of a damaged file, not of another table.
+fn damaged(e: Error) -> Error {
+    match e.kind() {
+        ErrorKind::Schema => Error::corrupt("records of the metadata table are not as Hudi writes them").caused_by(e),
+        _ => e,
+    }
+}
+
+/// Passes the records of a base file to `each`.
+///
+/// # Errors
+/// `Corrupt`, with the file; `Unsupported` for HFiles that Hudi does not write; `Storage`; and those of `each`.
+pub(super) fn each_stored(
+    storage: &Storage,
+    base: &BaseFile,
+    columns: &[&str],
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let read = || {
+        let file = HFileReader::open(StoredFile(storage.reader(&base.path, base.size)?))?;
+        let schema = file.file_info(SCHEMA).ok_or_else(|| Error::corrupt("an HFile has no schema in its file info"))?;
+        let schema = std::str::from_utf8(schema)
+            .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;
+        each_batch_of_hfile(&file, schema, columns, BATCH_ROWS, each)
+    };
+    decode("an HFile", read).map_err(|e| damaged(e).with("table", storage.uri()).with("file", &base.path))
+}
