@@ -27,6 +27,7 @@ from hoodoo.exceptions import (
 )
 from hoodoo.file_slice import FileSlice
 from hoodoo.history import History, HistoryCompaction, HistoryFile
+from hoodoo.metadata_table import MetadataPartition, MetadataTable
 from hoodoo.record_merger import MergeContext, RecordMerger, Records, RowMerger
 from hoodoo.report import Problem, Report
 from hoodoo.row_merging import merge
@@ -58,6 +59,8 @@ __all__ = [
     "InvalidOptionError",
     "LockError",
     "MergeContext",
+    "MetadataPartition",
+    "MetadataTable",
     "MissingDependencyError",
     "Overlap",
     "OverlapDepth",

@@ -11,6 +11,7 @@ from hoodoo.commit import Commit
 from hoodoo.extras import import_extra
 from hoodoo.file_slice import FileSlice
 from hoodoo.filters import Filters, NativeFilter, native_filter
+from hoodoo.metadata_table import MetadataTable
 from hoodoo.options import (
     Columns,
     Options,
@@ -153,6 +154,24 @@ class Table(TableServices):
     def timeline(self) -> Timeline:
         """The actions on the table."""
         return Timeline(self._native)
+
+    @property
+    def metadata_table(self) -> MetadataTable | None:
+        """The metadata table as it is now, or None if the table has none (`hoodie.metadata.enable`).
+
+        Raises:
+            CorruptFileError: `hoodie.properties` of the metadata table is missing or damaged.
+            UnsupportedError: The metadata table has another version than 8 or 9.
+            StorageError: The storage cannot be read.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-metadata/t", {"id": pa.int64()}, name="t", record_key="id")
+            >>> t.metadata_table is None
+            True
+        """
+        native = _native.NativeMetadataTable.open(self._native)
+        return None if native is None else MetadataTable(native, self.uri)
 
     def file_slices(self, partition: str | None = None) -> list[FileSlice]:
         """Return the file slices of the newest snapshot.

@@ -332,7 +332,7 @@ class TableServices:
         return ArchiveReport.from_native(self._native.archive(dry_run), dry_run=dry_run)
 
     def verify(self) -> Report:
-        """Check every known invariant: instants, files, sizes, footers, keys, leftover files. Change nothing.
+        """Check every known invariant: instants, files, sizes, footers, keys, the metadata table. Change nothing.
 
         Returns:
             The problems, and what to do about each.

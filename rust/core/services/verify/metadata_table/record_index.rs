@@ -64,7 +64,7 @@ pub(super) fn check(compared: &Compared<'_>, metadata: &MetadataTable, report: &
         compare(group, *entries, &known, &rows, report);
     }
     for (group, rows) in rows.iter().filter(|(group, rows)| **rows > 0 && !index.entries.contains_key(*group)) {
-        report.error(subject(group), format!("the record index has none of the {rows} keys"), REBUILD_PARTITION);
+        report.warning(subject(group), format!("the record index has none of the {rows} keys"), REBUILD_PARTITION);
     }
     lost_keys(&index, looked_for, report);
     Ok(())
@@ -95,7 +95,7 @@ fn compare(
     let Some(rows) = rows.get(group).filter(|rows| **rows != entries) else { return };
     let message = format!("the record index has {entries} entries for the {rows} rows of the base file");
     if entries < *rows {
-        report.error(
+        report.warning(
             subject(group),
             format!("{message}: Hudi's upserts insert keys again that it lacks, unless rows share their keys"),
             REBUILD_PARTITION,
@@ -111,7 +111,7 @@ fn lost_keys(index: &Index, looked_for: usize, report: &mut Report) {
     lost.sort();
     if let Some((key, group)) = lost.first() {
         let message = format!(
-            "the record index does not have {} of {looked_for} keys that were looked for (a sample) in their file groups, \
+            "the record index does not have {} of {looked_for} keys that were looked for (a sample), \
              for example '{key}'",
             lost.len()
         );
@@ -129,12 +129,8 @@ fn add(batch: &arrow::array::RecordBatch, index: &mut Index) -> Result<()> {
         let partition = if partitions.is_valid(row) { partitions.value(row) } else { "" };
         let partition = if partition == "." { "" } else { partition };
         let group = (partition.to_owned(), file_ids.value(row).to_owned());
-        if let Some(groups) = index.wanted.get_mut(keys.value(row)) {
-            groups.retain(|wanted| *wanted != group);
-            if groups.is_empty() {
-                index.wanted.remove(keys.value(row));
-            }
-        }
+        // Rows of several file groups may share a key, which the index has once.
+        index.wanted.remove(keys.value(row));
         *index.entries.entry(group).or_default() += 1;
     }
     Ok(())

@@ -1,0 +1,46 @@
+"""The commands below `hoodoo metadata`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hoodoo.cli import render, render_metadata
+from hoodoo.cli.arguments import StorageOptions, Uri, open_table
+
+metadata_app = typer.Typer(help="The metadata table: Hudi's index of files, statistics and keys.", no_args_is_help=True)
+
+
+@metadata_app.command("show")
+def show(
+    uri: Uri,
+    partition: Annotated[str | None, typer.Option(help="Show the rows of this partition, such as files.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 20,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Show the partitions of the metadata table, or the rows of one of them."""
+    metadata = open_table(uri, storage_option).metadata_table
+    if metadata is None:
+        render_metadata.show_no_metadata_table(uri)
+        return
+    if partition is None:
+        render_metadata.show_partitions(list(metadata.partitions.values()))
+        return
+    rows = metadata.to_arrow(partition)
+    render.show_rows(rows.to_reader(), limit)
+    render_metadata.show_row_count(partition, rows.num_rows)
+
+
+@metadata_app.command("verify")
+def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
+    """Compare the metadata table with the table. Exit status 1 when readers would see wrong rows."""
+    metadata = open_table(uri, storage_option).metadata_table
+    if metadata is None:
+        render_metadata.show_no_metadata_table(uri)
+        return
+    with render.working("comparing"):
+        report = metadata.verify()
+    render.show_report(report)
+    if not report.ok:
+        raise typer.Exit(1)
