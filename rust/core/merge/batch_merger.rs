@@ -5,11 +5,11 @@ use arrow::datatypes::SchemaRef;
 
 use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
 use super::choose::{Chosen, Met, Stored, choose};
+use super::event_time_ordering::Step;
 use super::fold::fold_several;
 use super::key_table::KeyTable;
-use super::ordering::OrderingValues;
+use super::ordering_values::OrderingValues;
 use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
-use super::record_comparator::Step;
 use super::records::{Records, RowAddress, gather_used, interleave_columns, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};

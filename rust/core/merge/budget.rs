@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Field, FieldRef, Schema};
 
-use super::ordering::OrderingValues;
+use super::ordering_values::OrderingValues;
 use super::records::Records;
 use crate::error::{Error, Result};
 

@@ -5,8 +5,8 @@
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 
-use super::ordering::OrderingValues;
-use super::record_comparator::{MergeMode, RecordComparator, Side, Step};
+use super::event_time_ordering::{MergeMode, RecordComparator, Side, Step};
+use super::ordering_values::OrderingValues;
 use super::records::{Records, RowAddress, gather_used, interleave_columns, nullable, numbered, renumber};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};

@@ -7,7 +7,7 @@ use arrow::compute::kernels::cmp::{eq, not_distinct};
 use arrow::compute::{and, interleave, is_null};
 use arrow::datatypes::DataType;
 
-use super::ordering::OrderingValues;
+use super::ordering_values::OrderingValues;
 use super::records::{Merged, Records, RowAddress};
 use crate::error::Result;
 

@@ -3,8 +3,8 @@
 use arrow::datatypes::SchemaRef;
 use hashbrown::HashTable;
 
+use super::event_time_ordering::Step;
 use super::precombine::hash_key;
-use super::record_comparator::Step;
 use super::records::{Records, RowAddress};
 use super::rule::MergeRule;
 use crate::error::{Error, Result};

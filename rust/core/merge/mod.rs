@@ -3,18 +3,18 @@
 //! The module works on Arrow batches and knows no tables and no files. There are two steps with slightly different rules: the
 //! *delta* step merges records that are not in a base file yet (a batch with itself, logs with each other), the
 //! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
-//! so both live in `record_comparator.rs`.
+//! so both live in `event_time_ordering.rs`.
 
 mod batch_merger;
 mod budget;
 mod choose;
 mod columns;
+mod event_time_ordering;
 mod fold;
 mod key_table;
-mod ordering;
+mod ordering_values;
 mod payload;
 mod precombine;
-mod record_comparator;
 mod records;
 mod rule;
 
@@ -22,13 +22,13 @@ pub(crate) use batch_merger::{BatchMerger, MergeCounts, MergedRecords};
 pub(crate) use budget::{Budget, Kept, rows_at_once};
 pub(crate) use choose::{Chosen, Met, Stored, choose};
 pub(crate) use columns::Fill;
+pub use event_time_ordering::{MergeMode, RecordComparator, Side, Step};
 pub use fold::in_order;
 pub(crate) use fold::{fold, has_duplicates};
-pub use ordering::OrderingValues;
+pub use ordering_values::OrderingValues;
 pub(crate) use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};
 pub use precombine::{KeyedRows, precombine};
 pub(crate) use precombine::{Precombined, RowRef, hash_key, precombine_in_order};
-pub use record_comparator::{MergeMode, RecordComparator, Side, Step};
 pub(crate) use records::RowAddress;
 pub use records::{Records, nullable};
 pub(crate) use rule::{CustomMerge, MergeRule, missing};

@@ -9,7 +9,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::columns::{Fill, Sides, put_together};
-use super::record_comparator::{MergeMode, RecordComparator, Step};
+use super::event_time_ordering::{MergeMode, RecordComparator, Step};
 use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 

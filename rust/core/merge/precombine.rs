@@ -3,8 +3,8 @@
 use arrow::array::{Array, BooleanArray, StringArray};
 use hashbrown::HashTable;
 
-use super::ordering::OrderingValues;
-use super::record_comparator::{MergeMode, RecordComparator, Side, Step};
+use super::event_time_ordering::{MergeMode, RecordComparator, Side, Step};
+use super::ordering_values::OrderingValues;
 use super::records::Records;
 use crate::error::{Error, Result};
 use crate::interrupt;

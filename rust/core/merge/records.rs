@@ -8,8 +8,8 @@ use arrow::array::{
 use arrow::compute::interleave;
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::ordering::OrderingValues;
-use super::record_comparator::Side;
+use super::event_time_ordering::Side;
+use super::ordering_values::OrderingValues;
 use crate::error::{Error, Result};
 
 /// The address of a row in a list of batches: batch and row.

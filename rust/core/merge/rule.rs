@@ -9,9 +9,9 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, and_not, or};
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
-use super::ordering::OrderingValues;
+use super::event_time_ordering::{MergeMode, RecordComparator, Step};
+use super::ordering_values::OrderingValues;
 use super::payload::PayloadClass;
-use super::record_comparator::{MergeMode, RecordComparator, Step};
 use super::records::{Merged, Records};
 use crate::error::{Error, Result};
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
 //! | [`DataFiles`], [`NewFile`], [`RollingFileWriter`] | marker, then the data file, then its write stat |
-//! | complete | under the lock: load the timeline, check for conflicts, drop the metadata table, create the completed instant |
+//! | complete | under the lock: load the timeline, check for conflicts (of writes: `write::commit::conflicts`), drop the metadata table, create the completed instant |
 //! | end | delete markers and heartbeat, release the lock |
 //!
 //! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which

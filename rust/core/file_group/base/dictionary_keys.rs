@@ -20,7 +20,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::column_arrays::is_all_dictionary;
-use super::number_column::is_number;
+use super::encoders::number_column::is_number;
 use super::reader::BaseFileReader;
 use crate::error::{Error, Result};
 use crate::storage::guard::{Chunks, decode};

@@ -16,22 +16,15 @@ pub(crate) mod splice;
 pub(crate) mod writer;
 
 mod bounds;
-mod chunk_pages;
-mod constant_column;
-mod dictionary_column;
 mod dictionary_keys;
-mod encoded_chunk;
+mod encoders;
 mod evolution;
 mod footer_checksum;
-mod ordered_dictionary_column;
 pub(crate) use evolution::evolve;
 mod column_arrays;
-mod number_column;
-mod page_codec;
 mod pruning;
 mod row_group;
 mod sink;
-mod string_column;
 
 pub(crate) use column_arrays::{
     COLUMN_BATCH_ROWS, GroupColumns, fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
@@ -49,7 +42,7 @@ pub use writer::BaseFileWriter;
 
 /// Takes the locks of the process, for a fork.
 pub(crate) fn hold_locks(held: &mut Vec<Box<dyn std::any::Any>>) {
-    held.push(Box::new(page_codec::hold_lock()));
+    held.push(Box::new(encoders::page_codec::hold_lock()));
 }
 
 /// Footer key of the Avro schema, meta columns included.

@@ -9,15 +9,15 @@ use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk_pages::bits_for;
-use super::dictionary_column::{DictionaryStrings, dictionary_chunk};
-use super::encoded_chunk::{EncodedChunk, encode_error};
-use super::number_column::{NumberSettings, number_chunk};
+use super::encoders::chunk_pages::bits_for;
+use super::encoders::dictionary_column::{DictionaryStrings, dictionary_chunk};
+use super::encoders::encoded_chunk::{EncodedChunk, encode_error};
+use super::encoders::number_column::{NumberSettings, number_chunk};
+use super::encoders::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictionary_chunk};
+use super::encoders::string_column::{PlainStringSettings, PlainStrings};
 use super::options::PageFormat;
-use super::ordered_dictionary_column::{OrderedDictionarySettings, ordered_dictionary_chunk};
-use super::string_column::{PlainStringSettings, PlainStrings};
 use crate::error::{Error, Result};
-use crate::format::parquet::{ColumnWriter, ColumnWriters};
+use crate::format::parquet_pages::{ColumnWriter, ColumnWriters};
 use crate::parallel::run_parallel;
 
 /// How a column of a row group is encoded.

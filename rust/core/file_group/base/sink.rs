@@ -124,7 +124,7 @@ impl<W: Write> Sink<W> {
         declare_type_defined(&mut held, self.columns)?;
         let mut inner =
             self.inner.take().ok_or_else(|| Error::storage("the sink of a base file was closed already"))?;
-        let failed = |e: io::Error| super::encoded_chunk::encode_error(e.into());
+        let failed = |e: io::Error| super::encoders::encoded_chunk::encode_error(e.into());
         // The page indexes precede the footer.
         let start = start_of_footer(&held).unwrap_or(held.len());
         let mut sum = crc32fast::Hasher::new();

@@ -16,8 +16,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
-use super::constant_column::constant_chunk;
-use super::encoded_chunk::{EncodedChunk, encode_error};
+use super::encoders::constant_column::constant_chunk;
+use super::encoders::encoded_chunk::{EncodedChunk, encode_error};
 use super::options::{BaseFileOptions, DictionaryUse};
 use super::parquet_schema::hudi_parquet_schema;
 use super::reader::BaseFileReader;

@@ -13,28 +13,28 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
-use super::constant_column::constant_chunk;
-use super::encoded_chunk::encode_error;
+use super::encoders::constant_column::constant_chunk;
+use super::encoders::encoded_chunk::encode_error;
+use super::encoders::number_column::{NumberSettings, is_number};
+use super::encoders::ordered_dictionary_column::{OrderedDictionarySettings, is_dictionary};
+use super::encoders::page_codec::PageContent;
+use super::encoders::string_column::{PlainStringSettings, is_plain_string};
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
-use super::number_column::{NumberSettings, is_number};
 use super::options::{BaseFileOptions, DictionaryUse};
-use super::ordered_dictionary_column::{OrderedDictionarySettings, is_dictionary};
-use super::page_codec::PageContent;
 use super::parquet_schema::hudi_parquet_schema;
 #[cfg(doc)]
 use super::reader::BaseFileReader;
 use super::row_group::{ColumnUse, DictionarySettings, RowGroupEncoder, leaf_count};
 use super::sink::{LongValue, Sink};
-use super::string_column::{PlainStringSettings, is_plain_string};
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, MODEL_NAME_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
-use crate::format::parquet::ColumnWriters;
+use crate::format::parquet_pages::ColumnWriters;
 
 /// Rows that are encoded at a time on several threads.
 const PARALLEL_ROWS: usize = 65_536;

@@ -23,7 +23,7 @@
 mod avro_batches;
 mod avro_records;
 mod block;
-mod blocks;
+mod block_reader;
 mod checksum;
 mod deletes;
 mod file;
@@ -40,7 +40,7 @@ pub(crate) use avro_batches::each_avro_batch;
 pub use avro_batches::{BatchSize, avro_batches, record_columns};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey};
-pub use blocks::Blocks;
+pub use block_reader::Blocks;
 pub(crate) use checksum::ContentChecksum;
 pub use deletes::Deletes;
 pub(crate) use file::BlockContent;

@@ -14,24 +14,24 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_keys};
 use super::encoded_chunk::EncodedChunk;
-use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
+use crate::file_group::base::options::PageFormat;
 
 /// Longer strings are truncated in statistics.
-pub(super) const LONGEST_STRING: usize = 256;
+pub(crate) const LONGEST_STRING: usize = 256;
 /// Key of a null.
 const NULL: u32 = u32::MAX;
 
 /// Strings with dictionary keys.
-pub(super) type DictionaryStrings = DictionaryArray<Int32Type>;
+pub(crate) type DictionaryStrings = DictionaryArray<Int32Type>;
 
 /// Encodes the chunk of a flat string column; `None` if its strings are too many or too long for a dictionary of at
 /// most `dictionary_bytes`.
 ///
 /// # Errors
 /// `Schema` for a null in a required column.
-pub(super) fn dictionary_chunk(
+pub(crate) fn dictionary_chunk(
     descriptor: &ColumnDescPtr,
     arrays: &[DictionaryStrings],
     format: PageFormat,

@@ -16,9 +16,9 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
 use super::encoded_chunk::EncodedChunk;
-use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
+use crate::file_group::base::options::PageFormat;
 
 /// Rows after which the dictionary is dropped if values hardly repeat.
 const TRIAL_ROWS: usize = 4096;
@@ -28,18 +28,18 @@ const EMPTY: u32 = 0;
 
 /// Settings of a column of numbers.
 #[derive(Clone)]
-pub(super) struct NumberSettings {
-    pub(super) descriptor: ColumnDescPtr,
-    pub(super) format: PageFormat,
+pub(crate) struct NumberSettings {
+    pub(crate) descriptor: ColumnDescPtr,
+    pub(crate) format: PageFormat,
     /// Maximum bytes of a page.
-    pub(super) page_bytes: usize,
+    pub(crate) page_bytes: usize,
     /// Maximum bytes of a dictionary; 0: no dictionary.
-    pub(super) dictionary_bytes: usize,
+    pub(crate) dictionary_bytes: usize,
 }
 
 impl NumberSettings {
     /// Fails for values that do not fit the column.
-    pub(super) fn check(&self, array: &ArrayRef) -> Result<()> {
+    pub(crate) fn check(&self, array: &ArrayRef) -> Result<()> {
         if self.descriptor.max_def_level() == 0 && array.null_count() > 0 {
             let what = "a required column has a null";
             return Err(Error::schema(what).with("column", self.descriptor.name()));
@@ -52,13 +52,13 @@ impl NumberSettings {
     }
 
     /// Bytes of a value.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         width(&self.descriptor)
     }
 }
 
 /// Whether a column is encoded here: a flat column that is stored as it is in memory, or a decimal of up to 16 bytes.
-pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
+pub(crate) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
     let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
     flat && match descriptor.physical_type() {
         Type::INT32 => {
@@ -81,7 +81,7 @@ pub(super) fn is_number(data_type: &DataType, descriptor: &ColumnDescPtr) -> boo
 ///
 /// # Errors
 /// `Schema` for nulls in a required column, or arrays of another type.
-pub(super) fn number_chunk(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
+pub(crate) fn number_chunk(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<EncodedChunk> {
     match settings.descriptor.physical_type() {
         Type::INT32 => encode::<i32>(settings, arrays),
         Type::INT64 => encode::<i64>(settings, arrays),
@@ -90,7 +90,7 @@ pub(super) fn number_chunk(settings: &NumberSettings, arrays: &[ArrayRef]) -> Re
 }
 
 /// Values of a column of numbers, such as those of a dictionary.
-pub(super) struct NumberValues<'a> {
+pub(crate) struct NumberValues<'a> {
     values: Values<'a>,
     /// Bytes of a value in Parquet.
     width: usize,
@@ -103,7 +103,7 @@ enum Values<'a> {
 }
 
 /// The values of an array, with arbitrary values for nulls; `None` if its type is not that of the column.
-pub(super) fn number_values<'a>(array: &'a ArrayRef, descriptor: &ColumnDescPtr) -> Option<NumberValues<'a>> {
+pub(crate) fn number_values<'a>(array: &'a ArrayRef, descriptor: &ColumnDescPtr) -> Option<NumberValues<'a>> {
     if !is_number(array.data_type(), descriptor) {
         return None;
     }
@@ -116,12 +116,12 @@ pub(super) fn number_values<'a>(array: &'a ArrayRef, descriptor: &ColumnDescPtr)
 }
 
 impl NumberValues<'_> {
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
     /// Whether values ascend strictly.
-    pub(super) fn is_ascending(&self) -> bool {
+    pub(crate) fn is_ascending(&self) -> bool {
         match self.values {
             Values::I32(values) => values.is_sorted_by(|a, b| a < b),
             Values::I64(values) => values.is_sorted_by(|a, b| a < b),
@@ -130,7 +130,7 @@ impl NumberValues<'_> {
     }
 
     /// Appends a value in Parquet's format.
-    pub(super) fn put(&self, place: usize, to: &mut Vec<u8>) {
+    pub(crate) fn put(&self, place: usize, to: &mut Vec<u8>) {
         match self.values {
             Values::I32(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
             Values::I64(values) => values.get(place).into_iter().for_each(|value| value.put(self.width, to)),
@@ -138,7 +138,7 @@ impl NumberValues<'_> {
         }
     }
 
-    pub(super) fn statistics(&self, min: usize, max: usize, nulls: u64, signed: bool) -> Statistics {
+    pub(crate) fn statistics(&self, min: usize, max: usize, nulls: u64, signed: bool) -> Statistics {
         fn of<T: Number>(
             values: &[T],
             (min, max): (usize, usize),

@@ -11,20 +11,20 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::constant_column::{offset, run};
 use super::encoded_chunk::{EncodedChunk, encode_error};
-use super::options::PageFormat;
 use super::page_codec::{PageCodec, PageContent};
 use crate::error::{Error, Result};
-use crate::format::parquet::{PageHeader, PageKind};
+use crate::file_group::base::options::PageFormat;
+use crate::format::parquet_pages::{PageHeader, PageKind};
 
 /// Maximum rows of a page, as in other columns.
-pub(super) const PAGE_ROWS: usize = 20_000;
+pub(crate) const PAGE_ROWS: usize = 20_000;
 /// Keys that are passed to the encoder at once.
 const KEYS_AT_ONCE: usize = 1024;
 /// Bytes of the length of levels.
-pub(super) const LEVEL_BYTES: usize = size_of::<u32>();
+pub(crate) const LEVEL_BYTES: usize = size_of::<u32>();
 
 /// Writes the pages of a flat column.
-pub(super) struct ChunkPages {
+pub(crate) struct ChunkPages {
     bytes: Vec<u8>,
     format: PageFormat,
     codec: Option<PageCodec>,
@@ -40,20 +40,20 @@ pub(super) struct ChunkPages {
 }
 
 /// The content of a data page.
-pub(super) struct PageValues<'v> {
-    pub(super) rows: usize,
-    pub(super) nulls: usize,
+pub(crate) struct PageValues<'v> {
+    pub(crate) rows: usize,
+    pub(crate) nulls: usize,
     /// Definition levels; `None` for a required column.
-    pub(super) levels: Option<Vec<u8>>,
+    pub(crate) levels: Option<Vec<u8>>,
     /// Appends the encoded values.
-    pub(super) put: &'v dyn Fn(&mut Vec<u8>),
+    pub(crate) put: &'v dyn Fn(&mut Vec<u8>),
     /// Minimum and maximum, as in statistics.
-    pub(super) ends: (Vec<u8>, Vec<u8>),
+    pub(crate) ends: (Vec<u8>, Vec<u8>),
 }
 
 impl ChunkPages {
     /// `encoding` is that of the values in data pages.
-    pub(super) fn new(physical: Type, format: PageFormat, encoding: Encoding, content: PageContent) -> Result<Self> {
+    pub(crate) fn new(physical: Type, format: PageFormat, encoding: Encoding, content: PageContent) -> Result<Self> {
         Ok(Self {
             bytes: Vec::new(),
             format,
@@ -87,14 +87,14 @@ impl ChunkPages {
     }
 
     /// Writes the dictionary, before all data pages.
-    pub(super) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
+    pub(crate) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
         let num_values = u32::try_from(values).unwrap_or(u32::MAX);
         self.dictionary_at = Some(self.write(&plain, PageKind::Dictionary, num_values, Encoding::PLAIN)?.0);
         Ok(())
     }
 
     /// Writes a data page.
-    pub(super) fn data(&mut self, values: PageValues<'_>) -> Result<()> {
+    pub(crate) fn data(&mut self, values: PageValues<'_>) -> Result<()> {
         let PageValues { rows, nulls, levels, put, ends } = values;
         let mut body = std::mem::take(&mut self.body);
         body.clear();
@@ -109,7 +109,7 @@ impl ChunkPages {
     }
 
     /// Writes a data page from its bytes: levels with their length, and values.
-    pub(super) fn encoded(
+    pub(crate) fn encoded(
         &mut self,
         rows: usize,
         nulls: usize,
@@ -130,17 +130,17 @@ impl ChunkPages {
     }
 
     /// Sets the order of the minima and maxima of the pages.
-    pub(super) fn set_order(&mut self, order: BoundaryOrder) {
+    pub(crate) fn set_order(&mut self, order: BoundaryOrder) {
         self.index.set_boundary_order(order);
     }
 
     /// Bytes in the file so far.
-    pub(super) fn written(&self) -> usize {
+    pub(crate) fn written(&self) -> usize {
         self.bytes.len()
     }
 
     /// Number of nulls.
-    pub(super) fn nulls(&self) -> u64 {
+    pub(crate) fn nulls(&self) -> u64 {
         self.nulls as u64
     }
 
@@ -148,7 +148,7 @@ impl ChunkPages {
     ///
     /// # Errors
     /// `Internal` if they do not.
-    pub(super) fn check(&self, rows: usize, nulls: usize) -> Result<()> {
+    pub(crate) fn check(&self, rows: usize, nulls: usize) -> Result<()> {
         if self.rows == rows && self.nulls == nulls {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl ChunkPages {
     }
 
     /// Ends the chunk; without statistics it has no column index.
-    pub(super) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Option<Statistics>) -> Result<EncodedChunk> {
+    pub(crate) fn finish(mut self, descriptor: &ColumnDescPtr, statistics: Option<Statistics>) -> Result<EncodedChunk> {
         if let Some(codec) = self.codec.take() {
             codec.put_back();
         }
@@ -206,12 +206,12 @@ impl ChunkPages {
 }
 
 /// The length that precedes levels in a page.
-pub(super) fn level_bytes(levels: &[u8]) -> [u8; LEVEL_BYTES] {
+pub(crate) fn level_bytes(levels: &[u8]) -> [u8; LEVEL_BYTES] {
     u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// Encodes definition levels. `present` is used only if there are nulls.
-pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bool>) -> Result<Vec<u8>> {
+pub(crate) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bool>) -> Result<Vec<u8>> {
     if nulls == 0 {
         let rows = u32::try_from(rows).map_err(|_| Error::schema("a page has more than 4 billion rows"))?;
         return Ok(run(rows, 1));
@@ -222,7 +222,7 @@ pub(super) fn levels(rows: usize, nulls: usize, present: impl Iterator<Item = bo
 }
 
 /// Appends dictionary keys of `bits` bits each.
-pub(super) fn put_keys(body: &mut Vec<u8>, bits: u8, keys: &[u32]) {
+pub(crate) fn put_keys(body: &mut Vec<u8>, bits: u8, keys: &[u32]) {
     body.push(bits);
     let mut encoder = RleEncoder::new(bits, RleEncoder::max_buffer_size(bits, keys.len()));
     let mut group = [0u64; KEYS_AT_ONCE];
@@ -235,7 +235,7 @@ pub(super) fn put_keys(body: &mut Vec<u8>, bits: u8, keys: &[u32]) {
 }
 
 /// Finds the order of minima and maxima of pages.
-pub(super) struct PageOrder<T> {
+pub(crate) struct PageOrder<T> {
     last: Option<(T, T)>,
     ascending: bool,
     descending: bool,
@@ -248,7 +248,7 @@ impl<T> Default for PageOrder<T> {
 }
 
 impl<T: Ord> PageOrder<T> {
-    pub(super) fn add(&mut self, ends: Option<(T, T)>) {
+    pub(crate) fn add(&mut self, ends: Option<(T, T)>) {
         let Some((least, most)) = ends else { return };
         if let Some((before_least, before_most)) = &self.last {
             self.ascending &= *before_least <= least && *before_most <= most;
@@ -257,7 +257,7 @@ impl<T: Ord> PageOrder<T> {
         self.last = Some((least, most));
     }
 
-    pub(super) fn found(&self) -> BoundaryOrder {
+    pub(crate) fn found(&self) -> BoundaryOrder {
         match (self.ascending, self.descending) {
             (true, _) => BoundaryOrder::ASCENDING,
             (false, true) => BoundaryOrder::DESCENDING,
@@ -267,7 +267,7 @@ impl<T: Ord> PageOrder<T> {
 }
 
 /// Bit width of dictionary keys for a number of entries. At least one, because every reader supports runs of one bit.
-pub(super) fn bits_for(entries: usize) -> u8 {
+pub(crate) fn bits_for(entries: usize) -> u8 {
     let most = u32::try_from(entries).unwrap_or(u32::MAX).saturating_sub(1);
     u8::try_from(u32::BITS - most.leading_zeros()).unwrap_or(32).max(1)
 }

@@ -18,9 +18,9 @@ use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for,
 use super::dictionary_column::LONGEST_STRING;
 use super::encoded_chunk::EncodedChunk;
 use super::number_column::{NumberValues, number_values};
-use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
+use crate::file_group::base::options::PageFormat;
 
 /// Marks a value of the dictionary that no row of the chunk has.
 const UNUSED: u32 = u32::MAX;
@@ -29,15 +29,15 @@ const TRIAL_ROWS: usize = 4096;
 
 /// Settings of a column of dictionary arrays.
 #[derive(Clone)]
-pub(super) struct OrderedDictionarySettings {
-    pub(super) descriptor: ColumnDescPtr,
-    pub(super) format: PageFormat,
+pub(crate) struct OrderedDictionarySettings {
+    pub(crate) descriptor: ColumnDescPtr,
+    pub(crate) format: PageFormat,
     /// Maximum bytes of a dictionary.
-    pub(super) dictionary_bytes: usize,
+    pub(crate) dictionary_bytes: usize,
 }
 
 /// Whether columns of this type are dictionary arrays.
-pub(super) fn is_dictionary(data_type: &DataType) -> bool {
+pub(crate) fn is_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(key, _) if matches!(**key, DataType::UInt8 | DataType::UInt16 | DataType::UInt32))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn is_dictionary(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// `Schema` for a null in a required column.
-pub(super) fn ordered_dictionary_chunk(
+pub(crate) fn ordered_dictionary_chunk(
     settings: &OrderedDictionarySettings,
     arrays: &[ArrayRef],
 ) -> Result<Option<EncodedChunk>> {

@@ -10,20 +10,20 @@ use parquet::file::writer::SerializedRowGroupWriter;
 use crate::error::{Error, Result};
 
 /// An encoded chunk: its bytes and metadata.
-pub(super) struct EncodedChunk {
-    pub(super) bytes: Bytes,
-    pub(super) close: ColumnCloseResult,
+pub(crate) struct EncodedChunk {
+    pub(crate) bytes: Bytes,
+    pub(crate) close: ColumnCloseResult,
 }
 
 impl EncodedChunk {
     /// Appends it to the row group.
-    pub(super) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
+    pub(crate) fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         out.append_column(&self.bytes, self.close).map_err(encode_error)
     }
 }
 
 /// Converts an encoding error: one of the sink keeps its kind, any other is a schema error.
-pub(super) fn encode_error(error: ParquetError) -> Error {
+pub(crate) fn encode_error(error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(io) if io.get_ref().is_some_and(|e| e.is::<Error>()) => match io.into_inner().map(|e| e.downcast()) {

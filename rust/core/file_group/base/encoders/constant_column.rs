@@ -14,13 +14,13 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::encoded_chunk::{EncodedChunk, encode_error};
 use crate::error::{Error, Result};
-use crate::format::parquet::{PageHeader, PageKind};
+use crate::format::parquet_pages::{PageHeader, PageKind};
 
 /// Encodes the chunk of a flat string column with `rows` times the same value.
 ///
 /// # Errors
 /// `Schema` for a repeated column, or too many rows for a page.
-pub(super) fn constant_chunk(
+pub(crate) fn constant_chunk(
     descriptor: &ColumnDescPtr,
     value: &str,
     rows: usize,
@@ -79,7 +79,7 @@ pub(super) fn constant_chunk(
     Ok(EncodedChunk { bytes, close })
 }
 
-pub(super) fn offset(at: u64) -> i64 {
+pub(crate) fn offset(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
 }
 
@@ -105,7 +105,7 @@ fn data_body(rows: u32, optional: bool) -> Vec<u8> {
 }
 
 /// A run of the RLE hybrid encoding, for values of at most eight bits.
-pub(super) fn run(length: u32, value: u8) -> Vec<u8> {
+pub(crate) fn run(length: u32, value: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(6);
     let mut header = u64::from(length) << 1;
     while header >= 0x80 {

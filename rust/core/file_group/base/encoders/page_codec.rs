@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// The content of a column's pages. At level 1, Zstandard gets search parameters for it if they save time and do not
 /// make files larger; other levels use the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PageContent {
+pub(crate) enum PageContent {
     /// Unknown.
     Any,
     /// Unsorted numbers of fixed width.
@@ -42,7 +42,7 @@ impl PageContent {
 /// Unused compressors.
 static UNUSED: Mutex<Vec<PageCodec>> = Mutex::new(Vec::new());
 
-pub(super) fn hold_lock() -> impl std::any::Any {
+pub(crate) fn hold_lock() -> impl std::any::Any {
     UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -52,7 +52,7 @@ const MOST_UNUSED: usize = 16;
 const LARGE_BUFFER: usize = 4 << 20;
 
 /// A compressor of pages.
-pub(super) struct PageCodec {
+pub(crate) struct PageCodec {
     compression: Compression,
     content: PageContent,
     engine: Engine,
@@ -68,7 +68,7 @@ enum Engine {
 
 impl PageCodec {
     /// `None` for pages that are not compressed.
-    pub(super) fn get(compression: Compression, content: PageContent) -> Result<Option<Self>> {
+    pub(crate) fn get(compression: Compression, content: PageContent) -> Result<Option<Self>> {
         let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = unused.iter().position(|c| c.compression == compression && c.content == content) {
             return Ok(Some(unused.swap_remove(place)));
@@ -86,7 +86,7 @@ impl PageCodec {
     }
 
     /// A page, compressed.
-    pub(super) fn compress(&mut self, page: &[u8]) -> Result<&[u8]> {
+    pub(crate) fn compress(&mut self, page: &[u8]) -> Result<&[u8]> {
         match &mut self.engine {
             Engine::Zstd(zstd) => {
                 self.page.clear();
@@ -111,7 +111,7 @@ impl PageCodec {
     }
 
     /// Returns it for reuse.
-    pub(super) fn put_back(mut self) {
+    pub(crate) fn put_back(mut self) {
         if self.page.capacity() > LARGE_BUFFER {
             self.page = Vec::new();
         }

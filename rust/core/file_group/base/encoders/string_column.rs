@@ -12,9 +12,9 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, LEVEL_BYTES, PAGE_ROWS, PageOrder, PageValues, level_bytes, levels};
 use super::encoded_chunk::EncodedChunk;
-use super::options::PageFormat;
 use super::page_codec::PageContent;
 use crate::error::{Error, Result};
+use crate::file_group::base::options::PageFormat;
 
 /// Bytes of a string in the column index, as other writers have.
 const INDEX_BYTES: usize = 64;
@@ -25,24 +25,24 @@ const ROOM: usize = 16;
 
 /// Settings of a column of strings.
 #[derive(Clone)]
-pub(super) struct PlainStringSettings {
-    pub(super) descriptor: ColumnDescPtr,
-    pub(super) format: PageFormat,
-    pub(super) content: PageContent,
+pub(crate) struct PlainStringSettings {
+    pub(crate) descriptor: ColumnDescPtr,
+    pub(crate) format: PageFormat,
+    pub(crate) content: PageContent,
     /// Maximum bytes of a page, unless one string has more.
-    pub(super) page_bytes: usize,
+    pub(crate) page_bytes: usize,
     /// Bytes of a string in statistics; 0: no statistics.
-    pub(super) statistics_bytes: usize,
+    pub(crate) statistics_bytes: usize,
 }
 
 /// Whether a column is encoded here: a flat column of strings.
-pub(super) fn is_plain_string(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
+pub(crate) fn is_plain_string(data_type: &DataType, descriptor: &ColumnDescPtr) -> bool {
     let flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
     flat && data_type == &DataType::Utf8 && descriptor.physical_type() == Type::BYTE_ARRAY
 }
 
 /// The chunk that is being encoded.
-pub(super) struct PlainStrings {
+pub(crate) struct PlainStrings {
     settings: PlainStringSettings,
     pages: ChunkPages,
     page: StringPage,
@@ -64,7 +64,7 @@ struct StringPage {
 }
 
 impl PlainStrings {
-    pub(super) fn new(settings: PlainStringSettings) -> Result<Self> {
+    pub(crate) fn new(settings: PlainStringSettings) -> Result<Self> {
         let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.format, Encoding::PLAIN, settings.content)?;
         Ok(Self { settings, pages, page: StringPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
     }
@@ -73,7 +73,7 @@ impl PlainStrings {
     ///
     /// # Errors
     /// `Schema` for a null in a required column, or an array of another type.
-    pub(super) fn add(&mut self, array: &ArrayRef) -> Result<()> {
+    pub(crate) fn add(&mut self, array: &ArrayRef) -> Result<()> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if nulls.is_some() && self.settings.descriptor.max_def_level() == 0 {
             let what = "a required column has a null";
@@ -173,7 +173,7 @@ impl PlainStrings {
     }
 
     /// Approximate bytes of all strings so far in the file.
-    pub(super) fn encoded_bytes(&self) -> usize {
+    pub(crate) fn encoded_bytes(&self) -> usize {
         let plain = self.bytes + self.page.strings().len();
         match (self.bytes, self.settings.format.codec) {
             (_, Compression::UNCOMPRESSED) => plain,
@@ -183,7 +183,7 @@ impl PlainStrings {
         }
     }
 
-    pub(super) fn finish(mut self) -> Result<EncodedChunk> {
+    pub(crate) fn finish(mut self) -> Result<EncodedChunk> {
         self.end_page()?;
         let (descriptor, bytes) = (&self.settings.descriptor, self.settings.statistics_bytes);
         let nulls = self.pages.nulls();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use arrow::array::BooleanArray;
 
-use super::ordering::{OrderingValues, RowComparator};
+use super::ordering_values::{OrderingValues, RowComparator};
 use crate::error::Result;
 
 /// How two records of one key are merged.
