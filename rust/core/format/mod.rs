@@ -8,5 +8,5 @@ pub mod instant;
 pub mod java;
 pub(crate) mod json;
 pub mod log;
-pub(crate) mod parquet_pages;
+pub(crate) mod page_checksums;
 pub mod properties;

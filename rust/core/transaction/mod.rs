@@ -4,12 +4,13 @@
 //! |---|---|
 //! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
 //! | [`DataFiles`], [`NewFile`], [`RollingFileWriter`] | marker, then the data file, then its write stat |
-//! | complete | under the lock: load the timeline, check for conflicts (of writes: `write::commit::conflicts`), drop the metadata table, create the completed instant |
+//! | complete | under the lock: load the timeline, check for conflicts ([`conflicts`]), drop the metadata table, create the completed instant |
 //! | end | delete markers and heartbeat, release the lock |
 //!
 //! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which
 //! files it wrote.
 
+mod conflicts;
 mod data_files;
 mod metadata_table;
 mod new_file;
@@ -26,6 +27,7 @@ use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
+pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
 pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, empty_stat, stat_count};

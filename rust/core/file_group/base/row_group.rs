@@ -17,7 +17,7 @@ use super::encoders::ordered_dictionary_column::{OrderedDictionarySettings, orde
 use super::encoders::string_column::{PlainStringSettings, PlainStrings};
 use super::options::PageFormat;
 use crate::error::{Error, Result};
-use crate::format::parquet_pages::{ColumnWriter, ColumnWriters};
+use crate::format::page_checksums::{ColumnWriter, ColumnWriters};
 use crate::parallel::run_parallel;
 
 /// How a column of a row group is encoded.

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::format::bloom::BloomFilter;
-use crate::format::parquet_pages::ColumnWriters;
+use crate::format::page_checksums::ColumnWriters;
 
 /// Rows that are encoded at a time on several threads.
 const PARALLEL_ROWS: usize = 65_536;

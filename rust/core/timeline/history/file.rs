@@ -23,7 +23,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
 use super::manifest::{HistoryFile, HistoryFolder};
 use crate::error::{Error, Result};
-use crate::format::parquet_pages::BoundedPages;
+use crate::format::page_checksums::BoundedPages;
 use crate::storage::FileReader;
 use crate::storage::guard::{Chunks, decode};
 

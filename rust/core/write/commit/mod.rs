@@ -1,6 +1,5 @@
 //! The instant of a write, from requested to completed, and what others did meanwhile.
 
-pub(in crate::write) mod conflicts;
 pub(in crate::write) mod delete_partition;
 pub(in crate::write) mod pending;
 pub(in crate::write) mod recent_commits;

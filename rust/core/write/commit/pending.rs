@@ -15,8 +15,9 @@ use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
-use crate::transaction::{DataFiles, Ending, Transaction, commit_metadata};
-use crate::write::commit::conflicts::{Footprint, refuse_outdated, refuse_planned};
+use crate::transaction::{
+    DataFiles, Ending, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
+};
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
 
@@ -138,8 +139,13 @@ impl PendingCommit {
         let own = transaction.requested().to_owned();
         let done = transaction.complete(body, &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
-            let global = WriteConfig::new(table.options())?.index.is_global();
-            let write = Footprint::new(operation, global, &stats, &replaced);
+            let intent = Intent {
+                looks_keys_up: operation == Operation::Upsert,
+                unique_in_table: WriteConfig::new(table.options())?.index.is_global(),
+                replaces_partitions: operation.replaces(),
+                replaces_table: operation == Operation::InsertOverwriteTable,
+            };
+            let write = Footprint::new(intent, &stats, &replaced);
             planned_from.refuse_outdated(&table, now, &own, &write)
         });
         let done = match done {
@@ -173,7 +179,10 @@ impl PlannedFrom {
     fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
         let storage = table.storage();
         refuse_outdated(storage, &self.timeline, now, own, write)?;
-        refuse_planned(storage, &self.timeline, now, UpdateStrategy::from_options(table.options())?, write)?;
+        // Else the clustering is the one to give way.
+        if UpdateStrategy::from_options(table.options())? == UpdateStrategy::Reject {
+            refuse_planned(storage, &self.timeline, now, write)?;
+        }
         self.refuse_other_schema(table, now, own)
     }
 

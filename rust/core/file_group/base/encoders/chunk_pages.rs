@@ -14,7 +14,7 @@ use super::encoded_chunk::{EncodedChunk, encode_error};
 use super::page_codec::{PageCodec, PageContent};
 use crate::error::{Error, Result};
 use crate::file_group::base::options::PageFormat;
-use crate::format::parquet_pages::{PageHeader, PageKind};
+use crate::format::page_checksums::{PageHeader, PageKind};
 
 /// Maximum rows of a page, as in other columns.
 pub(crate) const PAGE_ROWS: usize = 20_000;

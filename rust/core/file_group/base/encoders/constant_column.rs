@@ -14,7 +14,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::encoded_chunk::{EncodedChunk, encode_error};
 use crate::error::{Error, Result};
-use crate::format::parquet_pages::{PageHeader, PageKind};
+use crate::format::page_checksums::{PageHeader, PageKind};
 
 /// Encodes the chunk of a flat string column with `rows` times the same value.
 ///

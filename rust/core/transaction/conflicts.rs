@@ -16,8 +16,6 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::planned_groups;
 use crate::timeline::Timeline;
-use crate::write::config::Operation;
-use crate::write::locate::pending_file_groups::UpdateStrategy;
 
 /// Operations of services that write records that are stored already: no key is new.
 const REWRITES: [&str; 3] = ["CLUSTER", "COMPACT", "LOG_COMPACT"];
@@ -33,8 +31,21 @@ enum Change {
     Rewritten,
 }
 
+/// What a write sets out to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intent {
+    /// Whether it looks keys up, and inserts those that it does not find.
+    pub(crate) looks_keys_up: bool,
+    /// Whether keys are unique in the whole table, not in a partition.
+    pub(crate) unique_in_table: bool,
+    /// Whether it replaces the partitions that it writes to.
+    pub(crate) replaces_partitions: bool,
+    /// Whether it replaces the whole table.
+    pub(crate) replaces_table: bool,
+}
+
 /// What a write did, as far as others may have got in its way.
-pub(in crate::write) struct Footprint<'a> {
+pub(crate) struct Footprint<'a> {
     groups: HashMap<(&'a str, &'a str), Change>,
     /// Partitions where keys were looked for and not found.
     new_keys: HashSet<&'a str>,
@@ -47,13 +58,8 @@ pub(in crate::write) struct Footprint<'a> {
 }
 
 impl<'a> Footprint<'a> {
-    /// That of a write with these results. `global`: keys are unique in the whole table.
-    pub(in crate::write) fn new(
-        operation: Operation,
-        global: bool,
-        stats: &'a [WriteStat],
-        replaced: &'a BTreeMap<String, Vec<String>>,
-    ) -> Self {
+    /// That of a write with these results.
+    pub(crate) fn new(intent: Intent, stats: &'a [WriteStat], replaced: &'a BTreeMap<String, Vec<String>>) -> Self {
         let mut groups = HashMap::new();
         let mut new_keys = HashSet::new();
         for stat in stats {
@@ -66,22 +72,22 @@ impl<'a> Footprint<'a> {
                     *known = change;
                 }
             }
-            if operation == Operation::Upsert && stat.num_inserts.unwrap_or(0) > 0 {
+            if intent.looks_keys_up && stat.num_inserts.unwrap_or(0) > 0 {
                 new_keys.insert(partition);
             }
         }
         let ids = replaced.iter().flat_map(|(p, ids)| ids.iter().map(|id| (p.as_str(), id.as_str())));
         groups.extend(ids.map(|group| (group, Change::Rewritten)));
         let mut emptied: HashSet<&str> = replaced.keys().map(String::as_str).collect();
-        if operation.replaces() {
+        if intent.replaces_partitions {
             emptied.extend(stats.iter().map(|s| s.partition_path.as_deref().unwrap_or_default()));
         }
         Self {
             groups,
-            everywhere: global && !new_keys.is_empty(),
+            everywhere: intent.unique_in_table && !new_keys.is_empty(),
             new_keys,
             replaced: emptied,
-            whole_table: operation == Operation::InsertOverwriteTable,
+            whole_table: intent.replaces_table,
         }
     }
 
@@ -144,7 +150,7 @@ fn is_new_group(stat: &WriteStat) -> bool {
 ///
 /// # Errors
 /// `Conflict`, of an outdated plan; `Corrupt` for metadata that cannot be read; `Storage`.
-pub(in crate::write) fn refuse_outdated(
+pub(crate) fn refuse_outdated(
     storage: &Storage,
     planned_from: &Timeline,
     now: &Timeline,
@@ -191,19 +197,18 @@ pub(in crate::write) fn refuse_outdated(
     Ok(())
 }
 
-/// Fails when a file group that a write changes is part of a clustering that was planned since `planned_from`, unless the
-/// clustering is the one to give way. To be asked under the table lock.
+/// Fails when a file group that a write changes is part of a clustering that was planned since `planned_from`. To be asked
+/// under the table lock.
 ///
 /// # Errors
 /// `Conflict`; `Corrupt`; `Storage`.
-pub(in crate::write) fn refuse_planned(
+pub(crate) fn refuse_planned(
     storage: &Storage,
     planned_from: &Timeline,
     now: &Timeline,
-    strategy: UpdateStrategy,
     write: &Footprint<'_>,
 ) -> Result<()> {
-    if strategy == UpdateStrategy::Allow || write.groups.is_empty() {
+    if write.groups.is_empty() {
         return Ok(());
     }
     let is_plan = |i: &&Instant| matches!(i.action, Action::Clustering);
