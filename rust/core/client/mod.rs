@@ -29,6 +29,7 @@ use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOpti
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
+use crate::timeline::heartbeat::HEARTBEATS;
 use crate::timeline::{META_FOLDER, SystemClock, Timeline, WriterLease};
 use crate::timings::Timings;
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
@@ -163,7 +164,7 @@ fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
     let writer = fresh.timeline_writer()?;
     let _held = writer.lock().acquire()?;
     TableConfig::finish_update(storage)?;
-    for folder in [META_FOLDER, fresh.config().timeline().folder.as_str()] {
+    for folder in [META_FOLDER, fresh.config().timeline().folder.as_str(), HEARTBEATS] {
         storage.remove_unfinished(folder, UNFINISHED)?;
     }
     Ok((fresh, left))
