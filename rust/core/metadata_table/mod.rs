@@ -41,6 +41,10 @@ pub use open::{MetadataTable, PartitionSummary};
 
 /// Folder of the metadata table below the table's base.
 pub(crate) const FOLDER: &str = ".hoodie/metadata";
+/// What to do about a metadata table that is damaged or wrong. Readers decide by the table's properties, so that nobody
+/// deletes the folder by hand while they still name it.
+pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, which drops the metadata table; Hudi's next \
+                                  writer builds it again. Until then read with hoodie.metadata.enable=false";
 /// The partition that every metadata table has.
 pub(crate) const FILES: &str = "files";
 

@@ -12,7 +12,7 @@ use super::instants::ValidInstants;
 use super::kind::Kind;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
-use super::{FILES, FOLDER, MetadataRows};
+use super::{FILES, FOLDER, MetadataRows, REBUILD};
 use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
@@ -26,8 +26,6 @@ use crate::timeline::{Timeline, TimelineConfig};
 const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
 /// Definitions of indexes, of which that of an expression index says what it has.
 const INDEX_DEFINITIONS: &str = ".hoodie/.index_defs/index.json";
-const REMEDY: &str = "Let Hudi build the metadata table again: delete .hoodie/metadata and empty \
-                      hoodie.table.metadata.partitions, then write with hoodie.metadata.enable=true";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {
@@ -63,7 +61,7 @@ impl MetadataTable {
     /// versions than 8 and 9; `Storage`.
     pub(crate) fn open(storage: &Storage, timeline: &Timeline, partitions: Vec<String>) -> Result<Self> {
         let config = timeline_config(storage, timeline.config())
-            .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REMEDY))?;
+            .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REBUILD))?;
         let metadata = Timeline::load(storage, &config)?;
         let instants = ValidInstants::new(timeline, metadata);
         Ok(Self { storage: storage.clone(), partitions, instants, committed: OnceLock::new() })
@@ -95,10 +93,10 @@ impl MetadataTable {
             return Err(Error::corrupt("a partition of the metadata table has no files")
                 .with("table", self.storage.uri())
                 .with("file", folder)
-                .remedy(REMEDY));
+                .remedy(REBUILD));
         }
         let counts = |instant: &str| self.instants.is_valid(instant);
-        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REMEDY))?;
+        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
         Ok(slices)
     }
 
@@ -131,7 +129,7 @@ impl MetadataTable {
         if let Some(known) = self.committed.get() {
             return Ok(known);
         }
-        let read = CommittedFiles::read(&self.storage, self.instants.metadata()).map_err(|e| e.remedy(REMEDY))?;
+        let read = CommittedFiles::read(&self.storage, self.instants.metadata()).map_err(|e| e.remedy(REBUILD))?;
         Ok(self.committed.get_or_init(|| read))
     }
 
@@ -170,10 +168,10 @@ impl MetadataTable {
                     Ok(())
                 }
             })
-            .map_err(|e| e.remedy(REMEDY))?;
+            .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
                 each_stored(&self.storage, base, &columns, &mut |stored| records.add_base(&stored))
-                    .map_err(|e| e.remedy(REMEDY))?;
+                    .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);
         }
@@ -192,7 +190,7 @@ impl MetadataTable {
         }
         let reader = ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone };
         for slice in self.shards(partition)? {
-            reader.each_row(&slice, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REMEDY))?;
+            reader.each_row(&slice, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REBUILD))?;
         }
         Ok(())
     }

@@ -11,13 +11,9 @@ use super::listing::Listing;
 use super::{Report, file_groups, is_about_content};
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, is_partition_metadata};
-use crate::metadata_table::{FOLDER, ListedFiles, MetadataTable};
+use crate::metadata_table::{FOLDER, ListedFiles, MetadataTable, REBUILD};
 use crate::table::{HudiTable, TableView};
 
-/// What to do about a metadata table that is wrong.
-const REBUILD: &str = "Let Hudi build the metadata table again: delete .hoodie/metadata and empty \
-                       hoodie.table.metadata.partitions, then write with hoodie.metadata.enable=true. Until then read with \
-                       hoodie.metadata.enable=false";
 /// What to do about one partition of it.
 const REBUILD_PARTITION: &str = "Let Hudi build this partition of the metadata table again: CALL \
                                  drop_metadata_table_partition or drop the index, then write with the index enabled";
