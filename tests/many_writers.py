@@ -305,8 +305,8 @@ def main() -> None:
     outcome = run(plan)
     print(f"{time.monotonic() - begun:.1f} s", "OK" if outcome.ok else "BAD", outcome)
     if server is not None:
-        requests = len(getattr(server, "log", ()))
-        print(f"{requests} requests, {requests / (time.monotonic() - begun):.0f} a second")
+        if requests := len(getattr(server, "log", ())):
+            print(f"{requests} requests, {requests / (time.monotonic() - begun):.0f} a second")
         server.close()
     sys.exit(not outcome.ok)
 
