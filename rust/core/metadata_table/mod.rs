@@ -22,8 +22,12 @@
 mod bloom_filters;
 mod column_stats;
 mod committed;
+#[allow(dead_code)]
+pub(crate) mod encode;
 mod files;
 mod instants;
+#[allow(dead_code)]
+pub(crate) mod keys;
 mod kind;
 mod merge;
 mod open;

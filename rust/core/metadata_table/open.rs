@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::committed::CommittedFiles;
 use super::files::{FileRecords, ListedFiles};
 use super::instants::ValidInstants;
+use super::keys::partition_hash;
 use super::kind::Kind;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
@@ -237,15 +238,6 @@ impl MetadataTable {
     }
 }
 
-/// The part of a key that stands for a partition.
-fn partition_hash(partition: &str) -> String {
-    /// 0xDABADABA, with its sign.
-    const SEED: u64 = 0xFFFF_FFFF_DABA_DABA;
-    let name = if partition.is_empty() { "." } else { partition };
-    let hash = twox_hash::XxHash64::oneshot(SEED, name.as_bytes());
-    base64_simd::STANDARD.encode_to_string(hash.to_be_bytes())
-}
-
 /// The columns for users: partitions by name, and without what only merging needs.
 fn public(rows: &RecordBatch, kind: Kind, partitions: &HashMap<String, String>) -> Result<RecordBatch> {
     let schema = rows.schema();
@@ -329,17 +321,4 @@ fn check_checksum(properties: &Properties) -> Result<()> {
     Err(Error::corrupt(format!(
         "hoodie.properties of the metadata table has checksum {stored}, but {computed} was computed"
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::partition_hash;
-
-    #[test]
-    fn partitions_have_hudis_hashes() {
-        // Names of columns are hashed in the same way.
-        for (name, hash) in [("part", "+WGrmgkN3io="), ("0", "06zdpyCf3Jg="), ("_hoodie_commit_time", "JBBzUToHtLc=")] {
-            assert_eq!(partition_hash(name), hash);
-        }
-    }
 }
