@@ -20,11 +20,15 @@
 //! [`files`]).
 
 mod bloom_filters;
+#[allow(dead_code)]
+pub(crate) mod column_ranges;
 mod column_stats;
 mod committed;
 #[allow(dead_code)]
 pub(crate) mod encode;
 mod files;
+#[allow(dead_code)]
+pub(crate) mod index_definitions;
 mod instants;
 #[allow(dead_code)]
 pub(crate) mod keys;

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::committed::CommittedFiles;
 use super::files::{FileRecords, ListedFiles};
+use super::index_definitions::IndexDefinitions;
 use super::instants::ValidInstants;
 use super::keys::partition_hash;
 use super::kind::Kind;
@@ -18,15 +19,12 @@ use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::instant::Layout;
-use crate::format::json;
 use crate::format::properties::Properties;
 use crate::storage::Storage;
 use crate::timeline::history::{HistoryReader, LoadMode};
 use crate::timeline::{Timeline, TimelineConfig};
 
 const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
-/// Definitions of indexes, of which that of an expression index says what it has.
-const INDEX_DEFINITIONS: &str = ".hoodie/.index_defs/index.json";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {
@@ -222,12 +220,8 @@ impl MetadataTable {
     fn kind(&self, partition: &str) -> Result<Kind> {
         self.check_name(partition)?;
         Kind::of(partition, || {
-            let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(false) };
-            let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
-                .map_err(|e| e.with("table", self.storage.uri()).with("file", INDEX_DEFINITIONS))?;
-            let definition = definitions.get("indexDefinitions").and_then(|all| all.get(partition));
-            let kind = definition.and_then(|one| one.get("indexType")).and_then(serde_json::Value::as_str);
-            Ok(kind == Some("bloom_filters"))
+            let definitions = IndexDefinitions::read(&self.storage, None)?;
+            Ok(definitions.index_type(partition) == Some("bloom_filters"))
         })
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod file_group_merger;
 pub(crate) mod file_group_reader;
 mod file_options;
 mod given_options;
+mod indexed_columns;
 pub mod keygen;
 mod lookup;
 mod lossless_cast;
