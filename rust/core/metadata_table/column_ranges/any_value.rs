@@ -37,8 +37,8 @@ pub(super) fn all_values(value_type: ValueType) -> Option<(RangeValue, RangeValu
         ValueType::Long | ValueType::TimestampNanos | ValueType::LocalTimestampNanos => {
             (V::Long(i64::MIN), V::Long(i64::MAX))
         }
-        ValueType::Float => (V::Float(f32::NEG_INFINITY), V::Float(f32::NAN)),
-        ValueType::Double => (V::Double(f64::NEG_INFINITY), V::Double(f64::NAN)),
+        ValueType::Float => (V::Float(f32::NEG_INFINITY), V::Float(f32::INFINITY)),
+        ValueType::Double => (V::Double(f64::NEG_INFINITY), V::Double(f64::INFINITY)),
         ValueType::String => (V::String(String::new()), V::String("\u{10FFFF}".repeat(LARGEST_LETTERS))),
         ValueType::Bytes | ValueType::Fixed => (V::Bytes(Vec::new()), V::Bytes(vec![0xff; 4 * LARGEST_LETTERS])),
         ValueType::Decimal(precision, _) => {

@@ -161,11 +161,11 @@ fn bounds(array: &ArrayRef) -> Option<(RangeValue, RangeValue)> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => primitive::<TimestampNanosecondType>(array, V::Long)?,
         DataType::Decimal128(..) => primitive::<Decimal128Type>(array, V::Decimal)?,
         DataType::Float32 => {
-            let (min, max) = numbers::<Float32Type>(array, f32::is_nan, f32::min)?;
+            let (min, max) = numbers::<Float32Type>(array, f32::is_nan, f32::min, f32::INFINITY)?;
             (V::Float(min), V::Float(max))
         }
         DataType::Float64 => {
-            let (min, max) = numbers::<Float64Type>(array, f64::is_nan, f64::min)?;
+            let (min, max) = numbers::<Float64Type>(array, f64::is_nan, f64::min, f64::INFINITY)?;
             (V::Double(min), V::Double(max))
         }
         DataType::Utf8 => strings(array.as_string_opt::<i32>()?, |value| V::String(value.to_owned()))?,
@@ -190,19 +190,20 @@ fn primitive<T: ArrowPrimitiveType>(
     Some((value(compute::min(values)?), value(compute::max(values)?)))
 }
 
-/// Minimum and maximum of numbers with NaN, which is the largest one. Arrow takes NaN with a sign for the smallest.
+/// Minimum and maximum of numbers; infinity stands for NaN. Arrow takes NaN with a sign for the smallest number.
 fn numbers<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     is_nan: impl Fn(T::Native) -> bool,
     smaller: impl Fn(T::Native, T::Native) -> T::Native,
+    infinity: T::Native,
 ) -> Option<(T::Native, T::Native)> {
     let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
     let (min, max) = (compute::min(values)?, compute::max(values)?);
-    if !is_nan(min) {
-        return Some((min, max));
+    if is_nan(min) {
+        // `f64::min` leaves NaN out.
+        return Some((values.iter().flatten().fold(infinity, smaller), infinity));
     }
-    // `f64::min` leaves NaN out, unless there is nothing else.
-    Some((values.iter().flatten().fold(min, smaller), min))
+    Some((min, if is_nan(max) { infinity } else { max }))
 }
 
 fn strings<'a, T: ByteArrayType>(

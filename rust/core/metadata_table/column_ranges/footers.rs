@@ -1,8 +1,8 @@
 //! Ranges of the columns of a base file, by its footer.
 //!
 //! What the footer says of a column is taken as it is, where it is sure to be a bound: strings may be truncated, with a
-//! maximum that is larger. Statistics leave NaN out, which is the largest number for Spark; where there is NaN, or may
-//! be, it is the maximum.
+//! maximum that is larger. Statistics leave NaN out, which is larger than any number for Spark. Where there is NaN, or may
+//! be, the maximum is infinity: with NaN itself as maximum, Spark finds nothing, since its cached tables leave NaN out too.
 
 use std::collections::HashSet;
 
@@ -91,13 +91,15 @@ fn bounds(
             let has_nan = may_have_nan(s.nan_count_opt(), has_nan_in_bounds, min.is_nan() || max.is_nan());
             // As Parquet's readers do, since writers may not tell one zero from the other.
             let (min, max) = (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max });
-            (RangeValue::Float(min), RangeValue::Float(if has_nan { f32::NAN } else { max }))
+            let min = if min.is_nan() { f32::INFINITY } else { min };
+            (RangeValue::Float(min), RangeValue::Float(if has_nan { f32::INFINITY } else { max }))
         }
         Statistics::Double(s) => {
             let (min, max) = (*s.min_opt()?, *s.max_opt()?);
             let has_nan = may_have_nan(s.nan_count_opt(), has_nan_in_bounds, min.is_nan() || max.is_nan());
             let (min, max) = (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max });
-            (RangeValue::Double(min), RangeValue::Double(if has_nan { f64::NAN } else { max }))
+            let min = if min.is_nan() { f64::INFINITY } else { min };
+            (RangeValue::Double(min), RangeValue::Double(if has_nan { f64::INFINITY } else { max }))
         }
         // The order of old statistics of bytes is not known.
         _ if statistics.is_min_max_deprecated() => return None,
