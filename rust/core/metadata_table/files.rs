@@ -6,13 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Builder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 
+use super::keys::{ALL_PARTITIONS, NON_PARTITIONED};
 use super::raw;
 use crate::error::{Error, Result};
-
-/// The key of the record that lists the partitions.
-const ALL_PARTITIONS: &str = "__all_partitions__";
-/// How a table without partitions names its only one.
-const NON_PARTITIONED: &str = ".";
 
 /// What the metadata table says about files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,9 +22,13 @@
 mod bloom_filters;
 mod column_stats;
 mod committed;
+mod file_stats;
 mod files;
 mod instants;
+mod key_lookup;
+pub(crate) mod keys;
 mod kind;
+mod lag;
 mod merge;
 mod open;
 mod raw;
@@ -36,7 +40,10 @@ mod stat_value;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use file_stats::{COLUMN_STATS, ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
+pub(crate) use key_lookup::RECORD_INDEX;
+pub use key_lookup::{KeyLocation, look_up_keys};
 pub use open::{MetadataTable, PartitionSummary};
 
 /// Folder of the metadata table below the table's base.

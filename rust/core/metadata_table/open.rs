@@ -9,7 +9,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::committed::CommittedFiles;
 use super::files::{FileRecords, ListedFiles};
 use super::instants::ValidInstants;
+use super::keys::partition_hash;
 use super::kind::Kind;
+use super::lag;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
 use super::{FILES, FOLDER, MetadataRows, REBUILD};
@@ -18,6 +20,7 @@ use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::instant::Layout;
 use crate::format::json;
+use crate::format::log::Wanted;
 use crate::format::properties::Properties;
 use crate::storage::Storage;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -72,6 +75,21 @@ impl MetadataTable {
         &self.partitions
     }
 
+    /// Whether there is such a partition.
+    pub(crate) fn has(&self, partition: &str) -> bool {
+        self.partitions.iter().any(|name| name == partition)
+    }
+
+    /// The first completed action of the table that it does not have, if it is not kept up to date.
+    pub(crate) fn first_missing(&self, table: &Timeline) -> Option<String> {
+        lag::first_missing(table, self.instants.metadata()).map(|instant| instant.requested.clone())
+    }
+
+    /// Whether it has something that was completed after the timeline of the table was read.
+    pub(crate) fn is_ahead_of(&self, table: &Timeline) -> bool {
+        lag::is_ahead(table, self.instants.metadata())
+    }
+
     /// The newest file slice of each shard of a partition, by file id.
     ///
     /// # Errors
@@ -101,7 +119,7 @@ impl MetadataTable {
     }
 
     fn check_name(&self, partition: &str) -> Result<()> {
-        if !self.partitions.iter().any(|name| name == partition) {
+        if !self.has(partition) {
             return Err(Error::invalid_option(format!("the metadata table has no partition '{partition}'"))
                 .with("table", self.storage.uri())
                 .remedy(format!("It has {}", self.partitions.join(", "))));
@@ -161,7 +179,8 @@ impl MetadataTable {
         let columns = ["key", Kind::Files.column()];
         for slice in self.shards(FILES)? {
             let mut records = FileRecords::default();
-            each_logged(&self.storage, &slice, |t| self.instants.is_valid(t), &columns, &mut |content| match content {
+            let counts = |t: &str| self.instants.is_valid(t);
+            each_logged(&self.storage, &slice, counts, Wanted::All, &columns, &mut |content| match content {
                 LogBatch::Records(stored) => records.add_logged(&stored),
                 LogBatch::Deletes(deletes) => {
                     records.delete(&deletes.keys);
@@ -170,7 +189,7 @@ impl MetadataTable {
             })
             .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
-                each_stored(&self.storage, base, &columns, &mut |stored| records.add_base(&stored))
+                each_stored(&self.storage, base, Wanted::All, &columns, &mut |stored| records.add_base(&stored))
                     .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);
@@ -188,11 +207,30 @@ impl MetadataTable {
         if kind == Kind::Files {
             return each(self.files()?.to_batch()?);
         }
-        let reader = ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone };
+        let reader = self.reader(kind, Wanted::All);
         for slice in self.shards(partition)? {
             reader.each_row(&slice, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REBUILD))?;
         }
         Ok(())
+    }
+
+    /// Passes the rows of one shard that are wanted to `each`.
+    ///
+    /// # Errors
+    /// Those of [`MetadataTable::each_row`].
+    pub(super) fn each_wanted(
+        &self,
+        kind: Kind,
+        shard: &FileSlice,
+        wanted: Wanted<'_>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let reader = self.reader(kind, wanted);
+        reader.each_row(shard, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REBUILD))
+    }
+
+    fn reader<'a>(&'a self, kind: Kind, wanted: Wanted<'a>) -> ShardReader<'a> {
+        ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone, wanted }
     }
 
     /// All rows of a partition, in columns that are named by what they hold.
@@ -235,15 +273,6 @@ impl MetadataTable {
         let partitions = self.files()?.partitions;
         Ok(partitions.into_iter().map(|partition| (partition_hash(&partition), partition)).collect())
     }
-}
-
-/// The part of a key that stands for a partition.
-fn partition_hash(partition: &str) -> String {
-    /// 0xDABADABA, with its sign.
-    const SEED: u64 = 0xFFFF_FFFF_DABA_DABA;
-    let name = if partition.is_empty() { "." } else { partition };
-    let hash = twox_hash::XxHash64::oneshot(SEED, name.as_bytes());
-    base64_simd::STANDARD.encode_to_string(hash.to_be_bytes())
 }
 
 /// The columns for users: partitions by name, and without what only merging needs.
@@ -329,17 +358,4 @@ fn check_checksum(properties: &Properties) -> Result<()> {
     Err(Error::corrupt(format!(
         "hoodie.properties of the metadata table has checksum {stored}, but {computed} was computed"
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::partition_hash;
-
-    #[test]
-    fn partitions_have_hudis_hashes() {
-        // Names of columns are hashed in the same way.
-        for (name, hash) in [("part", "+WGrmgkN3io="), ("0", "06zdpyCf3Jg="), ("_hoodie_commit_time", "JBBzUToHtLc=")] {
-            assert_eq!(partition_hash(name), hash);
-        }
-    }
 }
