@@ -107,7 +107,8 @@ impl Locations<'_> {
         let (file_ids, instants) = (strings("file_id")?, strings("instant_time")?);
         for row in 0..rows.num_rows() {
             let Some(numbers) = self.numbers.get(keys.value(row)).cloned() else { continue };
-            let text = |column: &StringArray| if column.is_valid(row) { column.value(row).to_owned() } else { String::new() };
+            let text =
+                |column: &StringArray| if column.is_valid(row) { column.value(row).to_owned() } else { String::new() };
             let partition = Some(text(partitions)).filter(|partition| partition != ".").unwrap_or_default();
             let partition = self.name(partition);
             let (file_id, instant) = (self.name(text(file_ids)), self.name(text(instants)));
@@ -155,7 +156,10 @@ mod tests {
         let by_partition =
             [shard("record-index-p%2Da-0000-0"), shard("record-index-p%2Da-0001-0"), shard("record-index-b-0000-0")];
         let groups = shard_groups(&by_partition).unwrap();
-        assert_eq!(groups.into_iter().map(|(name, group)| (name, group.len())).collect::<Vec<_>>(), [("b", 1), ("p%2Da", 2)]);
+        assert_eq!(
+            groups.into_iter().map(|(name, group)| (name, group.len())).collect::<Vec<_>>(),
+            [("b", 1), ("p%2Da", 2)]
+        );
     }
 
     #[test]

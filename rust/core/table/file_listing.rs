@@ -98,7 +98,8 @@ impl FileListing {
 
     fn warn(&self, reason: &str) {
         if let Some(source) = &self.source {
-            let message = format!("the folders of the table are listed, because its metadata table cannot be used: {reason}");
+            let message =
+                format!("the folders of the table are listed, because its metadata table cannot be used: {reason}");
             warn_once(&source.warned, &self.storage, &message);
         }
     }

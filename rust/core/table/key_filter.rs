@@ -44,7 +44,9 @@ impl HudiTable {
         }
         let found = match look_up_keys(&metadata, &keys, self.threads()?) {
             Err(e) if is_about_content(&e) => {
-                self.warn_of_metadata_table(&format!("keys are looked for in all files, because of the record index: {e}"));
+                self.warn_of_metadata_table(&format!(
+                    "keys are looked for in all files, because of the record index: {e}"
+                ));
                 return Ok(0);
             }
             found => found?,

@@ -47,7 +47,8 @@ fn counts(stats: &ColumnStats) -> Option<(u64, u64)> {
     let has_bounds = stats.min.is_some() || stats.max.is_some();
     // Values of a type that has no statistics are counted as nulls by some versions; these do not name the type either.
     let is_all_null = nulls >= rows && rows > 0;
-    let is_certain = if is_all_null { !has_bounds && nulls == rows && stats.value_type.is_some() } else { nulls <= rows };
+    let is_certain =
+        if is_all_null { !has_bounds && nulls == rows && stats.value_type.is_some() } else { nulls <= rows };
     is_certain.then_some((nulls, rows))
 }
 
@@ -76,7 +77,8 @@ fn side_of(
 /// The values as the table's type. `None` where values are not widened to it, or not in an order that is kept.
 fn widened(array: &ArrayRef, column: &str, to: &DataType) -> Option<ArrayRef> {
     let from = array.data_type();
-    let is_number = |t: &DataType| matches!(t, DataType::Int32 | DataType::Int64 | DataType::Float32 | DataType::Float64);
+    let is_number =
+        |t: &DataType| matches!(t, DataType::Int32 | DataType::Int64 | DataType::Float32 | DataType::Float64);
     if from == to {
         return Some(array.clone());
     }

@@ -39,7 +39,9 @@ impl HudiTable {
         let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else { return Ok(0) };
         let kept = match may_match(&metadata, slices, predicate, self.threads()?) {
             Err(e) if is_about_content(&e) => {
-                self.warn_of_metadata_table(&format!("no file is skipped by column statistics, which cannot be used: {e}"));
+                self.warn_of_metadata_table(&format!(
+                    "no file is skipped by column statistics, which cannot be used: {e}"
+                ));
                 return Ok(0);
             }
             kept => kept?,
