@@ -7,13 +7,10 @@ use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::keys::{column_stats_key, shard_of};
 use super::kind::Kind;
-use super::{MetadataTable, raw};
+use super::{COLUMN_STATS, MetadataTable, raw};
 use crate::error::{Error, Result};
 use crate::format::log::Wanted;
 use crate::parallel::run_parallel;
-
-/// The partition with statistics of the columns of files.
-pub(crate) const COLUMN_STATS: &str = "column_stats";
 
 /// Min or max as it is stored, apart from bytes, whose order is unknown.
 #[derive(Debug, Clone, PartialEq)]

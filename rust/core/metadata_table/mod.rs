@@ -34,17 +34,19 @@ mod open;
 mod raw;
 mod record_index;
 mod secondary_index;
+mod secondary_lookup;
 mod slice;
 mod stat_value;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-pub(crate) use file_stats::{COLUMN_STATS, ColumnStats, StoredBound};
+pub(crate) use file_stats::{ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
 pub(crate) use key_lookup::RECORD_INDEX;
 pub use key_lookup::{KeyLocation, look_up_keys};
 pub use open::{MetadataTable, PartitionSummary};
+pub(crate) use secondary_lookup::look_up_values;
 
 /// Folder of the metadata table below the table's base.
 pub(crate) const FOLDER: &str = ".hoodie/metadata";
@@ -54,6 +56,8 @@ pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, 
                                   writer builds it again. Until then read with hoodie.metadata.enable=false";
 /// The partition that every metadata table has.
 pub(crate) const FILES: &str = "files";
+/// The partition with statistics of the columns of files.
+pub(crate) const COLUMN_STATS: &str = "column_stats";
 
 /// The records of a partition of the metadata table.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Opens the metadata table, and finds and reads its partitions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -14,7 +14,7 @@ use super::kind::Kind;
 use super::lag;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
-use super::{FILES, FOLDER, MetadataRows, REBUILD};
+use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, REBUILD};
 use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
@@ -35,7 +35,8 @@ pub struct MetadataTable {
     storage: Storage,
     partitions: Vec<String>,
     instants: ValidInstants,
-    committed: OnceLock<CommittedFiles>,
+    /// Files that commits wrote since a time.
+    committed: Mutex<Option<(String, Arc<CommittedFiles>)>>,
 }
 
 /// The files of a partition of the metadata table.
@@ -67,7 +68,7 @@ impl MetadataTable {
             .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REBUILD))?;
         let metadata = Timeline::load(storage, &config)?;
         let instants = ValidInstants::new(timeline, metadata);
-        Ok(Self { storage: storage.clone(), partitions, instants, committed: OnceLock::new() })
+        Ok(Self { storage: storage.clone(), partitions, instants, committed: Mutex::default() })
     }
 
     /// Names of the partitions.
@@ -114,7 +115,12 @@ impl MetadataTable {
                 .remedy(REBUILD));
         }
         let counts = |instant: &str| self.instants.is_valid(instant);
-        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
+        // Commits before all of the slices tell only whether a whole shard is gone. Without one, more is read of the table;
+        // but keys would be looked for in the wrong shard.
+        let first = slices.iter().map(|slice| slice.base_instant.as_str()).min().unwrap_or_default();
+        let since = if matches!(partition, FILES | COLUMN_STATS) { first } else { "" };
+        let committed = self.committed(since)?;
+        committed.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
         Ok(slices)
     }
 
@@ -143,12 +149,17 @@ impl MetadataTable {
         unclear.map(|log| log.instant.clone()).min()
     }
 
-    fn committed(&self) -> Result<&CommittedFiles> {
-        if let Some(known) = self.committed.get() {
-            return Ok(known);
+    /// The files that commits wrote since a time, or since an earlier one.
+    fn committed(&self, since: &str) -> Result<Arc<CommittedFiles>> {
+        let mut known = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, files)) = known.as_ref().filter(|(from, _)| from.as_str() <= since) {
+            return Ok(files.clone());
         }
-        let read = CommittedFiles::read(&self.storage, self.instants.metadata()).map_err(|e| e.remedy(REBUILD))?;
-        Ok(self.committed.get_or_init(|| read))
+        let read =
+            CommittedFiles::read(&self.storage, self.instants.metadata(), since).map_err(|e| e.remedy(REBUILD))?;
+        let files = Arc::new(read);
+        *known = Some((since.to_owned(), files.clone()));
+        Ok(files)
     }
 
     /// What is in a partition, by its files.
@@ -259,13 +270,18 @@ impl MetadataTable {
     fn kind(&self, partition: &str) -> Result<Kind> {
         self.check_name(partition)?;
         Kind::of(partition, || {
-            let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(false) };
-            let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
-                .map_err(|e| e.with("table", self.storage.uri()).with("file", INDEX_DEFINITIONS))?;
-            let definition = definitions.get("indexDefinitions").and_then(|all| all.get(partition));
-            let kind = definition.and_then(|one| one.get("indexType")).and_then(serde_json::Value::as_str);
+            let definition = self.definition(partition)?;
+            let kind = definition.as_ref().and_then(|one| one.get("indexType")).and_then(serde_json::Value::as_str);
             Ok(kind == Some("bloom_filters"))
         })
+    }
+
+    /// What the table says of the index in a partition.
+    pub(super) fn definition(&self, partition: &str) -> Result<Option<serde_json::Value>> {
+        let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(None) };
+        let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
+            .map_err(|e| e.with("table", self.storage.uri()).with("file", INDEX_DEFINITIONS))?;
+        Ok(definitions.get("indexDefinitions").and_then(|all| all.get(partition)).cloned())
     }
 
     /// Partition paths by the part of a key that stands for them.

@@ -15,7 +15,7 @@ use super::{HudiTable, META_COLUMNS, TableView};
 use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::file_group::base::Predicate;
-use crate::metadata_table::{RECORD_INDEX, look_up_keys};
+use crate::metadata_table::{KeyLocation, MetadataTable, RECORD_INDEX, look_up_keys, look_up_values};
 
 /// Option: whether the index is asked.
 const BY_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
@@ -36,25 +36,41 @@ impl HudiTable {
         if slices.len() < 2 || !self.options().flag(BY_INDEX, false)? || !self.options().flag(ENABLE, true)? {
             return Ok(0);
         }
-        let Some(keys) = self.wanted_keys(predicate) else { return Ok(0) };
         let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(RECORD_INDEX)) else { return Ok(0) };
         // A key that moved after the view was made would be looked for where the view does not have it.
         if metadata.is_ahead_of(view.timeline()) {
             return Ok(0);
         }
-        let found = match look_up_keys(&metadata, &keys, self.threads()?) {
+        let found = match self.locations(&metadata, predicate) {
             Err(e) if is_about_content(&e) => {
-                self.warn_of_metadata_table(&format!(
-                    "keys are looked for in all files, because of the record index: {e}"
-                ));
+                self.warn_of_metadata_table(&format!("keys are looked for in all files, because of an index: {e}"));
                 return Ok(0);
             }
             found => found?,
         };
+        let Some(found) = found else { return Ok(0) };
         let groups: HashSet<(&str, &str)> = found.iter().map(|one| (&*one.partition, &*one.file_id)).collect();
         let before = slices.len();
         slices.retain(|slice| groups.contains(&(slice.partition.as_str(), slice.file_id.as_str())));
         Ok(before - slices.len())
+    }
+
+    /// Where the rows are for which a predicate can hold, if it names their keys or values that have an index.
+    fn locations(&self, metadata: &MetadataTable, predicate: &Predicate) -> Result<Option<Vec<KeyLocation>>> {
+        let threads = self.threads()?;
+        if let Some(keys) = self.wanted_keys(predicate) {
+            return look_up_keys(metadata, &keys, threads).map(Some);
+        }
+        for conjunct in conjuncts(predicate) {
+            let (Predicate::Eq(column, values) | Predicate::In(column, values)) = conjunct else { continue };
+            let (Some(texts), Some(index)) = (texts(values), metadata.secondary_index_on(column)?) else { continue };
+            let keys = look_up_values(metadata, index, &texts, threads)?;
+            if keys.len() <= MOST_KEYS {
+                let keys: StringArray = keys.into_iter().map(Some).collect();
+                return look_up_keys(metadata, &keys, threads).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// The record keys of all rows for which a predicate can hold, if it names them.
@@ -64,11 +80,7 @@ impl HudiTable {
             [field] => Some(field.as_str()),
             _ => None,
         };
-        let conjuncts: &[Predicate] = match predicate {
-            Predicate::And(parts) => parts,
-            one => std::slice::from_ref(one),
-        };
-        conjuncts.iter().find_map(|conjunct| match conjunct {
+        conjuncts(predicate).iter().find_map(|conjunct| match conjunct {
             Predicate::Eq(column, values) | Predicate::In(column, values) if column == META_COLUMNS[2] => {
                 stored_keys(values, None)
             }
@@ -80,21 +92,32 @@ impl HudiTable {
     }
 }
 
+/// What has to hold at the same time.
+fn conjuncts(predicate: &Predicate) -> &[Predicate] {
+    match predicate {
+        Predicate::And(parts) => parts,
+        one => std::slice::from_ref(one),
+    }
+}
+
 /// The keys of records with these values. A table with one key column has the value as key, or the column's name before it,
 /// which some versions of Hudi do: both are looked up.
 fn stored_keys(values: &ArrayRef, field: Option<&str>) -> Option<StringArray> {
+    let texts = texts(values)?;
+    let named: Vec<String> =
+        field.map(|field| texts.iter().map(|text| format!("{field}:{text}")).collect()).unwrap_or_default();
+    Some(texts.into_iter().chain(named).map(Some).collect())
+}
+
+/// Values as strings, of types whose equal values have one form. Strings that stand for keys that are empty or null do not.
+fn texts(values: &ArrayRef) -> Option<Vec<String>> {
     let is_exact = matches!(values.data_type(), DataType::Utf8 | DataType::Int32 | DataType::Int64);
     if !is_exact || values.null_count() > 0 || values.len() > MOST_KEYS {
         return None;
     }
     let texts = cast(values, &DataType::Utf8).ok()?;
-    let texts: Vec<&str> = texts.as_string_opt::<i32>()?.iter().flatten().collect();
-    // These stand for keys that are empty or null.
-    if texts.iter().any(|text| text.is_empty()) {
-        return None;
-    }
-    let named = texts.iter().filter_map(|text| field.map(|field| format!("{field}:{text}")));
-    Some(texts.iter().map(|text| (*text).to_owned()).chain(named).map(Some).collect())
+    let texts: Vec<String> = texts.as_string_opt::<i32>()?.iter().flatten().map(str::to_owned).collect();
+    (!texts.iter().any(String::is_empty)).then_some(texts)
 }
 
 #[cfg(test)]

@@ -93,6 +93,12 @@ impl HudiTable {
         Ok(resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data))
     }
 
+    /// The columns that a scan gives: those of the table, and the meta columns where it has them. Looks for no files.
+    pub fn scan_schema(&self) -> Result<SchemaRef> {
+        let data = self.schema()?;
+        Ok(if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data })
+    }
+
     /// Streams the rows of a snapshot.
     pub fn scan(&self, request: &ScanRequest) -> Result<BatchStream> {
         let plan = self.plan_scan(request)?;
