@@ -82,8 +82,9 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
     clustering = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
     hudi.write(rows(range(40), 1), path, "insert", mode="overwrite", **options)
     # Not where the metadata table is compacted meanwhile: Hudi rolls nothing back across that.
-    hudi.write(rows(range(5, 9), 9), path, "upsert", **options)
-    roll_back(hudi, path, case.name)
+    if case.partitioned:
+        hudi.write(rows(range(5, 9), 9), path, "upsert", **options)
+        roll_back(hudi, path, case.name)
     hudi.write(rows(range(2, 10), 2), path, "upsert", **options)
     hudi.write(rows(range(3, 9), 3), path, "delete", **options)
     hudi.write(rows(range(40, 60), 4), path, "insert", **options)

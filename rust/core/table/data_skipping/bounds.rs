@@ -65,13 +65,25 @@ fn side_of(
     let mut all = new_null_array(data_type, stats.len());
     for value_type in types {
         let is_one = |stats: &ColumnStats| stats.value_type.as_deref() == Some(value_type);
-        let values = stats.iter().map(|one| one.as_ref().filter(|one| is_one(one)).and_then(of));
+        let values = stats.iter().map(|one| one.as_ref().filter(|one| is_one(one) && is_certain(one)).and_then(of));
         let Some(typed) = typed(value_type, values, data_type) else { continue };
         let Some(widened) = widened(&typed, column, data_type) else { continue };
         let mask: BooleanArray = stats.iter().map(|one| Some(one.as_ref().is_some_and(is_one))).collect();
         all = zip(&mask, &widened, &all)?;
     }
     Ok(all)
+}
+
+/// Whether the bounds are those of the values. Where a row group has NaN, Parquet has no bounds, and Hudi takes both for
+/// zero: a range of floating-point numbers with zero in it may have been put together with such bounds.
+fn is_certain(stats: &ColumnStats) -> bool {
+    match (stats.value_type.as_deref(), &stats.min, &stats.max) {
+        (Some("FLOAT" | "DOUBLE"), Some(StoredBound::Double(min)), Some(StoredBound::Double(max))) => {
+            *min > 0.0 || *max < 0.0
+        }
+        (Some("FLOAT" | "DOUBLE"), ..) => false,
+        _ => true,
+    }
 }
 
 /// The values as the table's type. `None` where values are not widened to it, or not in an order that is kept.

@@ -68,6 +68,17 @@ fn what_may_be_wrong_is_unknown() {
 }
 
 #[test]
+fn ranges_with_zero_may_have_hidden_nan() {
+    let double = |min, max| stats("DOUBLE", Some(StoredBound::Double(min)), Some(StoredBound::Double(max)), (3, 0));
+    for (min, max, is_known) in
+        [(0.5, 2.0, true), (-2.0, -0.5, true), (0.0, 0.0, false), (-1.0, 2.0, false), (0.0, 2.0, false)]
+    {
+        let found = bounds_of(&[Some(double(min, max))], "a", Some(&DataType::Float64)).unwrap();
+        assert_eq!((found.mins.is_valid(0), found.maxes.is_valid(0)), (is_known, is_known), "{min} {max}");
+    }
+}
+
+#[test]
 fn older_types_are_widened() {
     let long = |v| Some(StoredBound::Long(v));
     let kept = [Some(stats("INT", long(1), long(2), (3, 0))), Some(stats("LONG", long(3), long(4), (3, 0)))];
@@ -89,12 +100,16 @@ fn batch(rows: &[(Option<i64>, Option<f64>)]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("a", longs, true), ("b", doubles, true)]).unwrap()
 }
 
-/// Statistics as Hudi makes them: Java's order of doubles, in which NaN is the largest.
+/// Statistics as Hudi makes them: of doubles with a NaN among them, both bounds are zero.
 fn stats_of(rows: &Rows) -> (ColumnStats, ColumnStats) {
     let count = rows.len() as i64;
     let longs: Vec<i64> = rows.iter().filter_map(|r| r.0).collect();
     let mut doubles: Vec<f64> = rows.iter().filter_map(|r| r.1).collect();
     doubles.sort_by(f64::total_cmp);
+    if doubles.iter().any(|v| v.is_nan()) {
+        let count = doubles.len();
+        doubles = vec![0.0; count];
+    }
     let long = |v: Option<&i64>| v.copied().map(StoredBound::Long);
     let double = |v: Option<&f64>| v.copied().map(StoredBound::Double);
     let nulls = |present: usize| count - present as i64;
@@ -180,7 +195,7 @@ proptest! {
     /// What can be told by a comparison of one column is told.
     #[test]
     fn slices_out_of_range_are_left_out(rows in prop::collection::vec(-4i64..4, 1..4), beyond in 5i64..9) {
-        let rows: Rows = rows.into_iter().map(|v| (Some(v), Some(v as f64))).collect();
+        let rows: Rows = rows.into_iter().map(|v| (Some(v), Some(v as f64 - 4.5))).collect();
         let (long, double) = stats_of(&rows);
         let given = Given(BTreeMap::from([("a", vec![Some(long)]), ("b", vec![Some(double)])]));
         let literal: ArrayRef = Arc::new(Int64Array::from(vec![beyond]));
