@@ -8,6 +8,7 @@ mod small_table;
 
 mod archiving;
 mod clustering_plans;
+mod column_ranges;
 mod crash_at_every_call;
 mod fuzz;
 mod growth;

@@ -3,6 +3,7 @@
 
 pub mod avro;
 pub(crate) mod bloom;
+pub mod column_range;
 pub(crate) mod field_lookup;
 pub mod instant;
 pub mod java;

@@ -20,12 +20,19 @@
 //! [`files`]).
 
 mod bloom_filters;
+#[allow(dead_code)]
+pub(crate) mod column_ranges;
 mod column_stats;
 mod committed;
+#[allow(dead_code)]
+pub(crate) mod encode;
 mod file_stats;
 mod files;
+#[allow(dead_code)]
+pub(crate) mod index_definitions;
 mod instants;
 mod key_lookup;
+#[allow(dead_code)]
 pub(crate) mod keys;
 mod kind;
 mod lag;

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::committed::CommittedFiles;
 use super::files::{FileRecords, ListedFiles};
+use super::index_definitions::IndexDefinitions;
 use super::instants::ValidInstants;
 use super::keys::partition_hash;
 use super::kind::Kind;
@@ -19,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::instant::Layout;
-use crate::format::json;
 use crate::format::log::Wanted;
 use crate::format::properties::Properties;
 use crate::storage::Storage;
@@ -27,8 +27,6 @@ use crate::timeline::history::{HistoryReader, LoadMode};
 use crate::timeline::{Timeline, TimelineConfig};
 
 const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
-/// Definitions of indexes, of which that of an expression index says what it has.
-const INDEX_DEFINITIONS: &str = ".hoodie/.index_defs/index.json";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {
@@ -269,19 +267,12 @@ impl MetadataTable {
 
     fn kind(&self, partition: &str) -> Result<Kind> {
         self.check_name(partition)?;
-        Kind::of(partition, || {
-            let definition = self.definition(partition)?;
-            let kind = definition.as_ref().and_then(|one| one.get("indexType")).and_then(serde_json::Value::as_str);
-            Ok(kind == Some("bloom_filters"))
-        })
+        Kind::of(partition, || Ok(self.definitions()?.index_type(partition) == Some("bloom_filters")))
     }
 
-    /// What the table says of the index in a partition.
-    pub(super) fn definition(&self, partition: &str) -> Result<Option<serde_json::Value>> {
-        let Some(content) = self.storage.read_if_exists(INDEX_DEFINITIONS)? else { return Ok(None) };
-        let definitions: serde_json::Value = json::parse(&content, "the definitions of indexes are not JSON")
-            .map_err(|e| e.with("table", self.storage.uri()).with("file", INDEX_DEFINITIONS))?;
-        Ok(definitions.get("indexDefinitions").and_then(|all| all.get(partition)).cloned())
+    /// The definitions of the table's indexes.
+    pub(super) fn definitions(&self) -> Result<IndexDefinitions> {
+        IndexDefinitions::read(&self.storage, None)
     }
 
     /// Partition paths by the part of a key that stands for them.

@@ -19,14 +19,13 @@ impl MetadataTable {
     /// # Errors
     /// `Corrupt` for definitions that are damaged; `Storage`.
     pub(crate) fn secondary_index_on(&self, column: &str) -> Result<Option<&str>> {
-        for partition in self.partitions().iter().filter(|name| name.starts_with(SECONDARY_INDEX)) {
-            let definition = self.definition(partition)?;
-            let fields = definition.as_ref().and_then(|one| one.get("sourceFields")).and_then(|all| all.as_array());
-            if fields.is_some_and(|fields| matches!(fields.as_slice(), [field] if field.as_str() == Some(column))) {
-                return Ok(Some(partition));
-            }
+        let mut partitions = self.partitions().iter().filter(|name| name.starts_with(SECONDARY_INDEX)).peekable();
+        if partitions.peek().is_none() {
+            return Ok(None);
         }
-        Ok(None)
+        let definitions = self.definitions()?;
+        let is_on = |partition: &&String| definitions.source_fields(partition).is_some_and(|fields| fields == [column]);
+        Ok(partitions.find(is_on).map(String::as_str))
     }
 }
 

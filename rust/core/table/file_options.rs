@@ -24,6 +24,7 @@ impl HudiTable {
         if !settings.populates_meta_fields() {
             options.bloom = None;
         }
+        options.indexed_columns = self.collected_columns(data)?;
         Ok((with_meta_columns(&stored), options))
     }
 }

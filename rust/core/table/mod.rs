@@ -15,6 +15,7 @@ pub(crate) mod file_group_reader;
 mod file_listing;
 mod file_options;
 mod given_options;
+mod indexed_columns;
 mod key_filter;
 pub mod keygen;
 mod lookup;

@@ -30,8 +30,8 @@ use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter}
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
 pub(crate) use new_file::commit_metadata;
-pub(crate) use new_file::{NewFile, empty_stat, stat_count};
-pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
+pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
+pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};
 
 /// An action that is under way.
 pub(crate) struct Transaction {

@@ -4,16 +4,28 @@ use std::collections::BTreeMap;
 use std::time::Instant as Stopwatch;
 
 use arrow::datatypes::Schema;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::data_files::DataFiles;
 use crate::error::Result;
+use crate::file_group::base::BaseFileWriter;
 use crate::file_group::markers::MarkerType;
 use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CommitMetadata, RuntimeStats, WriteStat};
 use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::merge::MergeCounts;
+use crate::metadata_table::column_ranges::ranges_of_footer;
 use crate::storage::FileWriter;
 use crate::table::HudiTable;
+
+/// A published base file.
+pub(crate) struct WrittenFile {
+    /// Its write stat.
+    pub stat: WriteStat,
+    /// Its footer, without the bloom filter.
+    pub footer: ParquetMetaData,
+}
 
 /// A data file that an action is writing.
 pub(crate) struct NewFile {
@@ -76,8 +88,25 @@ impl NewFile {
         }
     }
 
+    /// Ends a base file and publishes it; `counts` says what became of its records, by their number.
+    ///
+    /// # Errors
+    /// Those of [`BaseFileWriter::finish`] and [`NewFile::publish`].
+    pub(crate) fn finish(
+        self,
+        files: &DataFiles,
+        writer: BaseFileWriter<FileWriter>,
+        counts: impl FnOnce(u64) -> MergeCounts,
+    ) -> Result<WrittenFile> {
+        let indexed = writer.indexed_columns();
+        let (sink, written, footer) = writer.finish_with_footer().map_err(|e| e.with("file", &self.path))?;
+        let ranges = indexed.map(|columns| ranges_of_footer(&footer, &columns));
+        let stat = self.publish(files, sink, written.rows, counts(written.rows), ranges)?;
+        Ok(WrittenFile { stat, footer })
+    }
+
     /// Publishes the file, unless the action ended meanwhile. Returns its write stat: `written` records are
-    /// in it, and `counts` says what became of which.
+    /// in it, and `counts` says what became of which. `ranges`: those of its columns, if they are indexed.
     ///
     /// # Errors
     /// Those of [`DataFiles::publish`].
@@ -87,6 +116,7 @@ impl NewFile {
         sink: FileWriter,
         written: u64,
         counts: MergeCounts,
+        ranges: Option<FileRanges>,
     ) -> Result<WriteStat> {
         let bytes = stat_count(files.publish(&self.path, self.marker, sink)?);
         if let Some(runtime) = &mut self.stat.runtime_stats {
@@ -101,6 +131,7 @@ impl NewFile {
             num_deletes: stat_count(counts.deleted),
             total_write_bytes: bytes,
             file_size_in_bytes: bytes,
+            column_ranges: ranges.map(SharedRanges::from),
             ..self.stat
         })
     }
@@ -151,7 +182,8 @@ pub(crate) fn commit_metadata(
 ) -> Result<CommitMetadata> {
     let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
     for stat in stats {
-        by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat.clone());
+        let stat = WriteStat { column_ranges: None, ..stat.clone() };
+        by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat);
     }
     let avro = table_schema_to_avro(columns, table.config().name(), false)?;
     let extra = (!columns.fields().is_empty()).then(|| ("schema".to_owned(), avro));

@@ -10,14 +10,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
-use parquet::file::metadata::ParquetMetaData;
 
 use super::data_files::DataFiles;
-use super::new_file::NewFile;
+use super::new_file::{NewFile, WrittenFile};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::file_group::new_file_id;
-use crate::format::avro::metadata::WriteStat;
 use crate::merge::MergeCounts;
 use crate::parallel;
 use crate::storage::FileWriter;
@@ -125,18 +123,8 @@ impl RollingFileSettings<'_> {
     /// Publishes a file.
     fn end(&self, open: OpenFile) -> Result<WrittenFile> {
         let OpenFile { file, writer } = open;
-        let (sink, written, footer) = writer.finish_with_footer().map_err(|e| e.with("file", &file.path))?;
-        let counts = MergeCounts { inserted: written.rows, ..Default::default() };
-        Ok(WrittenFile { stat: file.publish(self.files, sink, written.rows, counts)?, footer })
+        file.finish(self.files, writer, |inserted| MergeCounts { inserted, ..Default::default() })
     }
-}
-
-/// A published file.
-pub(crate) struct WrittenFile {
-    /// Its write stat.
-    pub stat: WriteStat,
-    /// Its footer, without the bloom filter.
-    pub footer: ParquetMetaData,
 }
 
 /// Progress of the thread that finishes files.

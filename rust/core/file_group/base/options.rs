@@ -1,5 +1,7 @@
 //! How a base file is written.
 
+use std::sync::Arc;
+
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 
 use crate::error::{Error, Result};
@@ -49,6 +51,8 @@ pub struct BaseFileOptions {
     pub threads: usize,
     /// Columns that the rows are sorted by (ascending, nulls first), for the footer.
     pub sorted_by: Vec<String>,
+    /// Columns whose ranges the metadata table keeps; `None` if it keeps none.
+    pub indexed_columns: Option<Arc<[String]>>,
 }
 
 impl Default for BaseFileOptions {
@@ -68,6 +72,7 @@ impl Default for BaseFileOptions {
             bloom: Some(BloomOptions::default()),
             threads: 1,
             sorted_by: Vec::new(),
+            indexed_columns: None,
         }
     }
 }

@@ -248,6 +248,11 @@ impl<W: Write + Send> BaseFileWriter<W> {
         Ok((sink, BaseFileStats { rows: self.rows, bytes, min_key, max_key }, footer))
     }
 
+    /// Columns whose ranges the metadata table keeps, by the options.
+    pub(crate) fn indexed_columns(&self) -> Option<Arc<[String]>> {
+        self.options.indexed_columns.clone()
+    }
+
     /// Sets key range and bloom filter of all rows, for a file with spliced row groups.
     pub fn set_keys(&mut self, keys: FileKeys) {
         self.given_keys = Some(keys);

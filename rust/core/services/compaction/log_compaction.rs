@@ -15,6 +15,7 @@ use crate::file_group::log::{BlockSettings, LogWriter, ordering_values};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::log::OrderingValue;
 use crate::merge::Records;
+use crate::metadata_table::column_ranges::BatchRanges;
 use crate::table::META_COLUMNS;
 
 /// The records of one log file in the making.
@@ -28,13 +29,14 @@ pub(super) struct MergedLog<'a> {
 
 impl MergedLog<'_> {
     /// Writes merged records: a block for each set of columns that some of them have, then the deletes. Returns their
-    /// numbers.
+    /// numbers. Those that have all columns go into `ranges`.
     pub(super) fn write<W: Write>(
         &self,
         out: W,
         instant: &str,
         settings: &BlockSettings,
         parts: &[Records],
+        mut ranges: Option<&mut BatchRanges>,
     ) -> Result<(W, u64, u64)> {
         let mut file = LogWriter::new(out, instant, settings);
         let whole = self.avro(&self.schema)?;
@@ -50,13 +52,20 @@ impl MergedLog<'_> {
             let schema: SchemaRef = self.schema.project(columns)?.into();
             let partial = columns.len() < self.schema.fields().len();
             let avro = if partial { self.avro(&schema)? } else { whole.clone() };
+            if let Some(ranges) = ranges.as_mut().filter(|_| partial) {
+                ranges.set_partial();
+            }
             let mut blocks = file.records(&avro, partial);
             for (part, rows) in rows {
                 let part = parts.get(*part).ok_or_else(|| {
                     Error::internal(format!("rows are in part {part} of {} of log records", parts.len()))
                 })?;
                 let data = take_record_batch(&part.data.project(columns)?, rows)?;
-                blocks.add(&RecordBatch::try_new(schema.clone(), data.columns().to_vec())?, &[])?;
+                let records = RecordBatch::try_new(schema.clone(), data.columns().to_vec())?;
+                if let Some(ranges) = ranges.as_mut().filter(|_| !partial) {
+                    ranges.add(&records)?;
+                }
+                blocks.add(&records, &[])?;
             }
             blocks.finish()?;
         }

@@ -23,6 +23,7 @@ use crate::file_group::{BaseFile, FileSlice, LogFile, join};
 use crate::format::avro::metadata::{CompactionOperation, RuntimeStats, WriteStat};
 use crate::format::log::HeaderKey;
 use crate::merge::MergeCounts;
+use crate::metadata_table::column_ranges::BatchRanges;
 use crate::storage::{FileMeta, FileReader, FileWriter};
 use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
@@ -99,8 +100,7 @@ impl<'a> Unit<'a> {
                 rows.merged()
             }
         };
-        let (sink, written) = writer.finish().map_err(|e| e.with("file", &file.path))?;
-        let stat = file.publish(&self.files, sink, written.rows, merged)?;
+        let stat = file.finish(&self.files, writer, |_| merged)?.stat;
         Ok(compacted(stat, &slice, counts, counts.records, read, started))
     }
 
@@ -131,10 +131,22 @@ impl<'a> Unit<'a> {
         };
         let merged =
             MergedLog { schema: self.schema.clone(), table: self.table.config().name(), partition: &slice.partition };
-        let (sink, written, deleted) = merged.write(sink, self.instant, &settings, &log.parts).map_err(named)?;
+        let mut ranges = self.log_ranges()?;
+        let written = merged.write(sink, self.instant, &settings, &log.parts, ranges.as_mut());
+        let (sink, written, deleted) = written.map_err(named)?;
         let merged = MergeCounts { updated: written, deleted, inserted: 0 };
-        let stat = file.publish(&self.files, sink, written, merged)?;
+        let stat = file.publish(&self.files, sink, written, merged, ranges.map(BatchRanges::finish))?;
         Ok(compacted(stat, &slice, log.counts, written, read, started))
+    }
+
+    /// Collects the ranges of a log file, where columns are indexed.
+    fn log_ranges(&self) -> Result<Option<BatchRanges>> {
+        let Some(columns) = &self.options.indexed_columns else { return Ok(None) };
+        let mut ranges = BatchRanges::new(&self.schema, columns);
+        if self.table.merge_settings()?.rule.picks().is_none() {
+            ranges.set_partial();
+        }
+        Ok(Some(ranges))
     }
 
     /// The files that the plan names, as they are now.

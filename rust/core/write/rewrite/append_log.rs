@@ -15,6 +15,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::OrderingValue;
 use crate::merge::{MergeCounts, RowRef};
+use crate::metadata_table::column_ranges::BatchRanges;
 use crate::transaction::NewFile;
 use crate::write::locate::lookup::{LoggedRow, MatchedRow};
 use crate::write::prepare::incoming::Incoming;
@@ -93,11 +94,15 @@ pub(crate) fn append_log(
         let new_file = NewFile::log(context.files()?, slice, stats.len() as u32 + 1, token);
         let sink = new_file.create(context.files()?, false)?;
         let mut file = LogWriter::new(sink, &context.instant, &settings);
+        let mut ranges = log_ranges(context);
         let mut blocks = file.records(schema, partial.is_some());
         for chunk in chunks.by_ref() {
             let refs: Vec<RowRef> = chunk.iter().map(|update| update.row).collect();
             let new = gather(rows.incoming, &refs, context)?;
             if let Some((records, positions)) = split.next(&new, chunk)? {
+                if let Some(ranges) = &mut ranges {
+                    ranges.add(&records)?;
+                }
                 blocks.add(&records, &positions)?;
             }
             if blocks.file_bytes() >= context.config.log_file_bytes {
@@ -112,9 +117,21 @@ pub(crate) fn append_log(
         let written = file.written();
         let deleted = if last { split.deletes.len() as u64 } else { 0 };
         let counts = MergeCounts { updated: written, deleted, inserted: 0 };
-        stats.push(new_file.publish(context.files()?, file.into_inner(), written, counts)?);
+        let ranges = ranges.map(BatchRanges::finish);
+        stats.push(new_file.publish(context.files()?, file.into_inner(), written, counts, ranges)?);
     }
     Ok(stats)
+}
+
+/// Collects the ranges of a log file, where columns are indexed.
+fn log_ranges(context: &WriteContext) -> Option<BatchRanges> {
+    let columns = context.config.base_file.indexed_columns.as_ref()?;
+    let schema = context.log_schema.as_ref().map_or(&context.file_schema, |(schema, _)| schema);
+    let mut ranges = BatchRanges::new(schema, columns);
+    if context.settings.rule.picks().is_none() {
+        ranges.set_partial();
+    }
+    Some(ranges)
 }
 
 /// Refuses rows whose columns name another partition than that in which they stay: of a log record nobody knows what its

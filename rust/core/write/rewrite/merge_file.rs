@@ -66,7 +66,6 @@ pub(crate) fn merge_file(
         None => stream_merge(context, &reader, &mut writer, made, rows, task),
     }
     .map_err(named)?;
-    let named = |e: Error| e.with("table", context.storage.uri()).with("file", &file.path);
-    let (sink, written) = writer.finish().map_err(named)?;
-    file.publish(context.files()?, sink, written.rows, counts)
+    let written = file.finish(context.files()?, writer, |_| counts);
+    Ok(written.map_err(|e| e.with("table", context.storage.uri()))?.stat)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::record::record;
+use crate::format::column_range::SharedRanges;
 
 record! {
     /// What a commit, delta commit, compaction or log compaction did.
@@ -111,6 +112,12 @@ record! {
         pub temp_path: Option<String> => "tempPath",
         /// Records updated (a second spelling that Hudi has).
         pub num_updates: Option<i64> => "numUpdates",
+        beside {
+            /// Ranges of the columns of the file, on their way from who wrote it to who commits. The commit does not have
+            /// them, the metadata table does. `None`: nothing is known.
+            #[serde(rename = "hoodoo.columnRanges", skip_serializing_if = "Option::is_none")]
+            pub column_ranges: Option<SharedRanges>,
+        }
     }
 }
 

@@ -160,12 +160,14 @@ pub(crate) fn version_one() -> Option<i32> {
 }
 
 /// Defines a record: a struct whose fields name their Avro field, and where needed `as (type and default in Avro)` and
-/// `= (value in Default)`. A record that is the content of a timeline file is marked `in timeline`.
+/// `= (value in Default)`. A record that is the content of a timeline file is marked `in timeline`. Fields that are not in
+/// Avro come last, in `beside { … }`: they must not be serialized where a record is written to the timeline.
 macro_rules! record {
     (
         $(#[$meta:meta])*
         pub struct $name:ident $full:literal $(in $timeline:ident)? {
             $($(#[$field_meta:meta])* pub $field:ident : $ty:ty => $avro:literal $(as $spec:tt)? $(= $default:tt)?,)*
+            $(beside { $($(#[$own_meta:meta])* pub $own:ident : $own_ty:ty,)* })?
         }
     ) => {
         $(#[$meta])*
@@ -175,11 +177,15 @@ macro_rules! record {
         #[allow(unreachable_pub)]
         pub struct $name {
             $($(#[$field_meta])* #[serde(rename = $avro)] pub $field: $ty,)*
+            $($($(#[$own_meta])* pub $own: $own_ty,)*)?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: record!(@default $($default)?),)* }
+                Self {
+                    $($field: record!(@default $($default)?),)*
+                    $($($own: Default::default(),)*)?
+                }
             }
         }
 

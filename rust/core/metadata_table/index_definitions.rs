@@ -1,0 +1,196 @@
+//! `index.json`: which indexes a table has, and of which columns.
+//!
+//! Entries of other indexes, and fields that are not known here, stay as they are. A writer changes the file under the
+//! table lock.
+
+use serde_json::{Map, Value, json};
+
+use super::column_ranges::IndexVersion;
+use crate::error::{Error, Result};
+use crate::format::json;
+use crate::storage::Storage;
+
+/// Where the file is, unless the table says so.
+pub(crate) const DEFAULT_PATH: &str = ".hoodie/.index_defs/index.json";
+/// The property that says where it is.
+pub(crate) const PATH_PROPERTY: &str = "hoodie.table.index.defs.path";
+
+const DEFINITIONS: &str = "indexDefinitions";
+const SOURCE_FIELDS: &str = "sourceFields";
+const COLUMN_STATS: &str = "column_stats";
+
+/// The definitions of a table's indexes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IndexDefinitions {
+    path: String,
+    content: Map<String, Value>,
+}
+
+impl IndexDefinitions {
+    /// Reads the definitions; none if the file does not exist. `path` is what the table's properties say.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(crate) fn read(storage: &Storage, path: Option<&str>) -> Result<Self> {
+        let path = path.map(str::trim).filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH).to_owned();
+        let Some(content) = storage.read_if_exists(&path)? else { return Ok(Self { path, content: Map::new() }) };
+        let named = |e: Error| e.with("table", storage.uri()).with("file", &path);
+        let content: Map<String, Value> =
+            json::parse(&content, "the definitions of indexes are not JSON").map_err(named)?;
+        match content.get(DEFINITIONS) {
+            None | Some(Value::Object(_)) => Ok(Self { path, content }),
+            Some(_) => Err(named(Error::corrupt("the definitions of indexes are not those of Hudi"))),
+        }
+    }
+
+    /// Where they are, for the table's properties.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The definition of the index in a partition of the metadata table.
+    fn definition(&self, partition: &str) -> Option<&Map<String, Value>> {
+        self.content.get(DEFINITIONS)?.get(partition)?.as_object()
+    }
+
+    /// `indexType` of an index.
+    pub(crate) fn index_type(&self, partition: &str) -> Option<&str> {
+        self.definition(partition)?.get("indexType")?.as_str()
+    }
+
+    /// The columns of an index.
+    pub(crate) fn source_fields(&self, partition: &str) -> Option<Vec<String>> {
+        let fields = self.definition(partition)?.get(SOURCE_FIELDS)?.as_array()?;
+        Some(fields.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// Puts the columns that have statistics in. Returns whether this changes anything.
+    pub(crate) fn set_column_stats(&mut self, columns: &[String], version: IndexVersion) -> bool {
+        let known = self.source_fields(COLUMN_STATS);
+        let stored = self.definition(COLUMN_STATS).and_then(|one| one.get("version")).and_then(Value::as_str);
+        // Version 8 tables may say nothing, which means the first version.
+        if known.as_deref() == Some(columns) && stored.unwrap_or(IndexVersion::V1.name()) == version.name() {
+            return false;
+        }
+        let mut definition =
+            self.definition(COLUMN_STATS).cloned().unwrap_or_else(|| empty(COLUMN_STATS, COLUMN_STATS));
+        definition.insert(SOURCE_FIELDS.to_owned(), json!(columns));
+        definition.insert("version".to_owned(), json!(version.name()));
+        self.set(COLUMN_STATS, definition);
+        true
+    }
+
+    /// Puts the record index in, unless it is there.
+    pub(crate) fn set_record_index(&mut self) -> bool {
+        const RECORD_INDEX: &str = "record_index";
+        if self.definition(RECORD_INDEX).is_some() {
+            return false;
+        }
+        let mut definition = empty(RECORD_INDEX, "");
+        definition.insert("indexOptions".to_owned(), json!({"isPartitioned": "false"}));
+        definition.insert("version".to_owned(), json!(IndexVersion::V1.name()));
+        self.set(RECORD_INDEX, definition);
+        true
+    }
+
+    /// Takes the definition of an index out. Returns whether it was there.
+    pub(crate) fn remove(&mut self, partition: &str) -> bool {
+        let definitions = self.content.get_mut(DEFINITIONS).and_then(Value::as_object_mut);
+        definitions.is_some_and(|definitions| definitions.shift_remove(partition).is_some())
+    }
+
+    fn set(&mut self, partition: &str, definition: Map<String, Value>) {
+        let definitions = self.content.entry(DEFINITIONS).or_insert_with(|| json!({}));
+        if let Some(definitions) = definitions.as_object_mut() {
+            definitions.insert(partition.to_owned(), Value::Object(definition));
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(crate) fn write(&self, storage: &Storage) -> Result<()> {
+        let content = serde_json::to_vec_pretty(&self.content)
+            .map_err(|e| Error::internal("the definitions of indexes cannot be written").caused_by(e))?;
+        storage.replace(&self.path, content)
+    }
+}
+
+/// The definition of an index of no columns, with its fields in Hudi's order.
+fn empty(partition: &str, function: &str) -> Map<String, Value> {
+    let definition = json!({
+        "indexName": partition,
+        "indexType": partition,
+        "indexFunction": function,
+        SOURCE_FIELDS: [],
+        "indexOptions": {},
+        "version": "",
+    });
+    definition.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::storage::StorageOptions;
+
+    /// What Hudi wrote, with a field and an entry that are not known here.
+    const HUDIS: &str = r#"{ "indexDefinitions" : { "column_stats" : { "indexName" : "column_stats",
+        "indexType" : "column_stats", "indexFunction" : "column_stats", "sourceFields" : [ "a" ], "indexOptions" : { },
+        "version" : "V2", "other" : 1 }, "expr_index_x" : { "indexName" : "expr_index_x",
+        "indexType" : "bloom_filters", "more" : [ 1 ] } }, "beside" : true }"#;
+
+    fn columns(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn memory(name: &str) -> Storage {
+        Storage::open(&format!("memory://index-{name}/t"), &StorageOptions::new()).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_known_stays() {
+        let storage = memory("unknown");
+        storage.replace(DEFAULT_PATH, HUDIS).unwrap();
+        let mut definitions = IndexDefinitions::read(&storage, None).unwrap();
+        assert_eq!(definitions.index_type("expr_index_x"), Some("bloom_filters"));
+        assert!(!definitions.set_column_stats(&columns(&["a"]), IndexVersion::V2));
+        assert!(definitions.set_column_stats(&columns(&["a", "b"]), IndexVersion::V2));
+        definitions.write(&storage).unwrap();
+        let again = IndexDefinitions::read(&storage, Some(DEFAULT_PATH)).unwrap();
+        assert_eq!(again, definitions);
+        assert_eq!(again.source_fields("column_stats"), Some(columns(&["a", "b"])));
+        let content = String::from_utf8(storage.read_if_exists(DEFAULT_PATH).unwrap().unwrap().to_vec()).unwrap();
+        for part in ["\"other\": 1", "\"beside\": true", "\"more\": ["] {
+            assert!(content.contains(part), "{part} in {content}");
+        }
+    }
+
+    #[test]
+    fn new_definitions_are_those_of_hudi() {
+        let storage = memory("new");
+        let mut definitions = IndexDefinitions::read(&storage, Some("  ")).unwrap();
+        assert_eq!((definitions.path(), definitions.source_fields("column_stats")), (DEFAULT_PATH, None));
+        assert!(definitions.set_record_index() && !definitions.set_record_index());
+        assert!(definitions.set_column_stats(&columns(&["_hoodie_record_key", "a"]), IndexVersion::V1));
+        let wanted = json!({"indexDefinitions": {
+            "record_index": {"indexName": "record_index", "indexType": "record_index", "indexFunction": "",
+                "sourceFields": [], "indexOptions": {"isPartitioned": "false"}, "version": "V1"},
+            "column_stats": {"indexName": "column_stats", "indexType": "column_stats", "indexFunction": "column_stats",
+                "sourceFields": ["_hoodie_record_key", "a"], "indexOptions": {}, "version": "V1"}}});
+        assert_eq!(Value::Object(definitions.content.clone()).to_string(), wanted.to_string());
+        assert!(definitions.remove("record_index") && !definitions.remove("record_index"));
+    }
+
+    #[test]
+    fn damaged_definitions_name_the_file() {
+        let storage = memory("damaged");
+        for damaged in ["", "[]", "{\"indexDefinitions\": 1}"] {
+            storage.replace(DEFAULT_PATH, damaged.to_owned()).unwrap();
+            let error = IndexDefinitions::read(&storage, None).unwrap_err();
+            assert!(error.to_string().contains("index.json"), "{error}");
+        }
+    }
+}

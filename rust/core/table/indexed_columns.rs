@@ -1,0 +1,41 @@
+//! Which columns have ranges in the metadata table.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+
+use super::HudiTable;
+use crate::error::Result;
+use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
+
+/// The partition of the metadata table that has them.
+const COLUMN_STATS: &str = "column_stats";
+
+impl HudiTable {
+    /// The columns whose ranges a write has to collect, in a table of these columns. `None` if the metadata table has no
+    /// statistics of columns, so that other tables pay nothing for them.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::columns_to_index`].
+    pub(super) fn collected_columns(&self, data: &Schema) -> Result<Option<Arc<[String]>>> {
+        let has = |partition: &String| partition == COLUMN_STATS;
+        if !self.config().metadata_partitions().iter().any(has) {
+            return Ok(None);
+        }
+        Ok(Some(self.columns_to_index(data)?.into()))
+    }
+
+    /// The columns that have ranges once the metadata table has statistics of columns, in a table of these columns.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a list that names a column that the table does not have.
+    pub(crate) fn columns_to_index(&self, data: &Schema) -> Result<Vec<String>> {
+        let options = IndexedColumnOptions::new(|key| self.options().get(key))?;
+        indexed_columns(data, self.config().populates_meta_fields(), &options, self.index_version())
+    }
+
+    /// The version of those statistics.
+    pub(crate) fn index_version(&self) -> IndexVersion {
+        IndexVersion::of_table(self.config().version())
+    }
+}
