@@ -95,9 +95,8 @@ impl NativeTable {
 
     /// The columns that a scan gives back.
     fn scan_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let request = ScanRequest { read_optimized: true, ..Default::default() };
-        let plan = call::run(py, || self.table.plan_scan(&request))?;
-        plan.schema.as_ref().to_pyarrow(py)
+        let schema = call::run(py, || self.table.scan_schema())?;
+        schema.as_ref().to_pyarrow(py)
     }
 
     #[pyo3(signature = (columns=None, filters=None, as_of=None, query=None))]

@@ -25,15 +25,16 @@ pub(super) struct CommittedFiles {
 }
 
 impl CommittedFiles {
-    /// Reads the metadata of all completed commits that are not archived.
+    /// Reads the metadata of the commits that are not archived and completed at a time or later.
     ///
     /// # Errors
     /// `Corrupt` and `Storage` when an instant cannot be read.
-    pub(super) fn read(storage: &Storage, timeline: &Timeline) -> Result<Self> {
+    pub(super) fn read(storage: &Storage, timeline: &Timeline, since: &str) -> Result<Self> {
         let mut files = Self::default();
         let commits = || {
-            let is_commit = |i: &&Instant| matches!(i.action.completed_as(), Action::Commit | Action::DeltaCommit);
-            timeline.completed_writes().filter(is_commit)
+            let is_commit = |i: &Instant| matches!(i.action.completed_as(), Action::Commit | Action::DeltaCommit);
+            let is_since = |i: &Instant| i.completed.as_deref().unwrap_or(&i.requested) >= since;
+            timeline.completed_writes().filter(move |i| is_commit(i) && is_since(i))
         };
         timeline.fetch(storage, commits());
         for instant in commits() {

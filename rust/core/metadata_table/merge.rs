@@ -14,6 +14,7 @@ use super::slice::{each_logged, each_stored};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::log::LogBatch;
+use crate::format::log::Wanted;
 use crate::storage::Storage;
 use crate::timeline::TimeZone;
 
@@ -25,6 +26,8 @@ pub(super) struct ShardReader<'a> {
     pub(super) storage: &'a Storage,
     pub(super) kind: Kind,
     pub(super) zone: TimeZone,
+    /// Which records are read.
+    pub(super) wanted: Wanted<'a>,
 }
 
 /// Log records by key.
@@ -129,7 +132,7 @@ impl ShardReader<'_> {
     ) -> Result<()> {
         let columns = ["key", self.kind.column()];
         let mut logs = LogRecords { kind: self.kind, batches: Vec::new(), rows: Vec::new(), by_key: HashMap::new() };
-        each_logged(self.storage, slice, counts, &columns, &mut |content| match content {
+        each_logged(self.storage, slice, counts, self.wanted, &columns, &mut |content| match content {
             LogBatch::Records(stored) => logs.add(self.flat(&stored)?),
             LogBatch::Deletes(deletes) => {
                 logs.delete(&deletes.keys);
@@ -137,7 +140,7 @@ impl ShardReader<'_> {
             }
         })?;
         if let Some(base) = &slice.base {
-            each_stored(self.storage, base, &columns, &mut |stored| {
+            each_stored(self.storage, base, self.wanted, &columns, &mut |stored| {
                 let rows = logs.meet(&self.flat(&stored)?)?;
                 each_live(&rows, each)
             })?;

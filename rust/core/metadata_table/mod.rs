@@ -26,26 +26,34 @@ mod column_stats;
 mod committed;
 #[allow(dead_code)]
 pub(crate) mod encode;
+mod file_stats;
 mod files;
 #[allow(dead_code)]
 pub(crate) mod index_definitions;
 mod instants;
+mod key_lookup;
 #[allow(dead_code)]
 pub(crate) mod keys;
 mod kind;
+mod lag;
 mod merge;
 mod open;
 mod raw;
 mod record_index;
 mod secondary_index;
+mod secondary_lookup;
 mod slice;
 mod stat_value;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use file_stats::{ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
+pub(crate) use key_lookup::RECORD_INDEX;
+pub use key_lookup::{KeyLocation, look_up_keys};
 pub use open::{MetadataTable, PartitionSummary};
+pub(crate) use secondary_lookup::look_up_values;
 
 /// Folder of the metadata table below the table's base.
 pub(crate) const FOLDER: &str = ".hoodie/metadata";
@@ -55,6 +63,8 @@ pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, 
                                   writer builds it again. Until then read with hoodie.metadata.enable=false";
 /// The partition that every metadata table has.
 pub(crate) const FILES: &str = "files";
+/// The partition with statistics of the columns of files.
+pub(crate) const COLUMN_STATS: &str = "column_stats";
 
 /// The records of a partition of the metadata table.
 #[derive(Debug, Clone)]

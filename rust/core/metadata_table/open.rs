@@ -1,7 +1,7 @@
 //! Opens the metadata table, and finds and reads its partitions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -12,13 +12,15 @@ use super::index_definitions::IndexDefinitions;
 use super::instants::ValidInstants;
 use super::keys::partition_hash;
 use super::kind::Kind;
+use super::lag;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
-use super::{FILES, FOLDER, MetadataRows, REBUILD};
+use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, REBUILD};
 use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::instant::Layout;
+use crate::format::log::Wanted;
 use crate::format::properties::Properties;
 use crate::storage::Storage;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -31,7 +33,8 @@ pub struct MetadataTable {
     storage: Storage,
     partitions: Vec<String>,
     instants: ValidInstants,
-    committed: OnceLock<CommittedFiles>,
+    /// Files that commits wrote since a time.
+    committed: Mutex<Option<(String, Arc<CommittedFiles>)>>,
 }
 
 /// The files of a partition of the metadata table.
@@ -63,12 +66,27 @@ impl MetadataTable {
             .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REBUILD))?;
         let metadata = Timeline::load(storage, &config)?;
         let instants = ValidInstants::new(timeline, metadata);
-        Ok(Self { storage: storage.clone(), partitions, instants, committed: OnceLock::new() })
+        Ok(Self { storage: storage.clone(), partitions, instants, committed: Mutex::default() })
     }
 
     /// Names of the partitions.
     pub fn partitions(&self) -> &[String] {
         &self.partitions
+    }
+
+    /// Whether there is such a partition.
+    pub(crate) fn has(&self, partition: &str) -> bool {
+        self.partitions.iter().any(|name| name == partition)
+    }
+
+    /// The first completed action of the table that it does not have, if it is not kept up to date.
+    pub(crate) fn first_missing(&self, table: &Timeline) -> Option<String> {
+        lag::first_missing(table, self.instants.metadata()).map(|instant| instant.requested.clone())
+    }
+
+    /// Whether it has something that was completed after the timeline of the table was read.
+    pub(crate) fn is_ahead_of(&self, table: &Timeline) -> bool {
+        lag::is_ahead(table, self.instants.metadata())
     }
 
     /// The newest file slice of each shard of a partition, by file id.
@@ -95,12 +113,17 @@ impl MetadataTable {
                 .remedy(REBUILD));
         }
         let counts = |instant: &str| self.instants.is_valid(instant);
-        self.committed()?.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
+        // Commits before all of the slices tell only whether a whole shard is gone. Without one, more is read of the table;
+        // but keys would be looked for in the wrong shard.
+        let first = slices.iter().map(|slice| slice.base_instant.as_str()).min().unwrap_or_default();
+        let since = if matches!(partition, FILES | COLUMN_STATS) { first } else { "" };
+        let committed = self.committed(since)?;
+        committed.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
         Ok(slices)
     }
 
     fn check_name(&self, partition: &str) -> Result<()> {
-        if !self.partitions.iter().any(|name| name == partition) {
+        if !self.has(partition) {
             return Err(Error::invalid_option(format!("the metadata table has no partition '{partition}'"))
                 .with("table", self.storage.uri())
                 .remedy(format!("It has {}", self.partitions.join(", "))));
@@ -124,12 +147,17 @@ impl MetadataTable {
         unclear.map(|log| log.instant.clone()).min()
     }
 
-    fn committed(&self) -> Result<&CommittedFiles> {
-        if let Some(known) = self.committed.get() {
-            return Ok(known);
+    /// The files that commits wrote since a time, or since an earlier one.
+    fn committed(&self, since: &str) -> Result<Arc<CommittedFiles>> {
+        let mut known = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, files)) = known.as_ref().filter(|(from, _)| from.as_str() <= since) {
+            return Ok(files.clone());
         }
-        let read = CommittedFiles::read(&self.storage, self.instants.metadata()).map_err(|e| e.remedy(REBUILD))?;
-        Ok(self.committed.get_or_init(|| read))
+        let read =
+            CommittedFiles::read(&self.storage, self.instants.metadata(), since).map_err(|e| e.remedy(REBUILD))?;
+        let files = Arc::new(read);
+        *known = Some((since.to_owned(), files.clone()));
+        Ok(files)
     }
 
     /// What is in a partition, by its files.
@@ -160,7 +188,8 @@ impl MetadataTable {
         let columns = ["key", Kind::Files.column()];
         for slice in self.shards(FILES)? {
             let mut records = FileRecords::default();
-            each_logged(&self.storage, &slice, |t| self.instants.is_valid(t), &columns, &mut |content| match content {
+            let counts = |t: &str| self.instants.is_valid(t);
+            each_logged(&self.storage, &slice, counts, Wanted::All, &columns, &mut |content| match content {
                 LogBatch::Records(stored) => records.add_logged(&stored),
                 LogBatch::Deletes(deletes) => {
                     records.delete(&deletes.keys);
@@ -169,7 +198,7 @@ impl MetadataTable {
             })
             .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
-                each_stored(&self.storage, base, &columns, &mut |stored| records.add_base(&stored))
+                each_stored(&self.storage, base, Wanted::All, &columns, &mut |stored| records.add_base(&stored))
                     .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);
@@ -187,11 +216,30 @@ impl MetadataTable {
         if kind == Kind::Files {
             return each(self.files()?.to_batch()?);
         }
-        let reader = ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone };
+        let reader = self.reader(kind, Wanted::All);
         for slice in self.shards(partition)? {
             reader.each_row(&slice, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REBUILD))?;
         }
         Ok(())
+    }
+
+    /// Passes the rows of one shard that are wanted to `each`.
+    ///
+    /// # Errors
+    /// Those of [`MetadataTable::each_row`].
+    pub(super) fn each_wanted(
+        &self,
+        kind: Kind,
+        shard: &FileSlice,
+        wanted: Wanted<'_>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let reader = self.reader(kind, wanted);
+        reader.each_row(shard, |t| self.instants.is_valid(t), each).map_err(|e| e.remedy(REBUILD))
+    }
+
+    fn reader<'a>(&'a self, kind: Kind, wanted: Wanted<'a>) -> ShardReader<'a> {
+        ShardReader { storage: &self.storage, kind, zone: self.instants.metadata().config().zone, wanted }
     }
 
     /// All rows of a partition, in columns that are named by what they hold.
@@ -219,10 +267,12 @@ impl MetadataTable {
 
     fn kind(&self, partition: &str) -> Result<Kind> {
         self.check_name(partition)?;
-        Kind::of(partition, || {
-            let definitions = IndexDefinitions::read(&self.storage, None)?;
-            Ok(definitions.index_type(partition) == Some("bloom_filters"))
-        })
+        Kind::of(partition, || Ok(self.definitions()?.index_type(partition) == Some("bloom_filters")))
+    }
+
+    /// The definitions of the table's indexes.
+    pub(super) fn definitions(&self) -> Result<IndexDefinitions> {
+        IndexDefinitions::read(&self.storage, None)
     }
 
     /// Partition paths by the part of a key that stands for them.

@@ -10,7 +10,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::log::{LogBatch, LogScan};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::format::log::each_batch_of_hfile;
+use crate::format::log::{Wanted, each_batch_of_hfile};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
@@ -35,7 +35,8 @@ impl ReadAt for StoredFile {
     }
 }
 
-/// Passes the contents of the log blocks to `each`, in the order in which they are merged. `counts` says which instants do.
+/// Passes the contents of the log blocks to `each`, in the order in which they are merged: deletes, and the records that are
+/// wanted. `counts` says which instants count.
 ///
 /// # Errors
 /// `Corrupt`, with the file; `Storage`; and those of `each`.
@@ -43,6 +44,7 @@ pub(super) fn each_logged(
     storage: &Storage,
     slice: &FileSlice,
     counts: impl Fn(&str) -> bool,
+    wanted: Wanted<'_>,
     columns: &[&str],
     each: &mut dyn FnMut(LogBatch) -> Result<()>,
 ) -> Result<()> {
@@ -53,7 +55,7 @@ pub(super) fn each_logged(
             .with("table", storage.uri())
             .with("file", file));
     }
-    (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, columns, each)).map_err(damaged)
+    (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, wanted, columns, each)).map_err(damaged)
 }
 
 /// Records without a column, or with nulls where Hudi has none, are of a damaged file, not of another table.
@@ -64,13 +66,14 @@ fn damaged(e: Error) -> Error {
     }
 }
 
-/// Passes the records of a base file to `each`.
+/// Passes the records of a base file that are wanted to `each`.
 ///
 /// # Errors
 /// `Corrupt`, with the file; `Unsupported` for HFiles that Hudi does not write; `Storage`; and those of `each`.
 pub(super) fn each_stored(
     storage: &Storage,
     base: &BaseFile,
+    wanted: Wanted<'_>,
     columns: &[&str],
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -79,7 +82,7 @@ pub(super) fn each_stored(
         let schema = file.file_info(SCHEMA).ok_or_else(|| Error::corrupt("an HFile has no schema in its file info"))?;
         let schema = std::str::from_utf8(schema)
             .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;
-        each_batch_of_hfile(&file, schema, columns, BATCH_ROWS, each)
+        each_batch_of_hfile(&file, wanted, schema, columns, BATCH_ROWS, each)
     };
     decode("an HFile", read).map_err(|e| damaged(e).with("table", storage.uri()).with("file", &base.path))
 }

@@ -63,8 +63,9 @@ impl ArchivedCommits {
 
     /// The table as it was at an instant, by these commits and those of the timeline.
     pub(super) fn view(&self, table: &HudiTable, timeline: &Timeline, as_of: &str) -> Result<TableView> {
+        let source = table.metadata_source(timeline)?;
         let timeline = timeline.as_of(as_of).with_archived(self.completed.iter().cloned());
-        let view = TableView::new(table.storage().clone(), timeline)?;
+        let view = TableView::new(table.storage().clone(), timeline)?.with_metadata_table(source);
         Ok(view.with_archived(self.replaced.clone(), self.schema.clone()))
     }
 
@@ -91,7 +92,7 @@ impl ArchivedCommits {
         let mut missing = Vec::new();
         if groups.is_some() {
             for (partition, paths) in wanted {
-                missing.extend(absent(paths, &then.storage().list(&partition)?.files));
+                missing.extend(absent(paths, &then.files_of(&partition)?));
             }
             return Ok(missing);
         }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
-use super::scan::{PlannedQuery, ScanRequest, newest_instant};
+use super::scan::{PlannedQuery, ScanRequest, Skipped, newest_instant};
 use super::time_travel::complete_view_at;
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ impl HudiTable {
         let view = self.view(None)?;
         let range = self.instants_completed_in(&view, since, until)?;
         let instants: Vec<String> = range.iter().filter(|w| w.changes).map(|w| w.requested.clone()).collect();
-        let mut slices = Vec::new();
+        let (mut slices, mut by_statistics) = (Vec::new(), 0);
         if let Some(last) = instants.iter().max() {
             let written: HashSet<(String, String)> = range.into_iter().flat_map(|w| w.groups).collect();
             let then = complete_view_at(self, view.timeline(), last, Some(&written))?;
@@ -64,9 +64,13 @@ impl HudiTable {
                 slices
                     .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
             }
+            if let Some(predicate) = &request.predicate {
+                by_statistics = self.skip_by_statistics(&then, &mut slices, predicate)?;
+            }
         }
         let request = ScanRequest { written_by: Some(instants), ..request.clone() };
-        let plan = self.plan_files(&view, slices, &request)?;
+        let skipped = Skipped { by_statistics, ..Skipped::default() };
+        let plan = self.plan_files(&view, slices, &request)?.with_skipped(skipped);
         Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: request.written_by })
     }
 

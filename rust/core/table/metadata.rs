@@ -1,9 +1,14 @@
 //! The metadata table of a table.
 
 use super::HudiTable;
+use super::file_listing::{MetadataSource, warn_once};
+use super::truncated_logs::SKIP_TRUNCATED;
 use crate::error::{Error, Result};
 use crate::metadata_table::{FILES, MetadataTable};
 use crate::timeline::Timeline;
+
+/// Option: whether the metadata table is used.
+const ENABLE: &str = "hoodie.metadata.enable";
 
 impl HudiTable {
     /// The metadata table; `None` if the table has none that is complete.
@@ -34,5 +39,24 @@ impl HudiTable {
             return Ok(None);
         }
         MetadataTable::open(self.storage(), timeline, partitions).map(Some)
+    }
+
+    /// What views find files with in the metadata table; `None` where the folders are listed.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an option that is neither true nor false.
+    pub(super) fn metadata_source(&self, timeline: &Timeline) -> Result<Option<MetadataSource>> {
+        let partitions = self.config().complete_metadata_partitions();
+        let has_files = self.config().version() >= 8 && partitions.iter().any(|name| name == FILES);
+        // What is left of a log file shows only where its size is looked up.
+        if !has_files || !self.options().flag(ENABLE, true)? || self.options().flag(SKIP_TRUNCATED, false)? {
+            return Ok(None);
+        }
+        Ok(Some(MetadataSource { timeline: timeline.clone(), partitions, warned: self.warned.clone() }))
+    }
+
+    /// Warns of a metadata table that is not used, or not for all that it is for; of the same thing once.
+    pub(super) fn warn_of_metadata_table(&self, message: &str) {
+        warn_once(&self.warned, self.storage(), message);
     }
 }

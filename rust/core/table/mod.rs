@@ -8,12 +8,15 @@ mod complete_properties;
 mod completion_times;
 mod config;
 mod create;
+mod data_skipping;
 mod evolution;
 pub(crate) mod file_group_merger;
 pub(crate) mod file_group_reader;
+mod file_listing;
 mod file_options;
 mod given_options;
 mod indexed_columns;
+mod key_filter;
 pub mod keygen;
 mod lookup;
 mod lossless_cast;
@@ -88,6 +91,8 @@ pub struct HudiTable {
     last_lease: Arc<LastLease>,
     /// Whether this handle has looked for the folder of a metadata table that was dropped.
     metadata_folder_checked: Arc<AtomicBool>,
+    /// Warnings that this handle gave about the metadata table.
+    warned: file_listing::Warned,
 }
 
 impl HudiTable {
@@ -102,7 +107,8 @@ impl HudiTable {
         let storage = storage.with_local_settings(local_settings(&options)?);
         let config = TableConfig::load(&storage)?;
         let (mergers, last_lease, metadata_folder_checked) = (Arc::new([]), Arc::default(), Arc::default());
-        Ok(Self { storage, config, options, clock, mergers, last_lease, metadata_folder_checked })
+        let warned = file_listing::Warned::default();
+        Ok(Self { storage, config, options, clock, mergers, last_lease, metadata_folder_checked, warned })
     }
 
     /// The table's files.
@@ -218,7 +224,7 @@ impl HudiTable {
     /// # Errors
     /// Those of [`HudiTable::view`].
     pub fn view_of(&self, timeline: Timeline) -> Result<TableView> {
-        let view = TableView::new(self.storage.clone(), timeline).and_then(|view| self.accepting_truncated_logs(view));
+        let view = self.new_view(timeline);
         let schema = view.as_ref().map_or(Ok(None), |view| TableSchema::resolve(&self.config, view));
         let is_archived = |e: Option<&Error>| e.is_some_and(|e| e.kind() == ErrorKind::NotFound);
         if is_archived(view.as_ref().err()) || is_archived(schema.err().as_ref()) {
@@ -233,11 +239,17 @@ impl HudiTable {
 
     fn view_once(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
-        let view = match as_of {
-            Some(instant) => time_travel::view_at(self, &timeline, instant),
-            None => TableView::new(self.storage.clone(), timeline),
-        };
-        self.accepting_truncated_logs(view?)
+        match as_of {
+            Some(instant) => self.accepting_truncated_logs(time_travel::view_at(self, &timeline, instant)?),
+            None => self.new_view(timeline),
+        }
+    }
+
+    /// A view that finds files in the metadata table, if there is one that may be read.
+    pub(crate) fn new_view(&self, timeline: Timeline) -> Result<TableView> {
+        let source = self.metadata_source(&timeline)?;
+        let view = TableView::new(self.storage.clone(), timeline)?.with_metadata_table(source);
+        self.accepting_truncated_logs(view)
     }
 
     /// Threads that work at once.

@@ -82,12 +82,18 @@ const fn absent(key: OptionKey, silent: &'static [&'static str], way: &'static s
 const OFF: &[&str] = &["false", ""];
 
 /// Beginnings of keys that are for reads alone.
-const READ: [&str; 5] =
-    ["hoodie.datasource.read.", "hoodie.datasource.query.", "hoodie.datasource.merge.", "hoodie.read.", "as.of."];
+const READ: [&str; 6] = [
+    "hoodie.datasource.read.",
+    "hoodie.datasource.query.",
+    "hoodie.datasource.merge.",
+    "hoodie.read.",
+    "hoodie.enable.data.skipping",
+    "as.of.",
+];
 
 /// Beginnings of keys that reads look at as well as writes: they describe the table, how its records are merged, and the
 /// machine.
-const BOTH: [&str; 20] = [
+const BOTH: [&str; 21] = [
     "hoodie.table.",
     "hoodie.database.",
     "hoodie.datasource.write.hive_style_partitioning",
@@ -103,6 +109,7 @@ const BOTH: [&str; 20] = [
     "hoodie.populate.meta.fields",
     "hoodie.partition.metafile.",
     "hoodie.metadata.enable",
+    "hoodie.metadata.global.record.level.index.enable",
     "hoodie.schema.on.read.enable",
     "hoodie.allow.operation.metadata.field",
     "hoodoo.threads",
@@ -386,7 +393,7 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.datasource.read.incr.skip_cluster"),
     harmless("hoodie.datasource.read.incr.skip_compact"),
     harmless("hoodie.datasource.read.file.index.listing.mode"),
-    harmless("hoodie.enable.data.skipping"),
+    yes("hoodie.enable.data.skipping", &[]),
 ];
 
 const NO_SYNC: &str = "hoodoo registers the table in no catalog. Run Hudi's sync tool (run_sync_tool.sh) after the writes, or leave it out";

@@ -58,6 +58,8 @@ pub struct ScanPlan {
     pub schema: SchemaRef,
     /// What is read, in the order of the result.
     pub slices: Vec<FileSlice>,
+    /// What is not read, and why.
+    pub skipped: Skipped,
     predicate: Option<Predicate>,
     /// The columns of the result, and behind them those that only the predicate looks at.
     looked_at: SchemaRef,
@@ -65,11 +67,36 @@ pub struct ScanPlan {
     merge: Option<Arc<FileGroupReader>>,
 }
 
+impl ScanPlan {
+    /// The same plan, which says what is not read.
+    #[must_use]
+    pub(super) fn with_skipped(self, skipped: Skipped) -> Self {
+        Self { skipped, ..self }
+    }
+}
+
+/// File slices that cannot have rows that are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// By the values of their partition.
+    pub by_partition: usize,
+    /// By the record index of the metadata table.
+    pub by_keys: usize,
+    /// By the statistics of their files in the metadata table.
+    pub by_statistics: usize,
+}
+
 impl HudiTable {
     /// The table's columns without meta columns; no columns for a table that never had any.
     pub fn schema(&self) -> Result<SchemaRef> {
         let resolved = TableSchema::resolve(self.config(), &self.view(None)?)?;
         Ok(resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data))
+    }
+
+    /// The columns that a scan gives: those of the table, and the meta columns where it has them. Looks for no files.
+    pub fn scan_schema(&self) -> Result<SchemaRef> {
+        let data = self.schema()?;
+        Ok(if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data })
     }
 
     /// Streams the rows of a snapshot.
@@ -92,7 +119,8 @@ impl HudiTable {
         let request = ScanRequest { as_of, read_optimized, ..request.clone() };
         current(|| {
             let view = self.view_for(&request)?;
-            let plan = self.plan_files(&view, self.matching_slices(&view, &request)?, &request)?;
+            let (slices, skipped) = self.matching_slices(&view, &request)?;
+            let plan = self.plan_files(&view, slices, &request)?.with_skipped(skipped);
             Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
         })
     }
@@ -101,8 +129,8 @@ impl HudiTable {
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
         current(|| {
             let view = self.view_for(request)?;
-            let slices = self.matching_slices(&view, request)?;
-            self.plan_files(&view, slices, request)
+            let (slices, skipped) = self.matching_slices(&view, request)?;
+            Ok(self.plan_files(&view, slices, request)?.with_skipped(skipped))
         })
     }
 
@@ -159,24 +187,34 @@ impl HudiTable {
         self.run_scan(&plan)
     }
 
-    fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<Vec<FileSlice>> {
+    fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<(Vec<FileSlice>, Skipped)> {
         // First, because the commits that it reads name files, which are then looked for.
         let schema = TableSchema::resolve(self.config(), view)?;
         let mut slices = view.all_latest_slices()?;
-        if let Some(predicate) = &request.predicate {
-            // A reader need not know how partitions are named: without the settings of the generator, none is left out.
-            if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
-                let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
-                let mut kept = HashSet::new();
-                for partition in partitions {
-                    if may_match(&keys, &schema.data, partition, predicate)? {
-                        kept.insert(partition.to_owned());
-                    }
-                }
-                slices.retain(|s| kept.contains(&s.partition));
-            }
+        if request.read_optimized {
+            slices.iter_mut().for_each(|slice| slice.logs.clear());
         }
-        Ok(slices)
+        let mut skipped = Skipped::default();
+        let Some(predicate) = &request.predicate else { return Ok((slices, skipped)) };
+        let all = slices.len();
+        // A reader need not know how partitions are named: without the settings of the generator, none is left out.
+        if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
+            let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
+            let mut kept = HashSet::new();
+            for partition in partitions {
+                if may_match(&keys, &schema.data, partition, predicate)? {
+                    kept.insert(partition.to_owned());
+                }
+            }
+            slices.retain(|s| kept.contains(&s.partition));
+        }
+        skipped.by_partition = all - slices.len();
+        if request.as_of.is_none() {
+            skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate)?;
+        }
+        skipped.by_statistics = self.skip_by_statistics(view, &mut slices, predicate)?;
+        tracing::debug!(table = self.storage().uri(), read = slices.len(), ?skipped, "planned a scan");
+        Ok((slices, skipped))
     }
 
     pub(super) fn plan_files(
@@ -214,7 +252,7 @@ impl HudiTable {
         } else {
             None
         };
-        Ok(ScanPlan { schema, slices: kept, predicate, looked_at, merge })
+        Ok(ScanPlan { schema, slices: kept, skipped: Skipped::default(), predicate, looked_at, merge })
     }
 }
 

@@ -25,7 +25,10 @@ use crate::timeline::Timeline;
 pub(super) fn view_at(table: &HudiTable, timeline: &Timeline, as_of: &str) -> Result<TableView> {
     match is_archived(timeline, as_of) {
         true => ArchivedCommits::read(table, timeline, as_of)?.view(table, timeline, as_of),
-        false => TableView::new(table.storage().clone(), timeline.as_of(as_of)),
+        false => {
+            let view = TableView::new(table.storage().clone(), timeline.as_of(as_of))?;
+            Ok(view.with_metadata_table(table.metadata_source(timeline)?))
+        }
     }
 }
 

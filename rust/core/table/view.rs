@@ -6,17 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::commit_metadata::read_write_metadata;
 use super::committed_files::{CommittedFile, Fault, committed_files};
 use super::completion_times::{self, CompletionTimes};
+use super::file_listing::{FileListing, MetadataSource};
 use super::schema::TableSchema;
 use crate::error::{Error, Result};
-use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files, is_partition_metadata};
+use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::{Action, Instant};
-use crate::parallel::run_parallel;
+use crate::metadata_table::MetadataTable;
 use crate::storage::{FileMeta, Storage};
-use crate::timeline::{META_FOLDER, Timeline};
-
-/// Partitions of an object store that are listed at a time.
-const LISTINGS: usize = 64;
+use crate::timeline::Timeline;
 
 impl CommitTimes for Timeline {
     fn is_committed(&self, requested: &str) -> bool {
@@ -32,7 +30,7 @@ impl CommitTimes for Timeline {
     }
 }
 
-/// Partitions, file groups and slices. Lists storage when asked, never earlier.
+/// Partitions, file groups and slices. Looks for files when asked, never earlier.
 pub struct TableView {
     storage: Storage,
     timeline: Timeline,
@@ -42,8 +40,8 @@ pub struct TableView {
     completion_times: Mutex<CompletionTimes>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<String>,
-    /// Files of partitions that were listed.
-    listed: Mutex<HashMap<String, Arc<Vec<FileMeta>>>>,
+    /// Where files are found.
+    listing: FileListing,
     /// What the metadata that was read said about files, for whatever reason it was read.
     committed: Mutex<CommittedFiles>,
     /// Whether log files of another size than their commit says are taken.
@@ -87,16 +85,30 @@ impl TableView {
             }
         }
         Ok(Self {
+            listing: FileListing::new(storage.clone()),
             storage,
             timeline,
             replaced,
             completion_times: Mutex::default(),
-            listed: Mutex::default(),
             archived_schema: None,
             committed: Mutex::new(committed),
             accepts_truncated_logs: false,
             schema: OnceLock::new(),
         })
+    }
+
+    /// The same view, which asks the metadata table for files, if there is one to ask.
+    #[must_use]
+    pub(super) fn with_metadata_table(self, source: Option<MetadataSource>) -> Self {
+        Self { listing: self.listing.with_metadata_table(source), ..self }
+    }
+
+    /// The metadata table, if the files are known from it.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(crate) fn metadata_table(&self) -> Result<Option<Arc<MetadataTable>>> {
+        self.listing.metadata_table()
     }
 
     /// The same view with what archived commits tell: file groups (partition, id) that they replaced, each with the
@@ -211,26 +223,14 @@ impl TableView {
         self.replaced.get(&(partition.to_owned(), file_id.to_owned())).map(String::as_str)
     }
 
-    /// All partitions with the files in them. A folder is one when it has a partition metadata file.
+    /// All partitions with the files in them.
     pub fn partition_files(&self) -> Result<BTreeMap<String, Vec<FileMeta>>> {
-        let mut folders: BTreeMap<String, Vec<FileMeta>> = BTreeMap::new();
-        let top = self.storage.list("")?;
-        let mut add = |files: Vec<FileMeta>| {
-            for file in files {
-                let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-                folders.entry(folder.to_owned()).or_default().push(file);
-            }
-        };
-        add(top.files);
-        let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
-        add(self.storage.list_all_recursive(&below)?);
-        folders.retain(|_, files| files.iter().any(|f| is_partition_metadata(f.name())));
-        Ok(folders)
+        self.listing.partition_files()
     }
 
     /// All partition paths.
     pub fn partitions(&self) -> Result<Vec<String>> {
-        Ok(self.partition_files()?.into_keys().collect())
+        self.listing.partitions()
     }
 
     /// Every file group of a partition, replaced ones too.
@@ -238,14 +238,12 @@ impl TableView {
         self.group(partition, &self.files_of(partition)?)
     }
 
-    /// The files of a partition, listed once.
-    fn files_of(&self, partition: &str) -> Result<Arc<Vec<FileMeta>>> {
-        if let Some(known) = self.listed().get(partition) {
-            return Ok(known.clone());
-        }
-        let files = Arc::new(self.storage.list(partition)?.files);
-        self.listed().insert(partition.to_owned(), files.clone());
-        Ok(files)
+    /// The files of a partition, found once.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn files_of(&self, partition: &str) -> Result<Arc<Vec<FileMeta>>> {
+        self.listing.files_of(partition)
     }
 
     /// Lists partitions beside each other, where each takes a request, so that they are known when they are asked for one
@@ -254,11 +252,7 @@ impl TableView {
     /// # Errors
     /// `Storage`.
     pub fn list_ahead(&self, partitions: &[String]) -> Result<()> {
-        if !self.storage.is_remote() || partitions.len() < 2 {
-            return Ok(());
-        }
-        let wanted: Vec<&String> = partitions.iter().filter(|p| !self.listed().contains_key(*p)).collect();
-        run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
+        self.listing.list_ahead(partitions)
     }
 
     /// A data file, as the listing of its partition shows it.
@@ -268,10 +262,6 @@ impl TableView {
     pub fn file(&self, path: &str) -> Result<Option<FileMeta>> {
         let partition = path.rsplit_once('/').map_or("", |(partition, _)| partition);
         Ok(self.files_of(partition)?.iter().find(|file| file.path == path).cloned())
-    }
-
-    fn listed(&self) -> MutexGuard<'_, HashMap<String, Arc<Vec<FileMeta>>>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file groups among listed files of a partition, replaced ones too. Looks archived completion times up where it
@@ -288,26 +278,56 @@ impl TableView {
 
     /// The newest slice of every file group of a partition that is not replaced, by file id.
     pub fn latest_slices(&self, partition: &str) -> Result<Vec<FileSlice>> {
-        let groups = self.file_groups(partition)?;
+        let mut groups = self.file_groups(partition)?;
+        if self.is_contradicted(partition, &groups)? {
+            groups = self.file_groups(partition)?;
+        }
         self.check(partition, &groups)?;
         Ok(self.latest_of(groups))
     }
 
     /// The same for all partitions, by partition and file id.
     pub fn all_latest_slices(&self) -> Result<Vec<FileSlice>> {
+        let mut all = self.all_groups()?;
+        let known = self.committed_partitions();
+        for partition in &known {
+            if self.is_contradicted(partition, groups_of(&all, partition))? {
+                all = self.all_groups()?;
+                break;
+            }
+        }
+        for partition in &known {
+            self.check(partition, groups_of(&all, partition))?;
+        }
+        Ok(all.into_values().flat_map(|groups| self.latest_of(groups)).collect())
+    }
+
+    fn all_groups(&self) -> Result<BTreeMap<String, Vec<FileGroup>>> {
         let all = self.partition_files()?;
-        let mut slices = Vec::new();
-        for (partition, files) in &all {
-            let groups = self.group(partition, files)?;
-            self.check(partition, &groups)?;
-            slices.extend(self.latest_of(groups));
+        all.into_iter().map(|(path, files)| self.group(&path, &files).map(|groups| (path, groups))).collect()
+    }
+
+    /// The partitions of which commits name files.
+    fn committed_partitions(&self) -> BTreeSet<String> {
+        self.committed().by_partition.keys().cloned().collect()
+    }
+
+    /// Whether the metadata table does not have a file that a commit wrote, or another size of it. It is asked no more.
+    fn is_contradicted(&self, partition: &str, groups: &[FileGroup]) -> Result<bool> {
+        if !self.listing.is_from_metadata_table() {
+            return Ok(false);
         }
-        let gone: Vec<String> =
-            self.committed().by_partition.keys().filter(|p| !all.contains_key(*p)).cloned().collect();
-        for partition in gone {
-            self.check(&partition, &[])?;
+        let fault = {
+            let committed = self.committed();
+            let files = committed.by_partition.get(partition);
+            files.and_then(|files| self.first_fault(files, groups)).map(|(file, fault)| (file.clone(), fault))
+        };
+        match fault {
+            Some((file, fault)) if !self.is_superseded(&file)? => {
+                Ok(self.listing.distrust(&format!("{}: {}", file.path, file.message(fault))))
+            }
+            _ => Ok(false),
         }
-        Ok(slices)
     }
 
     /// The newest slices among listed file groups.
@@ -318,4 +338,9 @@ impl TableView {
             .filter_map(|g| g.slices.into_iter().next())
             .collect()
     }
+}
+
+/// The file groups of a partition; none of one that is not there.
+fn groups_of<'a>(all: &'a BTreeMap<String, Vec<FileGroup>>, partition: &str) -> &'a [FileGroup] {
+    all.get(partition).map(Vec::as_slice).unwrap_or_default()
 }

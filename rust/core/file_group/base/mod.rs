@@ -25,6 +25,7 @@ mod column_arrays;
 mod pruning;
 mod row_group;
 mod sink;
+mod slice_pruning;
 
 pub(crate) use column_arrays::{
     COLUMN_BATCH_ROWS, GroupColumns, fills_up, is_all_dictionary, read_bytes, read_column_batches, same_values,
@@ -35,8 +36,10 @@ pub(crate) use keys::KeyRange;
 pub use options::BaseFileOptions;
 pub(crate) use options::{DictionaryUse, parse_codec};
 pub use predicate::Predicate;
+pub(crate) use pruning::Bounds;
 pub use reader::{BaseFileReader, ScanOptions};
 pub(crate) use reader::{BaseFileScan, RowGroupInfo};
+pub(crate) use slice_pruning::{KeptStatistics, matching_slices};
 pub(crate) use splice::{Splice, SplicedColumn};
 pub use writer::BaseFileWriter;
 

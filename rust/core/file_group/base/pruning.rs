@@ -18,16 +18,16 @@ use crate::error::{Error, Result};
 /// Number of values of an `In` above which only their minimum and maximum are compared.
 const FEW_VALUES: usize = 64;
 
-/// Minimum, maximum and counts of one column in row groups or pages.
-struct Bounds {
-    mins: ArrayRef,
-    maxes: ArrayRef,
-    nulls: UInt64Array,
-    rows: UInt64Array,
+/// Minimum, maximum and counts of one column in row groups, pages or files. What is null is unknown.
+pub(crate) struct Bounds {
+    pub(crate) mins: ArrayRef,
+    pub(crate) maxes: ArrayRef,
+    pub(crate) nulls: UInt64Array,
+    pub(crate) rows: UInt64Array,
 }
 
 /// What a predicate tests in one column.
-enum Question<'a> {
+pub(super) enum Question<'a> {
     Compare(Comparison, &'a ArrayRef),
     In(&'a ArrayRef),
     IsNull,
@@ -35,7 +35,7 @@ enum Question<'a> {
 }
 
 impl Question<'_> {
-    fn literal(&self) -> Option<&ArrayRef> {
+    pub(super) fn literal(&self) -> Option<&ArrayRef> {
         match self {
             Self::Compare(_, literal) | Self::In(literal) => Some(literal),
             Self::IsNull | Self::IsNotNull => None,
@@ -43,8 +43,8 @@ impl Question<'_> {
     }
 }
 
-/// What is kept or skipped: row groups, or pages of the remaining row groups.
-trait Prunable {
+/// What is kept or skipped: row groups, pages of the remaining row groups, or file slices.
+pub(super) trait Prunable {
     type Kept;
     fn all(&self) -> Self::Kept;
     fn none(&self) -> Self::Kept;
@@ -54,7 +54,7 @@ trait Prunable {
 }
 
 /// Returns what may have a match. Pushes `Not` down to the comparisons.
-fn keep<P: Prunable>(target: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
+pub(super) fn keep<P: Prunable>(target: &P, predicate: &Predicate, negated: bool) -> Result<P::Kept> {
     match (predicate, negated) {
         (Predicate::And(parts), false) | (Predicate::Or(parts), true) => {
             parts.iter().try_fold(target.all(), |kept, part| Ok(target.both(kept, keep(target, part, negated)?)))
@@ -82,7 +82,7 @@ fn keep<P: Prunable>(target: &P, predicate: &Predicate, negated: bool) -> Result
 }
 
 /// Whether each row group or page may have a match.
-fn may_match(question: &Question<'_>, column: &str, bounds: &Bounds) -> Result<Vec<bool>> {
+pub(super) fn may_match(question: &Question<'_>, column: &str, bounds: &Bounds) -> Result<Vec<bool>> {
     let count = bounds.rows.len();
     let nulls = |i: usize| bounds.nulls.is_valid(i).then(|| bounds.nulls.values().get(i).copied()).flatten();
     let all_null = |i: usize| nulls(i).is_some() && nulls(i) == bounds.rows.values().get(i).copied();

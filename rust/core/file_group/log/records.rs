@@ -10,8 +10,8 @@ use crate::file_group::base::{BaseFileReader, ScanOptions, evolve};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::field_lookup::FieldLookup;
 use crate::format::log::{
-    self, AvroRecords, BatchSize, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, each_avro_batch,
-    each_hfile_batch, record_columns,
+    self, AvroRecords, BatchSize, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, Wanted,
+    each_avro_batch, each_hfile_batch, record_columns,
 };
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
@@ -175,6 +175,7 @@ impl LogScan {
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,
+                    Wanted::All,
                     AvroRecords::schema(block)?,
                     &names,
                     BATCH_ROWS,
@@ -191,13 +192,15 @@ impl LogScan {
     }
 
     /// Passes the records of one HFile or Avro block to `each`: those of `columns` that the records have, with the types
-    /// of the block's own schema. Such are the log files of the metadata table.
+    /// of the block's own schema. Such are the log files of the metadata table. Of an HFile block only the records that are
+    /// `wanted`.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a block of Parquet; `Storage`; and those of `each`.
     pub(crate) fn read_as_stored(
         &self,
         block: usize,
+        wanted: Wanted<'_>,
         columns: &[&str],
         each: &mut dyn FnMut(LogBatch) -> Result<()>,
     ) -> Result<()> {
@@ -209,7 +212,8 @@ impl LogScan {
             BlockKind::Delete => each(LogBatch::Deletes(Deletes::read(&file.content(block)?)?)),
             BlockKind::HfileData => {
                 let (content, schema) = (file.content(block)?, AvroRecords::schema(block)?);
-                each_hfile_batch(content, schema, columns, BATCH_ROWS, &mut |batch| each(LogBatch::Records(batch)))
+                let mut records = |batch| each(LogBatch::Records(batch));
+                each_hfile_batch(content, wanted, schema, columns, BATCH_ROWS, &mut records)
             }
             BlockKind::AvroData => {
                 let (content, checksum) = (file.content_reader(block), ContentChecksum::of(block));

@@ -46,7 +46,7 @@ pub use deletes::Deletes;
 pub(crate) use file::BlockContent;
 pub use file::LogFile;
 pub use hfile_batches::hfile_batches;
-pub(crate) use hfile_batches::{each_batch_of_hfile, each_hfile_batch};
+pub(crate) use hfile_batches::{Wanted, each_batch_of_hfile, each_hfile_batch};
 pub use ordering_value::OrderingValue;
 pub(crate) use write::{AvroContent, write_block};
 

@@ -176,7 +176,7 @@ fn plan_now(
     time: Option<&str>,
 ) -> Result<Option<Planned>> {
     let storage = table.storage();
-    let view = TableView::new(storage.clone(), timeline)?;
+    let view = table.new_view(timeline)?;
     let timeline = view.timeline();
     let (chosen, listed) = partitions(table, &view, options, time)?;
     let slices = slices_of(&view, &chosen, listed)?;

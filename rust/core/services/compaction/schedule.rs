@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CompactionPlan, encode};
 use crate::format::instant::Action;
 use crate::table::commit_metadata::read_write_metadata;
-use crate::table::{HudiTable, TableType, TableView, planned_groups};
+use crate::table::{HudiTable, TableType, planned_groups};
 use crate::timeline::{Timeline, format_instant};
 
 /// Actions whose plans keep a file group from being compacted.
@@ -79,7 +79,7 @@ fn plan_now(
     options: &CompactionOptions,
     kind: Kind,
 ) -> Result<Option<CompactionPlan>> {
-    let view = TableView::new(table.storage().clone(), timeline.clone())?;
+    let view = table.new_view(timeline.clone())?;
     let pending_groups = planned_groups(table.storage(), timeline, &PLANS)?;
     let slices = view.all_latest_slices()?;
     Ok(match kind {

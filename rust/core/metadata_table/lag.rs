@@ -1,0 +1,99 @@
+//! Whether the metadata table has all that is completed on the table.
+
+use crate::format::instant::{Action, Instant};
+use crate::timeline::Timeline;
+
+/// Begin of the instants that initialize partitions.
+const INITIAL: &str = "00000000000000";
+
+/// The first completed action of the table that changed files and that the metadata table does not have.
+///
+/// A writer completes an action in the metadata table first. So one that is missing was made by a writer that does not know
+/// of it, or by one that goes on without it. What was completed before the metadata table was initialized is in it.
+pub(super) fn first_missing<'a>(table: &'a Timeline, metadata: &Timeline) -> Option<&'a Instant> {
+    let initialized = metadata.completed_writes().find(|i| i.requested.starts_with(INITIAL));
+    let initialized = initialized.and_then(|i| i.completed.as_deref());
+    table.instants().iter().find(|instant| {
+        let completed = instant.completed.as_deref().unwrap_or(&instant.requested);
+        instant.is_completed()
+            && changes_files(instant.action)
+            && !metadata.is_committed(&instant.requested)
+            && initialized.is_none_or(|initialized| completed > initialized)
+    })
+}
+
+/// Whether the metadata table has something that was completed after the timeline of the table was read.
+pub(super) fn is_ahead(table: &Timeline, metadata: &Timeline) -> bool {
+    let times = |timeline: &Timeline| timeline.instants().iter().filter_map(|i| i.completed.clone()).max();
+    let newest = times(table);
+    let is_known = |requested: &str| table.instants().iter().any(|i| i.requested == requested);
+    metadata.completed_writes().any(|i| i.completed > newest && !is_known(&i.requested))
+}
+
+fn changes_files(action: Action) -> bool {
+    !matches!(action.completed_as(), Action::Savepoint | Action::Indexing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::instant::Layout;
+    use crate::storage::FileMeta;
+    use crate::timeline::{TimeZone, TimelineConfig};
+
+    fn timeline(names: &[&str]) -> Timeline {
+        let config = TimelineConfig {
+            layout: Layout::V2,
+            folder: "t".into(),
+            history_folder: "t/history".into(),
+            zone: TimeZone::Utc,
+        };
+        let files = names.iter().map(|name| FileMeta { path: format!("t/{name}"), size: 0, modified_ms: 0 }).collect();
+        Timeline::from_files(config, files)
+    }
+
+    fn missing(table: &[&str], metadata: &[&str]) -> Option<String> {
+        first_missing(&timeline(table), &timeline(metadata)).map(|i| i.requested.clone())
+    }
+
+    const INIT: &str = "00000000000000000_20260101000010000.deltacommit";
+
+    #[test]
+    fn what_was_there_when_it_was_initialized_is_in_it() {
+        let (before, after) =
+            ("20260101000005000_20260101000006000.commit", "20260101000009000_20260101000012000.commit");
+        assert_eq!(missing(&[before], &[INIT]), None);
+        assert_eq!(missing(&[before, after], &[INIT]).as_deref(), Some("20260101000009000"));
+        let synced = "20260101000009000_20260101000011000.deltacommit";
+        assert_eq!(missing(&[before, after], &[INIT, synced]), None);
+    }
+
+    #[test]
+    fn what_is_pending_or_changes_no_files_is_not_missed() {
+        let table = ["20260101000020000.commit.requested", "20260101000021000_20260101000022000.savepoint"];
+        assert_eq!(missing(&table, &[INIT]), None);
+        for suffix in ["clean", "rollback", "deltacommit", "replacecommit"] {
+            let done = format!("20260101000023000_20260101000024000.{suffix}");
+            assert_eq!(missing(&[&done], &[INIT]).as_deref(), Some("20260101000023000"), "{suffix}");
+        }
+    }
+
+    #[test]
+    fn what_was_completed_later_is_ahead() {
+        let table = ["20260101000005000_20260101000006000.commit", "20260101000007000.commit.requested"];
+        let ahead = |metadata: &[&str]| is_ahead(&timeline(&table), &timeline(metadata));
+        assert!(!ahead(&["20260101000005000_20260101000005500.deltacommit"]));
+        // It is pending here, so that it does not count.
+        assert!(!ahead(&["20260101000007000_20260101000009000.deltacommit"]));
+        assert!(!ahead(&["20260101000005200_20260101000005400.commit"]));
+        assert!(ahead(&["20260101000008000_20260101000009000.deltacommit"]));
+    }
+
+    #[test]
+    fn what_it_archived_is_in_it() {
+        let (old, new) = ("20260101000005000_20260101000006000.commit", "20260101000007000_20260101000008000.commit");
+        let kept = "20260101000007000_20260101000007500.deltacommit";
+        assert_eq!(missing(&[old, new], &[kept]), None);
+        assert_eq!(missing(&[old, new], &[]).as_deref(), Some("20260101000005000"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Leaving out file slices that a filter rules out, by the statistics of the metadata table.
+//!
+//! A slice is left out only if each of its files has statistics that rule the filter out: what a file does not say keeps its
+//! slice. Statistics of partitions are not used: Hudi writes them, as exact, also where a file of the partition has none of
+//! its own, and then they hide its rows.
+
+mod bounds;
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::DataType;
+
+use self::bounds::bounds_of;
+use super::file_listing::is_about_content;
+use super::{HudiTable, TableView};
+use crate::error::Result;
+use crate::file_group::FileSlice;
+use crate::file_group::base::{Bounds, KeptStatistics, Predicate, matching_slices};
+use crate::merge::MergeRule;
+use crate::metadata_table::{COLUMN_STATS, ColumnStats, MetadataTable};
+
+/// Option: whether file slices are left out by statistics.
+pub(super) const ENABLE: &str = "hoodie.enable.data.skipping";
+
+impl HudiTable {
+    /// Leaves out the slices that cannot have rows for which a predicate holds; returns how many these are.
+    ///
+    /// # Errors
+    /// `Storage`. Damaged statistics leave nothing out, with a warning.
+    pub(super) fn skip_by_statistics(
+        &self,
+        view: &TableView,
+        slices: &mut Vec<FileSlice>,
+        predicate: &Predicate,
+    ) -> Result<usize> {
+        if slices.is_empty() || !self.options().flag(ENABLE, true)? {
+            return Ok(0);
+        }
+        let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else { return Ok(0) };
+        let kept = match may_match(&metadata, slices, predicate, self.threads()?) {
+            Err(e) if is_about_content(&e) => {
+                self.warn_of_metadata_table(&format!(
+                    "no file is skipped by column statistics, which cannot be used: {e}"
+                ));
+                return Ok(0);
+            }
+            kept => kept?,
+        };
+        let merges_values = self.merges_values();
+        let before = slices.len();
+        let mut kept = kept.into_iter();
+        slices.retain(|slice| kept.next().unwrap_or(true) || merges_values && !slice.logs.is_empty());
+        Ok(before - slices.len())
+    }
+
+    /// Whether merging makes values that are in no file, so that nothing is known of what is in log files.
+    fn merges_values(&self) -> bool {
+        let settings = self.merge_settings();
+        !settings.is_ok_and(|settings| matches!(settings.rule, MergeRule::Pick(_) | MergeRule::Fill(..)))
+    }
+}
+
+/// Whether each slice may have rows for which a predicate holds, by the statistics of its files.
+fn may_match(
+    metadata: &MetadataTable,
+    slices: &[FileSlice],
+    predicate: &Predicate,
+    threads: usize,
+) -> Result<Vec<bool>> {
+    let mut slice_of = Vec::new();
+    let mut files = Vec::new();
+    for (number, slice) in slices.iter().enumerate() {
+        let logs = slice.logs.iter().map(|log| log.path.as_str());
+        for path in slice.base.iter().map(|base| base.path.as_str()).chain(logs) {
+            slice_of.push(number);
+            files.push((slice.partition.as_str(), path.rsplit('/').next().unwrap_or(path)));
+        }
+    }
+    let columns = predicate.columns();
+    let stats = metadata.file_stats(&columns, &files, threads)?;
+    let statistics = Statistics(columns.into_iter().zip(stats).collect());
+    matching_slices(predicate, slices.len(), &slice_of, &statistics)
+}
+
+/// Statistics of all files by column.
+struct Statistics<'a>(BTreeMap<&'a str, Vec<Option<ColumnStats>>>);
+
+impl KeptStatistics for Statistics<'_> {
+    fn bounds(&self, column: &str, data_type: Option<&DataType>) -> Result<Option<Bounds>> {
+        self.0.get(column).map(|stats| bounds_of(stats, column, data_type)).transpose()
+    }
+}
