@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use crate::file_group::log::BlockFormat;
 use crate::format::instant::Action;
+use crate::metadata_table::FOLDER;
+use crate::metadata_table::write::MetadataWriter;
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::services::clustering::ClusteringOptions;
@@ -61,29 +63,24 @@ pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<(
     Ok(())
 }
 
-/// Readers of a metadata table that is not kept up to date silently miss rows.
+/// A metadata table is kept up to date, or dropped; and the former only if it can be read.
 fn check_metadata_table(table: &HudiTable) -> Result<()> {
     let partitions = table.config().metadata_partitions();
     if partitions.is_empty() {
         return Ok(());
     }
-    let refuse = |what: &str, remedy: &str| {
-        Err(Error::unsupported(what)
-            .with("table", table.storage().uri())
-            .with("metadata", partitions.join(","))
-            .remedy(remedy))
-    };
     if table.options().flag("hoodie.metadata.enable", true)? {
-        return refuse(
-            "the table has a metadata table, which hoodoo does not maintain yet",
-            "Set hoodie.metadata.enable=false: hoodoo then drops the metadata table, as Hudi does, and the next Hudi writer with a metadata table builds a new one",
-        );
+        // Checked before the first change, because the write could not complete.
+        table.storage().refuse_links(FOLDER)?;
+        return MetadataWriter::open(table.storage(), table.config().timeline(), &partitions).map(|_| ());
     }
     if !table.options().flag("hoodie.metadata.auto.delete.partitions", true)? {
-        return refuse(
-            "the table has a metadata table, which hoodoo can neither maintain nor, with these options, drop",
-            "Set hoodie.metadata.auto.delete.partitions=true",
-        );
+        return Err(Error::unsupported(
+            "the table has a metadata table, which with these options can be neither kept up to date nor dropped",
+        )
+        .with("table", table.storage().uri())
+        .with("metadata", partitions.join(","))
+        .remedy("Set hoodie.metadata.auto.delete.partitions=true, or leave hoodie.metadata.enable=false out"));
     }
     Ok(())
 }

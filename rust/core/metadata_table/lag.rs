@@ -30,8 +30,10 @@ pub(super) fn is_ahead(table: &Timeline, metadata: &Timeline) -> bool {
     metadata.completed_writes().any(|i| i.completed > newest && !is_known(&i.requested))
 }
 
+/// A rollback takes its target back in the metadata table too, before it is completed, and adds nothing there of its own if
+/// there was nothing to take back.
 fn changes_files(action: Action) -> bool {
-    !matches!(action.completed_as(), Action::Savepoint | Action::Indexing)
+    !matches!(action.completed_as(), Action::Savepoint | Action::Indexing | Action::Rollback)
 }
 
 #[cfg(test)]

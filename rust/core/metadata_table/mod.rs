@@ -44,6 +44,7 @@ mod secondary_index;
 mod secondary_lookup;
 mod slice;
 mod stat_value;
+pub(crate) mod write;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -319,7 +319,7 @@ fn partition_names(keys: &ArrayRef, partitions: &HashMap<String, String>) -> Res
 }
 
 /// How the timeline of the metadata table is stored, by its properties.
-fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<TimelineConfig> {
+pub(super) fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<TimelineConfig> {
     let content = storage.read_if_exists(PROPERTIES)?;
     let content = content.ok_or_else(|| Error::corrupt("the metadata table has no hoodie.properties"))?;
     let properties = Properties::parse(&content)?;

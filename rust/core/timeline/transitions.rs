@@ -119,6 +119,14 @@ impl TimelineWriter {
         Timeline::load(&self.storage, &self.config)
     }
 
+    /// A new time after this one, the newest that there is. The caller holds the lock.
+    ///
+    /// # Errors
+    /// Those of [`TimeGenerator::generate`].
+    pub(crate) fn new_time(&self, newest: Option<&str>) -> Result<String> {
+        self.time.generate(newest)
+    }
+
     /// Generates a new instant time and creates `T.<action>.requested` with the plan for it.
     pub fn request(&self, action: Action, plan: impl FnOnce(&str) -> Result<Vec<u8>>) -> Result<Instant> {
         self.request_on(action, |_, time| plan(time))

@@ -1,41 +1,184 @@
-//! The metadata table of a table whose writers do not keep it up to date.
+//! The metadata table at the end of an action: kept in step with the table, or dropped where the options say that it is not
+//! wanted.
 
 use std::sync::atomic::Ordering;
 
+use arrow::datatypes::Schema;
+
 use crate::error::Result;
+use crate::metadata_table::COLUMN_STATS;
+use crate::metadata_table::FOLDER;
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
+use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
 use crate::parallel::both;
-use crate::table::{HudiTable, TableConfig};
-use crate::timeline::{TimeZone, format_instant};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
+use crate::timeline::{TimeZone, Timeline, format_instant};
 
-const FOLDER: &str = ".hoodie/metadata";
+/// Whether the metadata table is kept.
+const ENABLE: &str = "hoodie.metadata.enable";
+const COMPLETE: &str = "hoodie.table.metadata.partitions";
+const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
+const PARTITION_STATS: &str = "partition_stats";
 
-/// The state of the metadata table.
-pub(super) struct Found {
-    partitions: bool,
-    files: bool,
+/// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
+/// table was opened.
+pub(super) enum Found {
+    /// It is to be kept in step.
+    Kept { config: Box<TableConfig>, writer: MetadataWriter },
+    /// There is none, or it is to be dropped.
+    Unwanted { partitions: bool, files: bool },
 }
 
-/// Looks for a metadata table that another writer may have created since this table was opened. The caller holds the
-/// table lock.
+/// Looks for a metadata table. The caller holds the table lock.
 pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let storage = table.storage();
     let checked = table.metadata_folder_checked();
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
-    let partitions = || Ok(!TableConfig::load(storage)?.metadata_partitions().is_empty());
-    let (partitions, files) = both(storage.is_remote(), partitions, folder)?;
-    checked.store(true, Ordering::Relaxed);
-    Ok(Found { partitions, files })
+    let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), folder)?;
+    let partitions = config.metadata_partitions();
+    if partitions.is_empty() || !table.options().flag(ENABLE, true)? {
+        checked.store(true, Ordering::Relaxed);
+        return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
+    }
+    let writer = MetadataWriter::open(storage, config.timeline(), &partitions)?;
+    Ok(Found::Kept { config: Box::new(config), writer })
 }
 
 impl Found {
-    /// Drops the metadata table as Hudi does: first the table property, by which readers decide, then the folder. The
-    /// caller holds the table lock.
-    pub(super) fn drop(self, table: &HudiTable) -> Result<()> {
-        let storage = table.storage();
-        if self.partitions {
-            let empty = [("hoodie.table.metadata.partitions", ""), ("hoodie.table.metadata.partitions.inflight", "")];
-            TableConfig::update(storage, &empty, &format_instant(table.clock().now_ms(), TimeZone::Utc))?;
+    /// Commits an action to the metadata table, or drops the metadata table. `new_time` gives the next time after the newest
+    /// that there is. Returns warnings. The caller holds the table lock.
+    pub(super) fn follow(
+        self,
+        table: &HudiTable,
+        timeline: &Timeline,
+        requested: &str,
+        changes: &FileChanges,
+        new_time: impl FnOnce(Option<&str>) -> Result<String>,
+    ) -> Result<Vec<String>> {
+        match self {
+            Self::Unwanted { partitions, files } => drop_metadata_table(table, partitions, files).map(|()| Vec::new()),
+            Self::Kept { config, writer } => {
+                let path = config.get(PATH_PROPERTY).map(str::to_owned);
+                let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
+                let (indexed, has_partition_stats) =
+                    indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
+                let is_kept = |name: &str| {
+                    MAINTAINED.contains(&name) && (name != PARTITION_STATS || has_partition_stats)
+                };
+                let warnings = take_out(table, &config, &mut definitions, is_kept)?;
+                let writer = if has_partition_stats { writer } else { writer.without(PARTITION_STATS) };
+                writer.commit(requested, changes, &indexed, new_time)?;
+                Ok(warnings)
+            }
         }
-        if self.partitions || self.files { storage.delete_folder(FOLDER) } else { Ok(()) }
     }
+}
+
+/// The columns that have statistics, and whether those of partitions can be kept up to date.
+fn indexed(
+    table: &HudiTable,
+    timeline: &Timeline,
+    config: &TableConfig,
+    definitions: &mut IndexDefinitions,
+    writer: &MetadataWriter,
+    changes: &FileChanges,
+) -> Result<(Indexed, bool)> {
+    let version = table.index_version();
+    let mut columns = definitions.source_fields(COLUMN_STATS).unwrap_or_default();
+    let mut is_known = !columns.is_empty();
+    if !is_known && config.metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
+        columns = columns_of(changes);
+        // Nobody has written before: all files have the statistics that this action makes.
+        is_known = writer.is_new() && timeline.completed_writes().next().is_none();
+        if is_known && definitions.set_column_stats(&columns, version) {
+            definitions.write(table.storage())?;
+            if config.get(PATH_PROPERTY).is_none() {
+                let path = definitions.path().to_owned();
+                TableConfig::update(table.storage(), &[(PATH_PROPERTY, &path)], &now(table))?;
+            }
+        }
+    }
+    let has_all = changes.partitions.values().flat_map(|one| &one.added).all(|file| file.ranges.is_some());
+    let schema = if columns.is_empty() || has_all && covers(changes, &columns) {
+        Schema::empty()
+    } else {
+        let view = TableView::new(table.storage().clone(), timeline.clone())?;
+        TableSchema::resolve(config, &view)?.map_or_else(Schema::empty, |schema| schema.data.as_ref().clone())
+    };
+    let has_unclear_types = !has_all && schema.fields().is_empty() && !columns.is_empty();
+    Ok((Indexed { schema, columns, version }, is_known && !has_unclear_types))
+}
+
+/// The columns of which the files of an action have statistics.
+fn columns_of(changes: &FileChanges) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for file in changes.partitions.values().flat_map(|one| &one.added) {
+        let Some(ranges) = &file.ranges else { continue };
+        let ranges = ranges.get();
+        let names = ranges.ranges.iter().map(|range| &range.column);
+        for name in names.chain(ranges.unknown.iter().map(|unknown| &unknown.column)) {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+    }
+    columns
+}
+
+/// Whether each file of an action says something of each column.
+fn covers(changes: &FileChanges, columns: &[String]) -> bool {
+    let says = |ranges: &crate::format::column_range::FileRanges, column: &String| {
+        ranges.ranges.iter().any(|range| range.column == *column)
+            || ranges.unknown.iter().any(|unknown| unknown.column == *column)
+    };
+    let mut files = changes.partitions.values().flat_map(|one| &one.added).filter_map(|file| file.ranges.as_ref());
+    files.all(|ranges| columns.iter().all(|column| says(ranges.get(), column)))
+}
+
+/// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then
+/// the definitions of their indexes and the files. Returns a warning that names them.
+fn take_out(
+    table: &HudiTable,
+    config: &TableConfig,
+    definitions: &mut IndexDefinitions,
+    is_kept: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
+    let (kept, gone): (Vec<String>, Vec<String>) =
+        config.metadata_partitions().into_iter().partition(|name| is_kept(name));
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let storage = table.storage();
+    let complete: Vec<String> =
+        config.complete_metadata_partitions().into_iter().filter(|name| kept.contains(name)).collect();
+    let pending: Vec<String> = kept.into_iter().filter(|name| !complete.contains(name)).collect();
+    TableConfig::update(storage, &[(COMPLETE, &complete.join(",")), (INFLIGHT, &pending.join(","))], &now(table))?;
+    let mut changed = false;
+    for name in &gone {
+        changed |= definitions.remove(name);
+    }
+    if changed {
+        definitions.write(storage)?;
+    }
+    for name in &gone {
+        storage.delete_folder(&format!("{FOLDER}/{name}"))?;
+    }
+    Ok(vec![format!(
+        "{} of the metadata table cannot be kept up to date and was dropped: readers would have missed rows. A writer of Hudi \
+         that wants it builds it again",
+        gone.join(", ")
+    )])
+}
+
+/// Drops the metadata table as Hudi does: first the table property, by which readers decide, then the folder.
+fn drop_metadata_table(table: &HudiTable, partitions: bool, files: bool) -> Result<()> {
+    let storage = table.storage();
+    if partitions {
+        TableConfig::update(storage, &[(COMPLETE, ""), (INFLIGHT, "")], &now(table))?;
+    }
+    if partitions || files { storage.delete_folder(FOLDER) } else { Ok(()) }
+}
+
+fn now(table: &HudiTable) -> String {
+    format_instant(table.clock().now_ms(), TimeZone::Utc)
 }

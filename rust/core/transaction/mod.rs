@@ -4,7 +4,7 @@
 //! |---|---|
 //! | begin | heartbeat, then the instant, requested and inflight, under the table lock; or an existing plan is taken over |
 //! | [`DataFiles`], [`NewFile`], [`RollingFileWriter`] | marker, then the data file, then its write stat |
-//! | complete | under the lock: load the timeline, check for conflicts ([`conflicts`]), drop the metadata table, create the completed instant |
+//! | complete | under the lock: load the timeline, check for conflicts ([`conflicts`]), commit to the metadata table, create the completed instant |
 //! | end | delete markers and heartbeat, release the lock |
 //!
 //! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which
@@ -23,6 +23,7 @@ use crate::error::Result;
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
+use crate::metadata_table::write::{FileChanges, remove_instant};
 use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
@@ -160,8 +161,8 @@ impl Transaction {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
-    /// Publishes the action with this metadata. Removes data files that are not in `reported`. `check` looks for
-    /// conflicts under the table lock.
+    /// Publishes the action with this metadata. `changes`: what it did to the files of the table. Removes data files that
+    /// are not in `reported`. `check` looks for conflicts under the table lock.
     ///
     /// # Errors
     /// `Conflict` if the instant is no longer inflight, if another process took it over, or by `check`; `Lock`;
@@ -169,6 +170,7 @@ impl Transaction {
     pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
+        changes: &FileChanges,
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {
@@ -179,6 +181,7 @@ impl Transaction {
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
         let look = || both(storage.is_remote(), || metadata_table::look(&self.table), own);
+        let mut warnings = Vec::new();
         let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
             check(timeline)?;
             if self.has_tasks {
@@ -186,9 +189,13 @@ impl Transaction {
                 // first.
                 remove_unreported_files(storage, requested, reported)?;
             }
-            metadata_table.drop(&self.table)
+            let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
+            warnings = metadata_table.follow(&self.table, timeline, requested, changes, new_time)?;
+            Ok(())
         })?;
-        Ok(self.end(done, reported))
+        let mut completed = self.end(done, reported);
+        completed.warnings.splice(0..0, warnings);
+        Ok(completed)
     }
 
     /// Removes the markers and the heartbeat.
@@ -227,8 +234,18 @@ impl Transaction {
         let marked = marked_files(storage, requested)?.unwrap_or_default();
         marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
         delete_markers(storage, requested)?;
+        forget(&self.table, requested)?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })
     }
+}
+
+/// Takes back what an action committed to the metadata table that did not complete on the table, before its instant leaves
+/// the timeline or is begun anew.
+///
+/// # Errors
+/// `Corrupt`; `Storage`.
+pub(crate) fn forget(table: &HudiTable, requested: &str) -> Result<()> {
+    remove_instant(table.storage(), table.config().timeline(), requested)
 }
 
 fn span_of(table: &HudiTable, instant: &Instant) -> tracing::Span {

@@ -11,6 +11,7 @@ use crate::format::avro::metadata::{
     CleanMetadata, CleanPartitionMetadata, CleanerPlan, CompactionPlan, SavepointMetadata, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
+use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
@@ -245,7 +246,8 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMe
         extra_metadata: Some(plan.extra_metadata.clone().unwrap_or_default()),
         ..Default::default()
     };
-    transaction.complete(encode(&metadata)?, &HashSet::new(), |_| Ok(()))?;
+    let changes = FileChanges::of_clean(&metadata);
+    transaction.complete(encode(&metadata)?, &changes, &HashSet::new(), |_| Ok(()))?;
     Ok(metadata)
 }
 

@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
+use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Transaction, commit_metadata};
+use crate::transaction::{DataFiles, Transaction, commit_metadata, forget};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub(crate) const FILES: &str = "hoodoo.clustering.files";
@@ -143,7 +144,7 @@ impl ClusteringJob {
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
-        let done = self.transaction.complete(body, &reported, |timeline| {
+        let done = self.transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |timeline| {
             let unchanged = check_unchanged(&table, timeline, &requested, groups);
             outdated = unchanged.is_err();
             unchanged
@@ -277,7 +278,8 @@ fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
 /// Removes the files of a failed attempt.
 fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
     let partitions = slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default());
-    remove_files_of(table.storage(), &instant.requested, partitions)
+    remove_files_of(table.storage(), &instant.requested, partitions)?;
+    forget(table, &instant.requested)
 }
 
 /// Fails if a file group of the plan has other files than when it was planned: rows that were written since would be

@@ -9,10 +9,11 @@ use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::instant::{Instant, State};
+use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
-use crate::transaction::{DataFiles, Transaction, commit_metadata};
+use crate::transaction::{DataFiles, Transaction, commit_metadata, forget};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +111,7 @@ impl CompactionJob {
         let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-        let done = transaction.complete(body, &reported, |_| Ok(()))?;
+        let done = transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,
             instant: done.instant.requested,
@@ -157,5 +158,6 @@ fn take_back(
 ) -> Result<()> {
     let partitions = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or(""));
     remove_files_of(table.storage(), &instant.requested, partitions)?;
+    forget(table, &instant.requested)?;
     writer.revert(instant).map(|_| ())
 }

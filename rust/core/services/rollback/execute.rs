@@ -12,12 +12,13 @@ use crate::format::avro::metadata::{
     CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
+use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 use crate::timeline::heartbeat::{self, Heartbeats};
 use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, forget};
 
 /// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
 /// rollbacks with a heartbeat alone.
@@ -231,8 +232,10 @@ fn carry_out(
     delete_files(table, &files)?;
     let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
     let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
-    transaction.complete(encode(&metadata)?, &HashSet::new(), |timeline| {
+    // The metadata table never had the files: what the write committed there is taken back.
+    transaction.complete(encode(&metadata)?, &FileChanges::default(), &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
+        forget(table, &target.requested)?;
         remove_target(storage, writer, timeline, &target)
     })?;
     delete_markers(storage, &target.requested)?;

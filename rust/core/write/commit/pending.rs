@@ -10,6 +10,7 @@ use crate::format::avro::metadata::{
     CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
 use crate::format::instant::Action;
+use crate::metadata_table::write::FileChanges;
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
@@ -137,7 +138,7 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();
-        let done = transaction.complete(body, &reported, |now| {
+        let done = transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert,

@@ -1,0 +1,66 @@
+//! What an action did to the files of the table.
+
+use std::collections::BTreeMap;
+
+use crate::format::avro::metadata::{CleanMetadata, WriteStat};
+use crate::format::column_range::SharedRanges;
+
+/// A file that an action added.
+#[derive(Debug, Clone)]
+pub(crate) struct AddedFile {
+    /// Its name, without folder.
+    pub(crate) name: String,
+    /// Its bytes.
+    pub(crate) size: u64,
+    /// The ranges of its columns, if they are known.
+    pub(crate) ranges: Option<SharedRanges>,
+}
+
+/// What an action did in one partition.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PartitionChanges {
+    /// Files that it added.
+    pub(crate) added: Vec<AddedFile>,
+    /// Names of files that it deleted.
+    pub(crate) deleted: Vec<String>,
+    /// Whether the partition is gone.
+    pub(crate) is_removed: bool,
+}
+
+/// What an action did to the files of the table, by partition.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FileChanges {
+    /// The partitions in which it did something.
+    pub(crate) partitions: BTreeMap<String, PartitionChanges>,
+}
+
+impl FileChanges {
+    /// Those of an action that wrote files: a write, a compaction or a clustering. Files that it replaced stay listed until
+    /// they are cleaned.
+    pub(crate) fn of_writes(stats: &[WriteStat]) -> Self {
+        let mut changes = Self::default();
+        for stat in stats {
+            let (Some(path), Some(size)) = (&stat.path, stat.file_size_in_bytes) else { continue };
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let size = u64::try_from(size).unwrap_or(0);
+            if name.is_empty() || size == 0 {
+                continue;
+            }
+            let partition = stat.partition_path.clone().unwrap_or_default();
+            let known = changes.partitions.entry(partition).or_default();
+            known.added.push(AddedFile { name: name.to_owned(), size, ranges: stat.column_ranges.clone() });
+        }
+        changes
+    }
+
+    /// Those of a clean. Files that were missing already are gone too.
+    pub(crate) fn of_clean(clean: &CleanMetadata) -> Self {
+        let mut changes = Self::default();
+        for (partition, cleaned) in &clean.partition_metadata {
+            let known = changes.partitions.entry(partition.clone()).or_default();
+            known.deleted.extend(cleaned.success_delete_files.iter().chain(&cleaned.failed_delete_files).cloned());
+            known.is_removed = cleaned.is_partition_deleted == Some(true);
+        }
+        changes
+    }
+}

@@ -1,0 +1,29 @@
+//! Keeps the metadata table in step with the table.
+//!
+//! Each action of the table is committed here first, under the same requested time, as a delta commit of its own, and on
+//! the table next, all under the table lock. While the action is pending on the table, readers pass over what it wrote
+//! here. So a crash in between is harmless, as long as the action's instant does not leave the table's timeline before its
+//! delta commit has left this one ([`remove_instant`]).
+//!
+//! | file | does |
+//! |---|---|
+//! | `changes.rs` | what an action did to the files of the table |
+//! | `records.rs` | records and deletes for each partition |
+//! | `log_file.rs` | the log file of a shard |
+//! | `commit.rs` | the delta commit |
+//! | `removal.rs` | takes a delta commit back |
+
+mod changes;
+mod commit;
+mod log_file;
+mod records;
+mod removal;
+
+pub(crate) use changes::FileChanges;
+pub(crate) use commit::MetadataWriter;
+pub(crate) use records::Indexed;
+pub(crate) use removal::remove_instant;
+
+/// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
+pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, PARTITION_STATS];
+const PARTITION_STATS: &str = "partition_stats";

@@ -1,0 +1,159 @@
+"""hoodoo and real Hudi write to one table in turns, and both keep its metadata table: Hudi goes on with ours, and we with its."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hoodoo import Table
+from tests.interop.hudi import Hudi
+from tests.interop.metadata_tables import Case, stored_files
+from tests.interop.test_reading_by_metadata import FILTERS, LISTED
+from tests.interop.test_reading_by_metadata import rows as all_columns
+from tests.rows import arrow_rows, spark_rows
+
+SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+# Of Spark's 32 columns only the first are indexed by default; these tables have fewer. Clean often, so that files are deleted.
+SERVICES = {
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.clustering.inline": "false",
+    "hoodie.compact.inline": "false",
+}
+
+
+def rows(keys: range, ts: int) -> pa.Table:
+    """Rows without the columns of which Hudi itself loses rows: those with a NaN, and bytes."""
+    return all_columns(keys, ts).drop(["data", "single", "price"])
+
+
+class Turns:
+    """A table, and what both sides read of it."""
+
+    def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str) -> None:
+        self.hudi, self.path, self.version = hudi, path, version
+        self.options = {
+            "hoodie.metadata.enable": "true",
+            "hoodie.table.name": path.name,
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.datasource.write.partitionpath.field": "part",
+            "hoodie.datasource.write.table.type": table_type,
+            "hoodie.write.table.version": version,
+            **SERVICES,
+        }
+
+    def theirs(self, data: pa.Table, operation: str, **options: str) -> None:
+        """Let Hudi write, and compare."""
+        self.hudi.write(data, self.path, operation, **self.options, **options)
+        self.compare(f"Hudi's {operation}")
+
+    def ours(self, operation: str, *data: pa.Table) -> None:
+        """Write, and compare."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            getattr(Table(self.path, SERVICES), operation)(*data)
+        self.compare(f"our {operation}")
+
+    def compare(self, what: str) -> None:
+        """All four ways of reading give the same rows, whatever they filter by, and nothing is wrong."""
+        plain = self.hudi.spark.read.format("hudi").options(**LISTED).load(str(self.path))
+        indexed = self.hudi.spark.read.format("hudi").options(**SKIPPING).load(str(self.path))
+        expected = spark_rows(plain)
+        assert spark_rows(indexed) == expected, f"Hudi by its metadata table after {what}"
+        assert arrow_rows(Table(self.path, LISTED).to_arrow()) == expected, f"hoodoo by listing after {what}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert arrow_rows(Table(self.path).to_arrow()) == expected, f"hoodoo after {what}"
+        for filters, condition in FILTERS:
+            if "single" in condition or "price" in condition:
+                continue
+            found = spark_rows(plain.where(condition))
+            assert spark_rows(indexed.where(condition)) == found, f"Hudi skips rows after {what}: {condition}"
+            assert arrow_rows(Table(self.path).to_arrow(filters=filters)) == found, f"{what}: {condition}"
+        problems = Table(self.path).verify().problems
+        assert not problems, f"after {what}: {problems}"
+
+
+@pytest.mark.parametrize("version", ["9", "8"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_both_keep_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: str, version: str) -> None:
+    turns = Turns(hudi, tmp_path / f"turns_{table_type[0].lower()}{version}", table_type, version)
+    data = [rows(range(40), 1), *(rows(range(at, at + 8), at) for at in range(2, 14))]
+    turns.theirs(data[0], "insert", mode="overwrite")
+    properties = turns.path / ".hoodie" / "metadata" / ".hoodie" / "hoodie.properties"
+    made = properties.read_text(encoding="utf-8")
+    turns.ours("upsert", data[1])
+    turns.ours("delete", data[2].slice(0, 3))
+    turns.theirs(data[3], "upsert")
+    turns.ours("insert", rows(range(40, 60), 4))
+    turns.ours("cluster")
+    turns.theirs(data[4], "upsert")
+    if table_type == "MERGE_ON_READ":
+        turns.ours("upsert", data[5])
+        turns.ours("compact")
+    turns.theirs(data[6], "delete")
+    turns.ours("insert_overwrite", rows(range(60, 70), 6))
+    for at in range(7, 11):
+        turns.ours("upsert", data[at])
+    turns.theirs(data[11], "upsert")
+    turns.ours("upsert", data[12])
+    assert properties.read_text(encoding="utf-8") == made, "Hudi built a new metadata table"
+    table = Table(turns.path)
+    assert table.metadata_table is not None
+    assert {"files", "column_stats", "partition_stats"} <= set(table.metadata_table.partitions)
+    listed = {row["file_name"]: row["size"] for row in table.metadata_table.to_arrow("files").to_pylist()}
+    on_disk = {name.rsplit("/", 1)[-1]: size for name, size in stored_files(turns.path).items()}
+    assert listed == on_disk
+    name = turns.path.name
+    hudi.sql(f"create table if not exists {name} using hudi location '{turns.path}'")
+    assert hudi.sql(f"call validate_metadata_table_files(table => '{name}')") == []
+
+
+def test_indexes_that_nobody_keeps_are_dropped(hudi: Hudi, tmp_path: Path) -> None:
+    """A stale record index would make Hudi insert keys twice."""
+    path = tmp_path / "indexed"
+    case = Case("indexed", "COPY_ON_WRITE", partitioned=True, version="9")
+    hudi.write(rows(range(20), 1), path, "insert", mode="overwrite", **case.options)
+    before = Table(path).metadata_table
+    assert before is not None
+    assert {"record_index", "bloom_filters"} <= set(before.partitions)
+    with pytest.warns(UserWarning, match="record_index"):
+        commit = Table(path).upsert(rows(range(15, 30), 2))
+    assert any("record_index" in warning for warning in commit.warnings)
+    after = Table(path).metadata_table
+    assert after is not None
+    assert not {"record_index", "bloom_filters"} & set(after.partitions)
+    assert not (path / ".hoodie" / "metadata" / "record_index").exists()
+    hudi.write(rows(range(10, 40), 3), path, "upsert", **case.options)
+    ours = arrow_rows(Table(path).to_arrow())
+    assert ours == hudi.read(path) == hudi.read(path, **SKIPPING)
+    assert len(ours) == 40
+    assert not Table(path).verify().problems
+
+
+def test_a_write_that_died_between_both_commits_is_taken_back(hudi: Hudi, tmp_path: Path) -> None:
+    """The metadata table has completed it, and the table has not."""
+    path = tmp_path / "died"
+    options = Turns(hudi, path, "MERGE_ON_READ", "9").options
+    hudi.write(rows(range(20), 1), path, "insert", mode="overwrite", **options)
+    expected = hudi.read(path)
+    commit = Table(path, SERVICES).upsert(rows(range(15, 30), 2))
+    (completed,) = (path / ".hoodie" / "timeline").glob(f"{commit.instant}_*.deltacommit")
+    completed.unlink()
+    for both in (LISTED, SKIPPING):
+        assert hudi.read(path, **both) == expected
+        assert arrow_rows(Table(path, {"hoodie.metadata.enable": both["hoodie.metadata.enable"]}).to_arrow()) == expected
+    again = tmp_path / "again"
+    shutil.copytree(path, again)
+    # Either side takes it back.
+    Table(path, SERVICES).upsert(rows(range(18, 22), 3))
+    assert not list((path / ".hoodie" / "metadata").rglob(f"*{commit.instant}*"))
+    hudi.write(rows(range(18, 22), 3), again, "upsert", **options)
+    for one in (path, again):
+        assert hudi.read(one, **SKIPPING) == hudi.read(one) == arrow_rows(Table(one).to_arrow())
+        assert len(hudi.read(one)) == 22
+        assert not Table(one).verify().problems
