@@ -77,7 +77,7 @@ def rows(keys: range, ts: int) -> pa.Table:
 
 
 def write_table(hudi: Hudi, path: Path, case: Case) -> None:
-    """Write a table: inserts, a rollback, upserts, deletes, a clustering, cleans, a dropped partition, and logs last."""
+    """Write a table: inserts, a rollback, upserts, deletes, a clustering, cleans, a dropped partition, logs last."""
     options = {**case.options, "hoodie.metadata.index.column.stats.max.columns.to.index": "32"}
     clustering = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
     hudi.write(rows(range(40), 1), path, "insert", mode="overwrite", **options)
@@ -152,7 +152,8 @@ def test_earlier_states_and_changes_are_those_of_hudi(hudi: Hudi, path: Path) ->
 def _statistics(path: Path) -> list[Row]:
     metadata = Table(path).metadata_table
     assert metadata is not None
-    return metadata.to_arrow("column_stats").to_pylist()
+    found: list[Row] = metadata.to_arrow("column_stats").to_pylist()
+    return found
 
 
 def test_a_file_without_statistics_is_read(hudi: Hudi, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads through the metadata table of tables that Hudi wrote: rows are those of a listing, whatever is wrong with it."""
+"""Reads through metadata tables that Hudi wrote: rows are those of a listing, whatever is wrong with it."""
 
 from __future__ import annotations
 
