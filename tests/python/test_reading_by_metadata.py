@@ -1,4 +1,4 @@
-"""Reads through the metadata table of tables that Hudi wrote: the rows are those of a listing, whatever is wrong with it."""
+"""Reads through metadata tables that Hudi wrote: rows are those of a listing, whatever is wrong with it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_earlier_states_are_those_of_a_listing(path: Path):
     table = Table(path)
     for instant in table.timeline.instants():
         if instant.action in {"commit", "deltacommit", "replacecommit"} and instant.state == "completed":
-            as_of = {"as_of": instant.requested}
+            as_of: dict[str, Any] = {"as_of": instant.requested}
             try:
                 expected = rows(path, LISTED, **as_of)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other read fails alike

@@ -53,5 +53,5 @@ def test_no_folder_of_data_is_listed(server: S3Server, name: str, filters: Any) 
             rows.append(sorted(table.to_arrow(filters=filters)["_hoodie_record_key"].to_pylist()))
         assert bool(lists(log, prefix)) == (options is not None), [request.query for request in log]
         counts[options is None] = len(log)
-    print(f"{name} {filters}: {counts[True]} requests with the metadata table, {counts[False]} without")  # noqa: T201
+    print(f"{name} {filters}: {counts[True]} requests with the metadata table, {counts[False]} without")
     assert rows[0] == rows[1] != []

@@ -32,6 +32,8 @@ pub(crate) struct ColumnStats {
     pub(crate) max: Option<StoredBound>,
     pub(crate) value_count: Option<i64>,
     pub(crate) null_count: Option<i64>,
+    /// Bytes of all values before compression; 0 of log files.
+    pub(crate) bytes: Option<i64>,
 }
 
 impl MetadataTable {
@@ -88,7 +90,7 @@ fn each_stats(rows: &RecordBatch, each: &mut dyn FnMut(&str, ColumnStats)) -> Re
     let longs = |name: &str| raw::flat(rows, name)?.as_primitive_opt::<Int64Type>().ok_or_else(mistyped);
     let doubles = |name: &str| raw::flat(rows, name)?.as_primitive_opt::<Float64Type>().ok_or_else(mistyped);
     let (keys, types) = (strings("key")?, strings("value_type")?);
-    let (values, nulls) = (longs("value_count")?, longs("null_count")?);
+    let (values, nulls, bytes) = (longs("value_count")?, longs("null_count")?, longs("total_uncompressed_size")?);
     let bound = |name: &str| {
         let (long, double) = (longs(&format!("{name}_long"))?, doubles(&format!("{name}_double"))?);
         let string = strings(name)?;
@@ -107,6 +109,7 @@ fn each_stats(rows: &RecordBatch, each: &mut dyn FnMut(&str, ColumnStats)) -> Re
             max: max(row),
             value_count: values.is_valid(row).then(|| values.value(row)),
             null_count: nulls.is_valid(row).then(|| nulls.value(row)),
+            bytes: bytes.is_valid(row).then(|| bytes.value(row)),
         };
         each(keys.value(row), stats);
     }

@@ -20,6 +20,10 @@ use crate::metadata_table::{ColumnStats, StoredBound};
 /// Digits behind the point that decimals of the first version have.
 const WRAPPED_SCALE: i8 = 15;
 
+/// Bytes of a string that is long, and of one in a column where some are likely to be.
+const LONG_STRING: usize = 1024;
+const LONG_ON_AVERAGE: usize = 256;
+
 /// The bounds of a column in files. Without a type only counts are known.
 ///
 /// # Errors
@@ -74,14 +78,27 @@ fn side_of(
     Ok(all)
 }
 
-/// Whether the bounds are those of the values. Where a row group has NaN, Parquet has no bounds, and Hudi takes both for
-/// zero: a range of floating-point numbers with zero in it may have been put together with such bounds.
+/// Whether the bounds are those of all values.
+///
+/// Where a row group has NaN, Parquet has no bounds, and Hudi takes both for zero: a range of floating-point numbers with
+/// zero in it may have been put together with such bounds. Nor does Parquet have bounds of a row group whose strings are
+/// long, 4 KiB both together, and Hudi then takes those of the other row groups for the whole: the strings of a column
+/// that has long ones are not compared.
 fn is_certain(stats: &ColumnStats) -> bool {
     match (stats.value_type.as_deref(), &stats.min, &stats.max) {
         (Some("FLOAT" | "DOUBLE"), Some(StoredBound::Double(min)), Some(StoredBound::Double(max))) => {
             *min > 0.0 || *max < 0.0
         }
         (Some("FLOAT" | "DOUBLE"), ..) => false,
+        (Some("STRING"), min, max) => {
+            let is_short = |bound: &Option<StoredBound>| match bound {
+                Some(StoredBound::String(value)) => value.len() <= LONG_STRING,
+                _ => true,
+            };
+            let values = stats.value_count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+            let bytes = stats.bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+            is_short(min) && is_short(max) && bytes / values.max(1) <= LONG_ON_AVERAGE.max(LONG_STRING / values.max(1))
+        }
         _ => true,
     }
 }

@@ -11,7 +11,7 @@ use crate::file_group::base::{KeptStatistics, Predicate, matching_slices};
 
 fn stats(value_type: &str, min: Option<StoredBound>, max: Option<StoredBound>, counts: (i64, i64)) -> ColumnStats {
     let (value_count, null_count) = (Some(counts.0), Some(counts.1));
-    ColumnStats { value_type: Some(value_type.to_owned()), min, max, value_count, null_count }
+    ColumnStats { value_type: Some(value_type.to_owned()), min, max, value_count, null_count, bytes: Some(0) }
 }
 
 struct Given(BTreeMap<&'static str, Vec<Option<ColumnStats>>>);
@@ -75,6 +75,22 @@ fn ranges_with_zero_may_have_hidden_nan() {
     {
         let found = bounds_of(&[Some(double(min, max))], "a", Some(&DataType::Float64)).unwrap();
         assert_eq!((found.mins.is_valid(0), found.maxes.is_valid(0)), (is_known, is_known), "{min} {max}");
+    }
+}
+
+#[test]
+fn strings_of_a_column_with_long_ones_are_unknown() {
+    let string = |length: usize| Some(StoredBound::String("x".repeat(length)));
+    for (length, values, bytes, is_known) in [
+        (3, 100, 400, true),
+        (1024, 100, 5_000, true),
+        (1025, 100, 5_000, false),
+        (3, 100, 30_000, false),
+        (3, 1, 60, true),
+    ] {
+        let one = ColumnStats { bytes: Some(bytes), ..stats("STRING", string(3), string(length), (values, 0)) };
+        let found = bounds_of(&[Some(one)], "a", Some(&DataType::Utf8)).unwrap();
+        assert_eq!(found.mins.is_valid(0), is_known, "{length} {values} {bytes}");
     }
 }
 

@@ -33,7 +33,8 @@ impl HudiTable {
         slices: &mut Vec<FileSlice>,
         predicate: &Predicate,
     ) -> Result<usize> {
-        if slices.is_empty() || !self.options().flag(ENABLE, true)? {
+        // The footer of a single file says the same.
+        if slices.len() < 2 || !self.options().flag(ENABLE, true)? {
             return Ok(0);
         }
         let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else { return Ok(0) };
