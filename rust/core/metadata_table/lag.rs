@@ -72,9 +72,13 @@ mod tests {
 
     #[test]
     fn what_is_pending_or_changes_no_files_is_not_missed() {
-        let table = ["20260101000020000.commit.requested", "20260101000021000_20260101000022000.savepoint"];
+        let table = [
+            "20260101000020000.commit.requested",
+            "20260101000021000_20260101000022000.savepoint",
+            "20260101000025000_20260101000026000.rollback",
+        ];
         assert_eq!(missing(&table, &[INIT]), None);
-        for suffix in ["clean", "rollback", "deltacommit", "replacecommit"] {
+        for suffix in ["clean", "deltacommit", "replacecommit"] {
             let done = format!("20260101000023000_20260101000024000.{suffix}");
             assert_eq!(missing(&[&done], &[INIT]).as_deref(), Some("20260101000023000"), "{suffix}");
         }

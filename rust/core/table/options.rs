@@ -276,7 +276,7 @@ pub const KEYS: &[OptionKey] = &[
     absent(
         yes("hoodie.metadata.enable", &[]),
         OFF,
-        "hoodoo builds and keeps no metadata table. Set it to false; the next Hudi writer that wants one builds it",
+        "hoodoo keeps the metadata table that a table has, but it makes none. Set it to false; the next Hudi writer that wants one builds it",
     ),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),

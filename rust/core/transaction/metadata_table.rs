@@ -3,28 +3,25 @@
 
 use std::sync::atomic::Ordering;
 
-use arrow::datatypes::Schema;
-
 use crate::error::Result;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::FOLDER;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
 use crate::parallel::both;
-use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
+use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{TimeZone, Timeline, format_instant};
 
 /// Whether the metadata table is kept.
 const ENABLE: &str = "hoodie.metadata.enable";
 const COMPLETE: &str = "hoodie.table.metadata.partitions";
 const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
-const PARTITION_STATS: &str = "partition_stats";
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
 /// table was opened.
 pub(super) enum Found {
     /// It is to be kept in step.
-    Kept { config: Box<TableConfig>, writer: MetadataWriter },
+    Kept { config: Box<TableConfig>, writer: Box<MetadataWriter> },
     /// There is none, or it is to be dropped.
     Unwanted { partitions: bool, files: bool },
 }
@@ -41,7 +38,7 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
     }
     let writer = MetadataWriter::open(storage, config.timeline(), &partitions)?;
-    Ok(Found::Kept { config: Box::new(config), writer })
+    Ok(Found::Kept { config: Box::new(config), writer: Box::new(writer) })
 }
 
 impl Found {
@@ -52,21 +49,17 @@ impl Found {
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        changes: &FileChanges,
+        changes: Option<&FileChanges>,
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match self {
             Self::Unwanted { partitions, files } => drop_metadata_table(table, partitions, files).map(|()| Vec::new()),
             Self::Kept { config, writer } => {
+                let Some(changes) = changes else { return Ok(Vec::new()) };
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
-                let (indexed, has_partition_stats) =
-                    indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let is_kept = |name: &str| {
-                    MAINTAINED.contains(&name) && (name != PARTITION_STATS || has_partition_stats)
-                };
-                let warnings = take_out(table, &config, &mut definitions, is_kept)?;
-                let writer = if has_partition_stats { writer } else { writer.without(PARTITION_STATS) };
+                let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
+                let warnings = take_out(table, &config, &mut definitions, |name| MAINTAINED.contains(&name))?;
                 writer.commit(requested, changes, &indexed, new_time)?;
                 Ok(warnings)
             }
@@ -74,7 +67,8 @@ impl Found {
     }
 }
 
-/// The columns that have statistics, and whether those of partitions can be kept up to date.
+/// The columns that have statistics: those that the definitions name. A column that is new to them would be missing in the
+/// files that are there.
 fn indexed(
     table: &HudiTable,
     timeline: &Timeline,
@@ -82,31 +76,24 @@ fn indexed(
     definitions: &mut IndexDefinitions,
     writer: &MetadataWriter,
     changes: &FileChanges,
-) -> Result<(Indexed, bool)> {
+) -> Result<Indexed> {
     let version = table.index_version();
-    let mut columns = definitions.source_fields(COLUMN_STATS).unwrap_or_default();
-    let mut is_known = !columns.is_empty();
-    if !is_known && config.metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
-        columns = columns_of(changes);
-        // Nobody has written before: all files have the statistics that this action makes.
-        is_known = writer.is_new() && timeline.completed_writes().next().is_none();
-        if is_known && definitions.set_column_stats(&columns, version) {
-            definitions.write(table.storage())?;
-            if config.get(PATH_PROPERTY).is_none() {
-                let path = definitions.path().to_owned();
-                TableConfig::update(table.storage(), &[(PATH_PROPERTY, &path)], &now(table))?;
-            }
+    let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
+    if let Some(columns) = known {
+        return Ok(Indexed { columns, version });
+    }
+    let is_first = writer.is_new() && timeline.completed_writes().next().is_none();
+    if !is_first || !config.metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
+        return Ok(Indexed { columns: Vec::new(), version });
+    }
+    let columns = columns_of(changes);
+    if !columns.is_empty() && definitions.set_column_stats(&columns, version) {
+        definitions.write(table.storage())?;
+        if config.get(PATH_PROPERTY).is_none() {
+            TableConfig::update(table.storage(), &[(PATH_PROPERTY, definitions.path())], &now(table))?;
         }
     }
-    let has_all = changes.partitions.values().flat_map(|one| &one.added).all(|file| file.ranges.is_some());
-    let schema = if columns.is_empty() || has_all && covers(changes, &columns) {
-        Schema::empty()
-    } else {
-        let view = TableView::new(table.storage().clone(), timeline.clone())?;
-        TableSchema::resolve(config, &view)?.map_or_else(Schema::empty, |schema| schema.data.as_ref().clone())
-    };
-    let has_unclear_types = !has_all && schema.fields().is_empty() && !columns.is_empty();
-    Ok((Indexed { schema, columns, version }, is_known && !has_unclear_types))
+    Ok(Indexed { columns, version })
 }
 
 /// The columns of which the files of an action have statistics.
@@ -123,16 +110,6 @@ fn columns_of(changes: &FileChanges) -> Vec<String> {
         }
     }
     columns
-}
-
-/// Whether each file of an action says something of each column.
-fn covers(changes: &FileChanges, columns: &[String]) -> bool {
-    let says = |ranges: &crate::format::column_range::FileRanges, column: &String| {
-        ranges.ranges.iter().any(|range| range.column == *column)
-            || ranges.unknown.iter().any(|unknown| unknown.column == *column)
-    };
-    let mut files = changes.partitions.values().flat_map(|one| &one.added).filter_map(|file| file.ranges.as_ref());
-    files.all(|ranges| columns.iter().all(|column| says(ranges.get(), column)))
 }
 
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then

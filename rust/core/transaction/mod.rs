@@ -161,7 +161,8 @@ impl Transaction {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
-    /// Publishes the action with this metadata. `changes`: what it did to the files of the table. Removes data files that
+    /// Publishes the action with this metadata. `changes`: what it did to the files of the table, but for a
+    /// rollback, of whose files the metadata table knows nothing. Removes data files that
     /// are not in `reported`. `check` looks for conflicts under the table lock.
     ///
     /// # Errors
@@ -170,7 +171,7 @@ impl Transaction {
     pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
-        changes: &FileChanges,
+        changes: Option<&FileChanges>,
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {

@@ -54,13 +54,6 @@ impl MetadataWriter {
         Ok(Self { storage: storage.clone(), timeline, shards: shards.into_iter().collect() })
     }
 
-    /// The same, leaving a partition alone that is taken out.
-    #[must_use]
-    pub(crate) fn without(mut self, partition: &str) -> Self {
-        self.shards.remove(partition);
-        self
-    }
-
     /// Whether nothing was committed here since the metadata table was made.
     pub(crate) fn is_new(&self) -> bool {
         self.timeline.completed_writes().all(|instant| instant.requested.starts_with("00000000000000"))
@@ -138,7 +131,8 @@ impl MetadataWriter {
 /// The file ids of a partition's shards, in their order.
 fn file_ids(storage: &Storage, partition: &str) -> Result<Vec<String>> {
     let files = storage.list(&format!("{FOLDER}/{partition}"))?.files;
-    let id = |file| BaseFile::parse(file).map(|base| base.file_id).or_else(|| LogFile::parse(file).map(|log| log.file_id));
+    let id =
+        |file| BaseFile::parse(file).map(|base| base.file_id).or_else(|| LogFile::parse(file).map(|log| log.file_id));
     let ids: BTreeSet<String> = files.iter().filter_map(id).collect();
     if ids.is_empty() {
         return Err(Error::corrupt("a partition of the metadata table has no files")

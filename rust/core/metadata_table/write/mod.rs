@@ -25,5 +25,4 @@ pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, PARTITION_STATS];
-const PARTITION_STATS: &str = "partition_stats";
+pub(crate) const MAINTAINED: [&str; 2] = [super::FILES, super::COLUMN_STATS];

@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use arrow::datatypes::Schema;
-
-use super::changes::{FileChanges, PartitionChanges};
-use super::{MAINTAINED, PARTITION_STATS};
+use super::MAINTAINED;
+use super::changes::FileChanges;
 use crate::format::column_range::FileRanges;
 use crate::metadata_table::column_ranges::IndexVersion;
-use crate::metadata_table::column_ranges::records::{
-    KeyedRecord, column_stats_keys, column_stats_records, partition_stats_keys, partition_stats_records, unknown_ranges,
-};
+use crate::metadata_table::column_ranges::records::{KeyedRecord, column_stats_keys, column_stats_records};
 use crate::metadata_table::encode::{FileEntries, files_record};
 use crate::metadata_table::keys::{ALL_PARTITIONS, partition_name};
 use crate::metadata_table::{COLUMN_STATS, FILES};
@@ -18,24 +14,23 @@ use crate::metadata_table::{COLUMN_STATS, FILES};
 /// The columns that have statistics.
 #[derive(Debug, Clone)]
 pub(crate) struct Indexed {
-    /// Columns of the table, of which the types of the indexed ones are looked up.
-    pub(crate) schema: Schema,
-    /// The columns that have statistics in all files. A partition without a record of one of them is passed over by readers
-    /// of Hudi, so a column that files before this action may lack is not among them.
+    /// Those that have statistics in all files.
     pub(crate) columns: Vec<String>,
     /// How values are stored.
     pub(crate) version: IndexVersion,
 }
 
 impl Indexed {
-    /// What a file says of the indexed columns.
-    fn of(&self, file: &FileRanges) -> FileRanges {
+    /// What a file says of the indexed columns; `None` if it says nothing of one of them. Readers of Hudi pass over a file
+    /// that has statistics of one column of a filter and not of another, but not over one that has none.
+    fn of(&self, file: &FileRanges) -> Option<FileRanges> {
         let is_indexed = |column: &String| self.columns.contains(column);
-        FileRanges {
+        let of = FileRanges {
             ranges: file.ranges.iter().filter(|range| is_indexed(&range.column)).cloned().collect(),
             unknown: file.unknown.iter().filter(|unknown| is_indexed(&unknown.column)).cloned().collect(),
             is_partial: file.is_partial,
-        }
+        };
+        (of.ranges.len() + of.unknown.len() == self.columns.len()).then_some(of)
     }
 }
 
@@ -58,7 +53,6 @@ pub(super) fn updates(
         let update = match name {
             FILES => files(changes),
             COLUMN_STATS => column_stats(changes, indexed),
-            PARTITION_STATS => partition_stats(changes, indexed),
             _ => continue,
         };
         if update != PartitionUpdate::default() {
@@ -96,8 +90,7 @@ fn column_stats(changes: &FileChanges, indexed: &Indexed) -> PartitionUpdate {
     let mut update = PartitionUpdate::default();
     for (partition, changes) in &changes.partitions {
         for file in &changes.added {
-            let Some(ranges) = &file.ranges else { continue };
-            let ranges = indexed.of(ranges.get());
+            let Some(ranges) = file.ranges.as_ref().and_then(|ranges| indexed.of(ranges.get())) else { continue };
             update.records.extend(column_stats_records(partition, &file.name, &ranges, indexed.version));
         }
         for name in &changes.deleted {
@@ -107,52 +100,15 @@ fn column_stats(changes: &FileChanges, indexed: &Indexed) -> PartitionUpdate {
     update
 }
 
-fn partition_stats(changes: &FileChanges, indexed: &Indexed) -> PartitionUpdate {
-    let mut update = PartitionUpdate::default();
-    for (partition, changes) in &changes.partitions {
-        if changes.is_removed {
-            update.deletes.extend(partition_stats_keys(partition, &indexed.columns));
-            continue;
-        }
-        if changes.added.is_empty() {
-            continue;
-        }
-        let ranges = ranges_of(changes, indexed);
-        update.records.extend(partition_stats_records(partition, &ranges, indexed.version));
-    }
-    update
-}
-
-/// The ranges of the files that were added to a partition. A file that says nothing of an indexed column may have any value.
-fn ranges_of(changes: &PartitionChanges, indexed: &Indexed) -> Vec<FileRanges> {
-    let known = changes.added.iter().map(|file| file.ranges.as_ref().map(|ranges| indexed.of(ranges.get())));
-    let mut all: Vec<FileRanges> = known.map(Option::unwrap_or_default).collect();
-    let is_lacking = |column: &&String| !all.iter().all(|file| has_range(file, column));
-    let lacking: Vec<String> = indexed.columns.iter().filter(is_lacking).cloned().collect();
-    if !lacking.is_empty() {
-        all.push(unknown_ranges(&indexed.schema, &lacking));
-    }
-    all
-}
-
-fn has_range(file: &FileRanges, column: &str) -> bool {
-    file.ranges.iter().any(|range| range.column == column) || file.unknown.iter().any(|one| one.column == column)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-    use arrow::datatypes::{DataType, Field};
-
+    use super::super::changes::{AddedFile, PartitionChanges};
     use super::*;
     use crate::format::column_range::{ColumnRange, RangeValue, SharedRanges, ValueType};
 
     fn indexed(columns: &[&str]) -> Indexed {
-        Indexed {
-            schema: Schema::new(vec![Field::new("a", DataType::Int64, true)]),
-            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
-            version: IndexVersion::V2,
-        }
+        Indexed { columns: columns.iter().map(|name| (*name).to_owned()).collect(), version: IndexVersion::V2 }
     }
 
     fn range() -> FileRanges {
@@ -174,22 +130,22 @@ mod tests {
         PartitionChanges { added: vec![file], ..PartitionChanges::default() }
     }
 
-    #[test]
-    fn a_partition_with_a_file_that_says_nothing_may_have_any_value() {
-        let known = ranges_of(&added(Some(range())), &indexed(&["a"]));
-        assert_eq!((known.len(), known[0].ranges.len()), (1, 1));
-        for lost in [None, Some(FileRanges::default())] {
-            let lost = ranges_of(&added(lost), &indexed(&["a"]));
-            assert_eq!((lost[0].ranges.len(), lost[1].unknown[0].value_type), (0, Some(ValueType::Long)));
-        }
+    fn column_stats_of(changes: PartitionChanges, columns: &[&str]) -> usize {
+        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), changes)]) };
+        updates(&changes, &indexed(columns), |_| true).get(COLUMN_STATS).map_or(0, |update| update.records.len())
     }
 
     #[test]
-    fn a_column_that_other_files_may_lack_has_no_statistics() {
-        assert_eq!(ranges_of(&added(Some(range())), &indexed(&[])), [FileRanges::default()]);
-        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), added(Some(range())))]) };
-        let made = updates(&changes, &indexed(&[]), |_| true);
-        assert_eq!(made.keys().copied().collect::<Vec<_>>(), [FILES]);
+    fn a_file_has_statistics_of_all_indexed_columns_or_none() {
+        assert_eq!(column_stats_of(added(Some(range())), &["a"]), 1);
+        for (ranges, columns) in [
+            (Some(range()), ["a", "b"].as_slice()),
+            (Some(range()), &[]),
+            (None, &["a"]),
+            (Some(FileRanges::default()), &["a"]),
+        ] {
+            assert_eq!(column_stats_of(added(ranges), columns), 0);
+        }
     }
 
     #[test]
@@ -200,7 +156,9 @@ mod tests {
         let gone = PartitionChanges { is_removed: true, deleted: vec!["f".to_owned()], ..PartitionChanges::default() };
         let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]) };
         let gone = updates(&changes, &indexed(&["a"]), |_| true);
-        assert_eq!((gone[FILES].deletes.as_slice(), gone[COLUMN_STATS].deletes.len()), (["p".to_owned()].as_slice(), 1));
-        assert_eq!(gone[PARTITION_STATS].deletes.len(), 1);
+        assert_eq!(
+            (gone[FILES].deletes.as_slice(), gone[COLUMN_STATS].deletes.len()),
+            (["p".to_owned()].as_slice(), 1)
+        );
     }
 }

@@ -38,7 +38,8 @@ pub(super) fn remove_from(storage: &Storage, metadata: &Timeline, requested: &st
     let mut written: Vec<String> = Vec::new();
     for folder in storage.list(FOLDER)?.folders.iter().filter(|folder| !folder.ends_with("/.hoodie")) {
         let stored = storage.list(folder)?.files;
-        written.extend(stored.into_iter().filter(|f| data_file_instant(f).as_deref() == Some(requested)).map(|f| f.path));
+        written
+            .extend(stored.into_iter().filter(|f| data_file_instant(f).as_deref() == Some(requested)).map(|f| f.path));
     }
     storage.delete_all(&written)?;
     // While the instant is there, it says whose files these are.

@@ -247,7 +247,7 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMe
         ..Default::default()
     };
     let changes = FileChanges::of_clean(&metadata);
-    transaction.complete(encode(&metadata)?, &changes, &HashSet::new(), |_| Ok(()))?;
+    transaction.complete(encode(&metadata)?, Some(&changes), &HashSet::new(), |_| Ok(()))?;
     Ok(metadata)
 }
 

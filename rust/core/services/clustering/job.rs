@@ -144,7 +144,7 @@ impl ClusteringJob {
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
-        let done = self.transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |timeline| {
+        let done = self.transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |timeline| {
             let unchanged = check_unchanged(&table, timeline, &requested, groups);
             outdated = unchanged.is_err();
             unchanged

@@ -111,7 +111,7 @@ impl CompactionJob {
         let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-        let done = transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |_| Ok(()))?;
+        let done = transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,
             instant: done.instant.requested,

@@ -12,7 +12,6 @@ use crate::format::avro::metadata::{
     CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
-use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
@@ -233,7 +232,7 @@ fn carry_out(
     let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
     let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
     // The metadata table never had the files: what the write committed there is taken back.
-    transaction.complete(encode(&metadata)?, &FileChanges::default(), &HashSet::new(), |timeline| {
+    transaction.complete(encode(&metadata)?, None, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
         forget(table, &target.requested)?;
         remove_target(storage, writer, timeline, &target)

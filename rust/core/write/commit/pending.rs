@@ -138,7 +138,7 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();
-        let done = transaction.complete(body, &FileChanges::of_writes(&stats), &reported, |now| {
+        let done = transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert,
