@@ -1,7 +1,8 @@
 //! Files that completed instants of the metadata table wrote: without one of them, its records would be missed silently.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::lag::INITIAL;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{CommitMetadata, decode};
@@ -22,6 +23,16 @@ struct Written {
 #[derive(Default)]
 pub(super) struct CommittedFiles {
     by_partition: HashMap<String, Vec<Written>>,
+}
+
+/// When the partition was initialized, if a commit that is there says so. A partition that was dropped and built anew has
+/// nothing of the commits before.
+fn built_at<'a>(files: &'a [Written], slices: &[FileSlice]) -> Option<&'a str> {
+    let bases = slices.iter().filter_map(|slice| slice.base.as_ref()).map(|base| base.instant.as_str());
+    let logs = slices.iter().flat_map(|slice| &slice.logs).map(|log| log.instant.as_str());
+    let instants: HashSet<&str> = bases.chain(logs).filter(|instant| instant.starts_with(INITIAL)).collect();
+    let initial = files.iter().filter(|file| instants.contains(file.instant.as_str()));
+    initial.map(|file| file.completed.as_str()).max()
 }
 
 impl CommittedFiles {
@@ -77,7 +88,9 @@ impl CommittedFiles {
             sizes.extend(slice.base.iter().map(|base| (base.path.as_str(), base.size)));
             sizes.extend(slice.logs.iter().map(|log| (log.path.as_str(), log.size)));
         }
-        for file in files.iter().filter(|file| counts(&file.instant)) {
+        let built = built_at(files, slices);
+        let is_of_this_build = |file: &&Written| built.is_none_or(|built| file.completed.as_str() >= built);
+        for file in files.iter().filter(|file| counts(&file.instant)).filter(is_of_this_build) {
             let path = format!("{}/{}", super::FOLDER, file.path);
             let name = path.rsplit('/').next().unwrap_or_default();
             let file_id = name.trim_start_matches('.').split('_').next().unwrap_or_default();

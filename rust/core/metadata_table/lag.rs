@@ -4,7 +4,7 @@ use crate::format::instant::{Action, Instant};
 use crate::timeline::Timeline;
 
 /// Begin of the instants that initialize partitions.
-const INITIAL: &str = "00000000000000";
+pub(super) const INITIAL: &str = "00000000000000";
 
 /// The first completed action of the table that changed files and that the metadata table does not have.
 ///

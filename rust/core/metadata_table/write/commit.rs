@@ -12,6 +12,7 @@ use crate::format::avro::metadata::{CommitMetadata, WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::keys::shard_of;
+use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::open::timeline_config;
 use crate::metadata_table::{FOLDER, REBUILD};
 use crate::parallel::run_parallel;
@@ -56,7 +57,7 @@ impl MetadataWriter {
 
     /// Whether nothing was committed here since the metadata table was made.
     pub(crate) fn is_new(&self) -> bool {
-        self.timeline.completed_writes().all(|instant| instant.requested.starts_with("00000000000000"))
+        self.timeline.completed_writes().all(|instant| instant.requested.starts_with(INITIAL))
     }
 
     /// Commits an action of the table: `requested` is its time, `new_time` gives the next time after the newest that there
