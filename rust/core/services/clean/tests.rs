@@ -259,8 +259,8 @@ fn leftovers_without_content_are_cleared() {
 }
 
 #[test]
-fn a_metadata_table_that_is_not_kept_is_dropped() {
-    let made = TestTable::new(&[]);
+fn a_metadata_table_that_is_not_wanted_is_dropped() {
+    let made = TestTable::new(&[("hoodie.metadata.enable", "false")]);
     history(&made, 4);
     let on = [("hoodie.table.metadata.partitions", "files,column_stats")];
     crate::table::TableConfig::update(made.storage(), &on, "x").unwrap();

@@ -243,11 +243,12 @@ fn what_must_not_go_stays() {
 }
 
 #[test]
-fn a_metadata_table_that_is_not_kept_is_dropped() {
+fn a_metadata_table_that_is_not_wanted_is_dropped() {
     let (made, _, _) = with_failed_write(true);
     let now = "x";
     crate::table::TableConfig::update(made.storage(), &[("hoodie.table.metadata.partitions", "files")], now).unwrap();
-    assert_eq!(rollback_failed_writes(&made.table).unwrap().len(), 1);
+    let table = made.table.with_options(&[("hoodie.metadata.enable".to_owned(), "false".to_owned())].into()).unwrap();
+    assert_eq!(rollback_failed_writes(&table).unwrap().len(), 1);
     assert!(made.table.reload().unwrap().config().metadata_partitions().is_empty());
 }
 
