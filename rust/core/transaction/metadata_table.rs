@@ -4,10 +4,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Result;
-use crate::metadata_table::COLUMN_STATS;
-use crate::metadata_table::FOLDER;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
+use crate::metadata_table::{COLUMN_STATS, FOLDER};
 use crate::parallel::both;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{TimeZone, Timeline, format_instant};
@@ -26,6 +25,11 @@ pub(super) enum Found {
     Unwanted { partitions: bool, files: bool },
 }
 
+/// Whether the options let a table have one.
+pub(super) fn is_wanted(table: &HudiTable) -> Result<bool> {
+    table.options().flag(ENABLE, true)
+}
+
 /// Looks for a metadata table. The caller holds the table lock.
 pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let storage = table.storage();
@@ -33,7 +37,7 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
     let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), folder)?;
     let partitions = config.metadata_partitions();
-    if partitions.is_empty() || !table.options().flag(ENABLE, true)? {
+    if partitions.is_empty() || !is_wanted(table)? {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
     }

@@ -19,7 +19,7 @@ mod rolling_file_writer;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
@@ -246,7 +246,11 @@ impl Transaction {
 /// # Errors
 /// `Corrupt`; `Storage`.
 pub(crate) fn forget(table: &HudiTable, requested: &str) -> Result<()> {
-    remove_instant(table.storage(), table.config().timeline(), requested)
+    match remove_instant(table.storage(), table.config().timeline(), requested) {
+        // Nobody reads a damaged one, and it is about to be dropped: this must not keep the action that does so from it.
+        Err(e) if e.kind() == ErrorKind::Corrupt && !metadata_table::is_wanted(table)? => Ok(()),
+        done => done,
+    }
 }
 
 fn span_of(table: &HudiTable, instant: &Instant) -> tracing::Span {

@@ -253,6 +253,17 @@ fn a_metadata_table_that_is_not_wanted_is_dropped() {
 }
 
 #[test]
+fn a_damaged_metadata_table_that_is_dropped_does_not_block_a_rollback() {
+    let (made, _, _) = with_failed_write(true);
+    crate::table::TableConfig::update(made.storage(), &[("hoodie.table.metadata.partitions", "files")], "x").unwrap();
+    made.storage().replace(".hoodie/metadata/.hoodie/hoodie.properties", "damaged").unwrap();
+    assert_eq!(rollback_failed_writes(&made.table).unwrap_err().kind(), ErrorKind::Corrupt);
+    let table = made.table.with_options(&[("hoodie.metadata.enable".to_owned(), "false".to_owned())].into()).unwrap();
+    assert_eq!(rollback_failed_writes(&table).unwrap().len(), 1);
+    assert!(!made.storage().has_files(".hoodie/metadata").unwrap());
+}
+
+#[test]
 fn half_written_files_on_a_disk_go_too() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(folder.path().to_str().unwrap(), &Default::default()).unwrap();
