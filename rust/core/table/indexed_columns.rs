@@ -6,23 +6,24 @@ use arrow::datatypes::Schema;
 
 use super::HudiTable;
 use crate::error::Result;
+use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
-
-/// The partition of the metadata table that has them.
-const COLUMN_STATS: &str = "column_stats";
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 
 impl HudiTable {
-    /// The columns whose ranges a write has to collect, in a table of these columns. `None` if the metadata table has no
-    /// statistics of columns, so that other tables pay nothing for them.
+    /// The columns whose ranges a write has to collect, in a table of these columns: those that the index has, or else those
+    /// that it will have. `None` if the metadata table has no statistics of columns, so that other tables pay nothing for them.
     ///
     /// # Errors
-    /// Those of [`HudiTable::columns_to_index`].
+    /// Those of [`HudiTable::columns_to_index`]; `Corrupt` for definitions of indexes that are damaged; `Storage`.
     pub(super) fn collected_columns(&self, data: &Schema) -> Result<Option<Arc<[String]>>> {
         let has = |partition: &String| partition == COLUMN_STATS;
         if !self.config().metadata_partitions().iter().any(has) {
             return Ok(None);
         }
-        Ok(Some(self.columns_to_index(data)?.into()))
+        let definitions = IndexDefinitions::read(self.storage(), self.config().get(PATH_PROPERTY))?;
+        let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
+        Ok(Some(known.map_or_else(|| self.columns_to_index(data), Ok)?.into()))
     }
 
     /// The columns that have ranges once the metadata table has statistics of columns, in a table of these columns.

@@ -63,8 +63,10 @@ impl HudiTable {
         }
         for conjunct in conjuncts(predicate) {
             let (Predicate::Eq(column, values) | Predicate::In(column, values)) = conjunct else { continue };
-            let (Some(texts), Some(index)) = (texts(values), metadata.secondary_index_on(column)?) else { continue };
-            let keys = look_up_values(metadata, index, &texts, threads)?;
+            let (Some(strings), Some(index)) = (strings(values), metadata.secondary_index_on(column)?) else {
+                continue;
+            };
+            let keys = look_up_values(metadata, index, &strings, threads)?;
             if keys.len() <= MOST_KEYS {
                 let keys: StringArray = keys.into_iter().map(Some).collect();
                 return look_up_keys(metadata, &keys, threads).map(Some);
@@ -103,21 +105,21 @@ fn conjuncts(predicate: &Predicate) -> &[Predicate] {
 /// The keys of records with these values. A table with one key column has the value as key, or the column's name before it,
 /// which some versions of Hudi do: both are looked up.
 fn stored_keys(values: &ArrayRef, field: Option<&str>) -> Option<StringArray> {
-    let texts = texts(values)?;
+    let strings = strings(values)?;
     let named: Vec<String> =
-        field.map(|field| texts.iter().map(|text| format!("{field}:{text}")).collect()).unwrap_or_default();
-    Some(texts.into_iter().chain(named).map(Some).collect())
+        field.map(|field| strings.iter().map(|string| format!("{field}:{string}")).collect()).unwrap_or_default();
+    Some(strings.into_iter().chain(named).map(Some).collect())
 }
 
 /// Values as strings, of types whose equal values have one form. Strings that stand for keys that are empty or null do not.
-fn texts(values: &ArrayRef) -> Option<Vec<String>> {
+fn strings(values: &ArrayRef) -> Option<Vec<String>> {
     let is_exact = matches!(values.data_type(), DataType::Utf8 | DataType::Int32 | DataType::Int64);
     if !is_exact || values.null_count() > 0 || values.len() > MOST_KEYS {
         return None;
     }
-    let texts = cast(values, &DataType::Utf8).ok()?;
-    let texts: Vec<String> = texts.as_string_opt::<i32>()?.iter().flatten().map(str::to_owned).collect();
-    (!texts.iter().any(String::is_empty)).then_some(texts)
+    let strings = cast(values, &DataType::Utf8).ok()?;
+    let strings: Vec<String> = strings.as_string_opt::<i32>()?.iter().flatten().map(str::to_owned).collect();
+    (!strings.iter().any(String::is_empty)).then_some(strings)
 }
 
 #[cfg(test)]
@@ -136,8 +138,8 @@ mod tests {
         };
         let found = keys(Arc::new(Int64Array::from(vec![1, -2])), Some("id"));
         assert_eq!(found.unwrap(), ["1", "-2", "id:1", "id:-2"]);
-        let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
-        assert_eq!(keys(text, None).unwrap(), ["a"]);
+        let string: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        assert_eq!(keys(string, None).unwrap(), ["a"]);
         // Equal numbers may have several forms; null and empty keys have none of their own.
         assert_eq!(keys(Arc::new(Float64Array::from(vec![0.0])), Some("id")), None);
         assert_eq!(keys(Arc::new(StringArray::from(vec![""])), Some("id")), None);

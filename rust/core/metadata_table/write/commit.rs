@@ -152,16 +152,17 @@ fn by_shard(
     let mut logs = Vec::new();
     for (partition, update) in updates {
         let ids = shards.get(partition).map(Vec::as_slice).unwrap_or_default();
-        let mut parts: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
+        let mut updates_of_shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
         let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
         for record in update.records {
-            parts.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
+            updates_of_shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
         }
         for key in update.deletes {
-            parts.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
+            updates_of_shards.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
         }
-        let parts = ids.iter().zip(parts).filter(|(_, part)| *part != PartitionUpdate::default());
-        logs.extend(parts.map(|(id, update)| ShardLog { partition, file_id: id.clone(), update }));
+        let updates_of_shards =
+            ids.iter().zip(updates_of_shards).filter(|(_, update)| *update != PartitionUpdate::default());
+        logs.extend(updates_of_shards.map(|(id, update)| ShardLog { partition, file_id: id.clone(), update }));
     }
     Ok(logs)
 }
