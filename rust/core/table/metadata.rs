@@ -56,7 +56,7 @@ impl HudiTable {
     }
 
     /// Warns of a metadata table that is not used, or not for all that it is for; of the same thing once.
-    pub(super) fn warn_of_metadata_table(&self, message: &str) {
+    pub(crate) fn warn_of_metadata_table(&self, message: &str) {
         warn_once(&self.warned, self.storage(), message);
     }
 }

@@ -3,10 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::error::Result;
+use super::record_index::key_changes;
+use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
-use crate::metadata_table::{COLUMN_STATS, FOLDER};
+use crate::metadata_table::write::record_index::KeyChanges;
+use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, record_index_shards};
+use crate::metadata_table::{COLUMN_STATS, FOLDER, RECORD_INDEX};
 use crate::parallel::both;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{TimeZone, Timeline, format_instant};
@@ -41,19 +43,49 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
     }
-    let writer = MetadataWriter::open(storage, config.timeline(), &partitions)?;
+    let kept: Vec<String> = partitions.into_iter().filter(|name| is_kept(&config, name)).collect();
+    let writer = MetadataWriter::open(storage, config.timeline(), &kept)?;
     Ok(Found::Kept { config: Box::new(config), writer: Box::new(writer) })
 }
 
+/// Whether a partition is kept up to date. A record index that somebody is building, and has not completed, is not: its
+/// shards may not be there yet.
+fn is_kept(config: &TableConfig, name: &str) -> bool {
+    let is_complete = || config.complete_metadata_partitions().iter().any(|complete| complete == name);
+    MAINTAINED.contains(&name) && (name != RECORD_INDEX || is_complete())
+}
+
+/// Finds out which keys an action put somewhere else, if the table has a record index, before the table lock is taken.
+pub(super) fn keys_ahead(
+    table: &HudiTable,
+    requested: &str,
+    changes: Option<&FileChanges>,
+) -> Result<Option<KeyChanges>> {
+    let Some(writes) = changes.and_then(|changes| changes.keys.as_ref()) else { return Ok(None) };
+    if !is_kept(table.config(), RECORD_INDEX)
+        || !table.config().metadata_partitions().iter().any(|name| name == RECORD_INDEX)
+        || !is_wanted(table)?
+    {
+        return Ok(None);
+    }
+    let found = record_index_shards(table.storage()).and_then(|shards| key_changes(table, requested, &shards, writes));
+    match found {
+        Ok(keys) => Ok(Some(keys)),
+        // Under the lock it is seen whether the index is still there, and what becomes of it.
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::NotFound) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 impl Found {
-    /// Commits an action to the metadata table, or drops the metadata table. `new_time` gives the next time after the newest
-    /// that there is. Returns warnings. The caller holds the table lock.
+    /// Commits an action to the metadata table, or drops the metadata table. `keys` are those of [`keys_ahead`]. `new_time`
+    /// gives the next time after the newest that there is. Returns warnings. The caller holds the table lock.
     pub(super) fn follow(
         self,
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        changes: Option<&FileChanges>,
+        (changes, keys): (Option<&FileChanges>, Option<KeyChanges>),
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match self {
@@ -63,11 +95,33 @@ impl Found {
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let warnings = take_out(table, &config, &mut definitions, |name| MAINTAINED.contains(&name))?;
-                writer.commit(requested, changes, &indexed, new_time)?;
+                let (keys, unkept) = match moved_keys(table, requested, &writer, changes, keys) {
+                    Ok(keys) => (keys, None),
+                    Err(e) if e.kind() == ErrorKind::Unsupported => (None, Some(e)),
+                    Err(e) => return Err(e),
+                };
+                let stays = |name: &str| is_kept(&config, name) && (unkept.is_none() || name != RECORD_INDEX);
+                let warnings = take_out(table, &config, &mut definitions, stays, unkept.as_ref())?;
+                writer.commit(requested, changes, &indexed, keys, new_time)?;
                 Ok(warnings)
             }
         }
+    }
+}
+
+/// The keys that an action put somewhere else, if there is a record index. Another writer may have made it, or made it anew,
+/// since they were looked for.
+fn moved_keys(
+    table: &HudiTable,
+    requested: &str,
+    writer: &MetadataWriter,
+    changes: &FileChanges,
+    ahead: Option<KeyChanges>,
+) -> Result<Option<KeyChanges>> {
+    let (Some(shards), Some(writes)) = (writer.record_index_shards()?, &changes.keys) else { return Ok(None) };
+    match ahead.filter(|keys| keys.are_for(&shards)) {
+        Some(keys) => Ok(Some(keys)),
+        None => key_changes(table, requested, &shards, writes).map(Some),
     }
 }
 
@@ -122,10 +176,11 @@ fn take_out(
     table: &HudiTable,
     config: &TableConfig,
     definitions: &mut IndexDefinitions,
-    is_kept: impl Fn(&str) -> bool,
+    stays: impl Fn(&str) -> bool,
+    reason: Option<&Error>,
 ) -> Result<Vec<String>> {
     let (kept, gone): (Vec<String>, Vec<String>) =
-        config.metadata_partitions().into_iter().partition(|name| is_kept(name));
+        config.metadata_partitions().into_iter().partition(|name| stays(name));
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -144,9 +199,10 @@ fn take_out(
     for name in &gone {
         storage.delete_folder(&format!("{FOLDER}/{name}"))?;
     }
+    let reason = reason.map(|e| format!(" ({e})")).unwrap_or_default();
     Ok(vec![format!(
-        "{} of the metadata table cannot be kept up to date and was dropped: readers would have missed rows. A writer of Hudi \
-         that wants it builds it again",
+        "{} of the metadata table cannot be kept up to date{reason} and was dropped: readers would have missed rows. A writer \
+         of Hudi that wants it builds it again",
         gone.join(", ")
     )])
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
+//! | `record_index` | the keys whose location changed, and the log files of the shards that have them |
 //! | `log_file.rs` | the log file of a shard |
 //! | `commit.rs` | the delta commit |
 //! | `removal.rs` | takes a delta commit back |
@@ -16,13 +17,14 @@
 mod changes;
 mod commit;
 mod log_file;
+pub(crate) mod record_index;
 mod records;
 mod removal;
 
-pub(crate) use changes::FileChanges;
-pub(crate) use commit::MetadataWriter;
+pub(crate) use changes::{FileChanges, KeyWrites};
+pub(crate) use commit::{MetadataWriter, record_index_shards};
 pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 2] = [super::FILES, super::COLUMN_STATS];
+pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, super::RECORD_INDEX];
