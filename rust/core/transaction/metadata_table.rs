@@ -63,8 +63,10 @@ impl Found {
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let warnings = take_out(table, &config, &mut definitions, |name| MAINTAINED.contains(&name))?;
-                writer.commit(requested, changes, &indexed, new_time)?;
+                let prepared = writer.prepare(timeline, changes, &indexed)?;
+                let is_kept = |name: &str| MAINTAINED.contains(&name) && !prepared.unkept.contains(&name);
+                let warnings = take_out(table, &config, &mut definitions, is_kept)?;
+                writer.commit(requested, prepared, new_time)?;
                 Ok(warnings)
             }
         }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::FileChanges;
-use super::records::{Indexed, PartitionUpdate, updates};
+use super::partition_stats::partition_stats;
+use super::records::{Indexed, PartitionUpdate, Updates, updates};
 use super::removal::remove_from;
 use super::{MAINTAINED, log_file};
 use crate::error::{Error, Result};
@@ -14,7 +15,7 @@ use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::open::timeline_config;
-use crate::metadata_table::{FOLDER, REBUILD};
+use crate::metadata_table::{COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
 use crate::timeline::{Timeline, TimelineConfig};
@@ -32,6 +33,13 @@ pub(crate) struct MetadataWriter {
     timeline: Timeline,
     /// The partitions that are kept up to date, with the file ids of their shards.
     shards: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// What an action changes here.
+pub(crate) struct Prepared {
+    updates: Updates,
+    /// Partitions that cannot be kept up to date.
+    pub(crate) unkept: Vec<&'static str>,
 }
 
 /// A shard's part of an update.
@@ -60,6 +68,33 @@ impl MetadataWriter {
         self.timeline.completed_writes().all(|instant| instant.requested.starts_with(INITIAL))
     }
 
+    /// What an action of the table changes here. `table` is the timeline of the table.
+    ///
+    /// # Errors
+    /// `Corrupt` for files of the metadata table that are damaged; `Storage`.
+    pub(crate) fn prepare(&self, table: &Timeline, changes: &FileChanges, indexed: &Indexed) -> Result<Prepared> {
+        let has = |name: &str| self.shards.contains_key(name);
+        let mut prepared = Prepared { updates: updates(changes, indexed, has), unkept: Vec::new() };
+        if has(PARTITION_STATS) {
+            let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
+            let stored = MetadataTable::of_timelines(&self.storage, table, self.timeline.clone(), names);
+            // Writers of Hudi make them of the statistics of files.
+            let records = match has(COLUMN_STATS) && !indexed.columns.is_empty() {
+                true => partition_stats(Some(&stored), changes, indexed)?,
+                false => None,
+            };
+            match records {
+                Some(records) if records.is_empty() => {}
+                Some(records) => {
+                    let update = PartitionUpdate { records, ..PartitionUpdate::default() };
+                    prepared.updates.insert(PARTITION_STATS, update);
+                }
+                None => prepared.unkept.push(PARTITION_STATS),
+            }
+        }
+        Ok(prepared)
+    }
+
     /// Commits an action of the table: `requested` is its time, `new_time` gives the next time after the newest that there
     /// is. What another attempt of the same action left here is removed first.
     ///
@@ -68,8 +103,7 @@ impl MetadataWriter {
     pub(crate) fn commit(
         &self,
         requested: &str,
-        changes: &FileChanges,
-        indexed: &Indexed,
+        prepared: Prepared,
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
     ) -> Result<()> {
         let Self { storage, timeline, shards } = self;
@@ -86,7 +120,7 @@ impl MetadataWriter {
         storage.sync()?;
         let inflight = Instant { state: State::Inflight, ..instant };
         create(&inflight, Vec::new())?;
-        let logs = by_shard(updates(changes, indexed, |name| shards.contains_key(name)), shards)?;
+        let logs = by_shard(prepared.updates, shards)?;
         let threads = if storage.is_remote() { THREADS } else { 1 };
         let stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
         let completed = Instant {
@@ -145,10 +179,7 @@ fn file_ids(storage: &Storage, partition: &str) -> Result<Vec<String>> {
 }
 
 /// Divides updates by the hashes of keys.
-fn by_shard(
-    updates: BTreeMap<&'static str, PartitionUpdate>,
-    shards: &BTreeMap<&'static str, Vec<String>>,
-) -> Result<Vec<ShardLog>> {
+fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> Result<Vec<ShardLog>> {
     let mut logs = Vec::new();
     for (partition, update) in updates {
         let ids = shards.get(partition).map(Vec::as_slice).unwrap_or_default();

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
+//! | `partition_stats.rs` | the ranges of partitions |
 //! | `log_file.rs` | the log file of a shard |
 //! | `commit.rs` | the delta commit |
 //! | `removal.rs` | takes a delta commit back |
@@ -16,6 +17,7 @@
 mod changes;
 mod commit;
 mod log_file;
+mod partition_stats;
 mod records;
 mod removal;
 
@@ -25,4 +27,4 @@ pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 2] = [super::FILES, super::COLUMN_STATS];
+pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, super::PARTITION_STATS];
