@@ -11,9 +11,12 @@
 //! | `records.rs` | records and deletes for each partition |
 //! | `partition_stats.rs` | the ranges of partitions |
 //! | `log_file.rs` | the log file of a shard |
+//! | `base_file.rs` | the base file of a shard |
 //! | `commit.rs` | the delta commit |
 //! | `removal.rs` | takes a delta commit back |
 
+#[allow(dead_code)]
+pub(crate) mod base_file;
 mod changes;
 mod commit;
 mod log_file;
