@@ -66,6 +66,8 @@ pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, 
 pub(crate) const FILES: &str = "files";
 /// The partition with statistics of the columns of files.
 pub(crate) const COLUMN_STATS: &str = "column_stats";
+/// The partition with bloom filters of base files.
+pub(crate) const BLOOM_FILTERS: &str = "bloom_filters";
 /// The partition with statistics of the columns of partitions.
 pub(crate) const PARTITION_STATS: &str = "partition_stats";
 

@@ -26,7 +26,7 @@ use crate::storage::Storage;
 use crate::timeline::history::{HistoryReader, LoadMode};
 use crate::timeline::{Timeline, TimelineConfig};
 
-const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
+pub(super) const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {

@@ -55,6 +55,16 @@ impl HudiTable {
         Ok(Some(MetadataSource { timeline: timeline.clone(), partitions, warned: self.warned.clone() }))
     }
 
+    /// Whether a metadata table is made with the next action where there is none: for a table to which nothing was written
+    /// yet, unless the options say otherwise; for one that has done without it until now, only if they say so.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(crate) fn makes_metadata_table(&self, timeline: &Timeline) -> Result<bool> {
+        let is_new = timeline.completed_writes().next().is_none();
+        Ok(self.options().flag(ENABLE, true)? && (is_new || self.options().get(ENABLE).is_some()))
+    }
+
     /// Warns of a metadata table that is not used, or not for all that it is for; of the same thing once.
     pub(super) fn warn_of_metadata_table(&self, message: &str) {
         warn_once(&self.warned, self.storage(), message);

@@ -128,7 +128,7 @@ impl MetadataWriter {
             completed: Some(new_time(timeline.newest_time().max(Some(requested)))?),
             ..inflight
         };
-        create(&completed, encode(&metadata(stats))?)?;
+        create(&completed, encode(&commit_metadata(stats, OPERATION))?)?;
         // The action itself is published next, and its own file alone is synced then.
         storage.sync()
     }
@@ -183,14 +183,7 @@ fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> R
     let mut logs = Vec::new();
     for (partition, update) in updates {
         let ids = shards.get(partition).map(Vec::as_slice).unwrap_or_default();
-        let mut updates_of_shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
-        let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
-        for record in update.records {
-            updates_of_shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
-        }
-        for key in update.deletes {
-            updates_of_shards.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
-        }
+        let updates_of_shards = by_shard_of(partition, update, ids)?;
         let updates_of_shards =
             ids.iter().zip(updates_of_shards).filter(|(_, update)| *update != PartitionUpdate::default());
         logs.extend(updates_of_shards.map(|(id, update)| ShardLog { partition, file_id: id.clone(), update }));
@@ -198,7 +191,21 @@ fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> R
     Ok(logs)
 }
 
-fn metadata(stats: Vec<WriteStat>) -> CommitMetadata {
+/// The part of each shard in an update of a partition.
+pub(super) fn by_shard_of(partition: &str, update: PartitionUpdate, ids: &[String]) -> Result<Vec<PartitionUpdate>> {
+    let mut shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
+    let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
+    for record in update.records {
+        shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
+    }
+    for key in update.deletes {
+        shards.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
+    }
+    Ok(shards)
+}
+
+/// The metadata of a commit of the metadata table.
+pub(super) fn commit_metadata(stats: Vec<WriteStat>, operation: &str) -> CommitMetadata {
     let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
     for stat in stats {
         by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat);
@@ -208,6 +215,6 @@ fn metadata(stats: Vec<WriteStat>) -> CommitMetadata {
         compacted: Some(false),
         extra_metadata: BTreeMap::from([("schema".to_owned(), RECORD_SCHEMA.to_owned())]),
         version: None,
-        operation_type: Some(OPERATION.to_owned()),
+        operation_type: Some(operation.to_owned()),
     }
 }

@@ -13,19 +13,24 @@
 //! | `log_file.rs` | the log file of a shard |
 //! | `base_file.rs` | the base file of a shard |
 //! | `commit.rs` | the delta commit |
+//! | `initialize.rs` | makes a metadata table, and partitions of it |
+//! | `create.rs` | which partitions a new one has, and what they begin with |
 //! | `removal.rs` | takes a delta commit back |
 
 #[allow(dead_code)]
 pub(crate) mod base_file;
 mod changes;
 mod commit;
+mod create;
+mod initialize;
 mod log_file;
 mod partition_stats;
 mod records;
 mod removal;
 
-pub(crate) use changes::FileChanges;
+pub(crate) use changes::{AddedFile, FileChanges};
 pub(crate) use commit::MetadataWriter;
+pub(crate) use create::{IndexedTable, NewPartition, create};
 pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 

@@ -1,7 +1,12 @@
 //! The metadata table at the end of an action: kept in step with the table, or dropped where the options say that it is not
 //! wanted.
 
+mod create;
+mod existing_files;
+
 use std::sync::atomic::Ordering;
+
+use create::create_metadata_table;
 
 use crate::error::Result;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
@@ -21,7 +26,9 @@ const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
 pub(super) enum Found {
     /// It is to be kept in step.
     Kept { config: Box<TableConfig>, writer: Box<MetadataWriter> },
-    /// There is none, or it is to be dropped.
+    /// There is none, though the options want one.
+    Missing { config: Box<TableConfig>, files: bool },
+    /// It is not wanted: what there is of it is to be dropped.
     Unwanted { partitions: bool, files: bool },
 }
 
@@ -37,9 +44,12 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
     let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), folder)?;
     let partitions = config.metadata_partitions();
-    if partitions.is_empty() || !is_wanted(table)? {
+    if !is_wanted(table)? {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
+    }
+    if partitions.is_empty() {
+        return Ok(Found::Missing { config: Box::new(config), files });
     }
     let writer = MetadataWriter::open(storage, config.timeline(), &partitions)?;
     Ok(Found::Kept { config: Box::new(config), writer: Box::new(writer) })
@@ -54,10 +64,21 @@ impl Found {
         timeline: &Timeline,
         requested: &str,
         changes: Option<&FileChanges>,
-        new_time: impl FnOnce(Option<&str>) -> Result<String>,
+        new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match self {
             Self::Unwanted { partitions, files } => drop_metadata_table(table, partitions, files).map(|()| Vec::new()),
+            Self::Missing { config, files } => {
+                let is_made = table.makes_metadata_table(timeline)?;
+                let Some(changes) = changes.filter(|_| is_made) else {
+                    table.metadata_folder_checked().store(true, Ordering::Relaxed);
+                    return drop_metadata_table(table, false, files).map(|()| Vec::new());
+                };
+                let config = create_metadata_table(table, timeline, &config, changes, &new_time)?;
+                let writer = MetadataWriter::open(table.storage(), config.timeline(), &config.metadata_partitions())?;
+                let kept = Self::Kept { config: Box::new(config), writer: Box::new(writer) };
+                kept.follow(table, timeline, requested, Some(changes), new_time)
+            }
             Self::Kept { config, writer } => {
                 let Some(changes) = changes else { return Ok(Vec::new()) };
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
