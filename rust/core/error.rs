@@ -253,7 +253,10 @@ impl From<HFileError> for Error {
                 Ok(own) => return *own,
                 Err(other) => Error::storage("an HFile cannot be read").caused_by(other),
             },
-            HFileError::Io(inner) => Error::storage("an HFile cannot be written").caused_by(inner),
+            HFileError::Io(inner) => match inner.downcast::<Error>() {
+                Ok(own) => return own,
+                Err(inner) => Error::storage("an HFile cannot be written").caused_by(inner),
+            },
             HFileError::Unsupported { feature, value } => {
                 Error::unsupported(format!("the {feature} {value} of an HFile is not supported"))
             }

@@ -164,9 +164,10 @@ def test_planned_inline(hudi: Hudi, tmp_path: Path, kind: str) -> None:
     goes_on(hudi, uri, options, done)
 
 
+@pytest.mark.parametrize("keeps", ["true", "false"])
 @pytest.mark.parametrize("kind", ["cow", _slow("mor")])
-def test_with_a_metadata_table(hudi: Hudi, tmp_path: Path, kind: str) -> None:
-    """We drop it, as our other writes do; Hudi builds it anew, and reads and writes by it."""
+def test_with_a_metadata_table(hudi: Hudi, tmp_path: Path, kind: str, keeps: str) -> None:
+    """Our clustering keeps it, or drops it where that is asked for; Hudi goes on with it, or builds it anew."""
     uri = str(tmp_path / "table")
     with_it = {"hoodie.metadata.enable": "true"}
     options = {**clustering_options(kind), **with_it}
@@ -176,13 +177,10 @@ def test_with_a_metadata_table(hudi: Hudi, tmp_path: Path, kind: str) -> None:
     planned = planned_by_hudi(hudi, uri, with_it, order=_SORT)
     folder = Path(uri) / ".hoodie" / "metadata"
     assert folder.exists()
-    with pytest.raises(hoodoo.UnsupportedError, match=r"hoodie\.metadata\.enable=false"):
-        hoodoo.Table(uri, options=options).cluster()
-    assert hudi.read(uri, meta=True, **with_it) == before
-    done = hoodoo.Table(uri, options={**options, "hoodie.metadata.enable": "false"}).cluster()
+    done = hoodoo.Table(uri, options={**options, "hoodie.metadata.enable": keeps}).cluster()
     assert done is not None
     assert done.instant == planned
-    assert not folder.exists()
+    assert folder.exists() == (keeps == "true")
     after = hudi.read(uri, meta=True, **with_it)
     assert without_names(after) == without_names(before)
     assert same_rows(hudi, uri) == after

@@ -178,13 +178,13 @@ def test_filters(
 
 
 def test_metadata_table_is_dropped_only_when_told(hudi: Hudi, tmp_path: Path) -> None:
-    """With a metadata table we refuse to write, unless `hoodie.metadata.enable=false`: then it goes, as in Hudi."""
+    """Our writes keep it, unless `hoodie.metadata.enable=false`: then it goes, as in Hudi."""
     uri = str(tmp_path / "table")
     _with_metadata_table(hudi, uri)
     plain = {k: v for k, v in SIMPLE.options().items() if k != "hoodie.metadata.enable"}
-    with pytest.raises(hoodoo.UnsupportedError, match=r"hoodie\.metadata\.enable"):
-        hoodoo.Table(uri, options=plain).upsert(batch([row(0, 9, "ours")]))
+    hoodoo.Table(uri, options=plain).upsert(batch([row(0, 8, "kept")]))
     assert (tmp_path / "table/.hoodie/metadata").exists()
+    assert arrow_rows(hoodoo.Table(uri).to_arrow()) == hudi.read(uri, hoodie__metadata__enable="true")
     hoodoo.Table(uri, options=SIMPLE.options()).upsert(batch([row(0, 9, "ours")]))
     assert not (tmp_path / "table/.hoodie/metadata").exists()
     read = hudi.read(uri, hoodie__metadata__enable="true")

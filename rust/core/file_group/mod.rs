@@ -7,7 +7,7 @@ mod names;
 mod slices;
 
 pub(crate) use names::{
-    BaseFile, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
+    BaseFile, cdc_log_instant, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
 };
 pub use names::{LogFile, join};
 pub use slices::FileSlice;

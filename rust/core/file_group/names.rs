@@ -129,6 +129,12 @@ pub(crate) fn data_file_instant(file: &FileMeta) -> Option<String> {
     BaseFile::parse(file).map(|b| b.instant).or_else(|| LogFile::parse(file).map(|l| l.instant))
 }
 
+/// The requested time in the name of a log file of change data.
+pub(crate) fn cdc_log_instant(file: &FileMeta) -> Option<String> {
+    let path = file.path.strip_suffix(".cdc")?.to_owned();
+    LogFile::parse(&FileMeta { path, ..file.clone() }).map(|log| log.instant)
+}
+
 /// Whether a name is that of a partition metadata file.
 pub(crate) fn is_partition_metadata(name: &str) -> bool {
     matches!(

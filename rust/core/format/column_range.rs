@@ -77,6 +77,37 @@ impl ValueType {
         }
     }
 
+    /// The type that statistics name like that; `None` for a name that they do not have, and for a decimal without digits.
+    /// `info` is `additionalInfo`.
+    pub fn named(name: &str, info: Option<&str>) -> Option<Self> {
+        Some(match name {
+            "NULL" => Self::Null,
+            "BOOLEAN" => Self::Boolean,
+            "INT" => Self::Int,
+            "LONG" => Self::Long,
+            "FLOAT" => Self::Float,
+            "DOUBLE" => Self::Double,
+            "STRING" => Self::String,
+            "BYTES" => Self::Bytes,
+            "FIXED" => Self::Fixed,
+            "DECIMAL" => {
+                let (precision, scale) = info?.split_once(',')?;
+                Self::Decimal(precision.trim().parse().ok()?, scale.trim().parse().ok()?)
+            }
+            "UUID" => Self::Uuid,
+            "DATE" => Self::Date,
+            "TIME_MILLIS" => Self::TimeMillis,
+            "TIME_MICROS" => Self::TimeMicros,
+            "TIMESTAMP_MILLIS" => Self::TimestampMillis,
+            "TIMESTAMP_MICROS" => Self::TimestampMicros,
+            "TIMESTAMP_NANOS" => Self::TimestampNanos,
+            "LOCAL_TIMESTAMP_MILLIS" => Self::LocalTimestampMillis,
+            "LOCAL_TIMESTAMP_MICROS" => Self::LocalTimestampMicros,
+            "LOCAL_TIMESTAMP_NANOS" => Self::LocalTimestampNanos,
+            _ => return None,
+        })
+    }
+
     /// `additionalInfo`.
     pub fn additional_info(self) -> Option<String> {
         match self {

@@ -36,6 +36,7 @@ pub(super) fn flat_schema() -> SchemaRef {
     fields.extend(COUNTS.map(|(_, name)| Field::new(name, DataType::Int64, true)));
     fields.push(Field::new("is_tight_bound", DataType::Boolean, false));
     fields.push(Field::new("value_type", DataType::Utf8, true));
+    fields.push(Field::new("type_info", DataType::Utf8, true));
     fields.push(Field::new("is_deleted", DataType::Boolean, false));
     Arc::new(Schema::new(fields))
 }
@@ -58,10 +59,15 @@ impl<'a> Types<'a> {
         type_name(self.ordinal.as_ref()?(row)?)
     }
 
+    /// What the type says beside its name: the digits of a decimal, and those behind the point.
+    fn info(&self, row: usize) -> Option<&'a str> {
+        let info = self.records?.column_by_name("additionalInfo")?.as_string_opt::<i32>()?;
+        info.is_valid(row).then(|| info.value(row))
+    }
+
     /// The digits behind the point of a decimal.
     fn scale(&self, row: usize) -> Option<i8> {
-        let info = self.records?.column_by_name("additionalInfo")?.as_string_opt::<i32>()?;
-        info.is_valid(row).then(|| info.value(row).split_once(',')?.1.trim().parse().ok()).flatten()
+        self.info(row)?.split_once(',')?.1.trim().parse().ok()
     }
 }
 
@@ -88,7 +94,8 @@ pub(super) fn flatten(stored: &RecordBatch) -> Result<RecordBatch> {
         StatValues::new(stats.column_by_name("maxValue"), "maxValue")?,
     );
     let types = Types::new(stats)?;
-    let (mut min, mut max, mut names) = (Bound::default(), Bound::default(), StringBuilder::new());
+    let (mut min, mut max) = (Bound::default(), Bound::default());
+    let (mut names, mut infos) = (StringBuilder::new(), StringBuilder::new());
     for row in 0..stats.len() {
         let (min_value, max_value) = (mins.get(row)?, maxes.get(row)?);
         let one = min_value.as_ref().or(max_value.as_ref());
@@ -97,6 +104,7 @@ pub(super) fn flatten(stored: &RecordBatch) -> Result<RecordBatch> {
         min.append(min_value.as_ref(), name.unwrap_or_default(), scale);
         max.append(max_value.as_ref(), name.unwrap_or_default(), scale);
         names.append_option(name);
+        infos.append_option(types.info(row));
     }
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(raw::keys(stored)?.clone()),
@@ -115,6 +123,7 @@ pub(super) fn flatten(stored: &RecordBatch) -> Result<RecordBatch> {
     }
     columns.push(Arc::new(raw::flags(stats, "isTightBound")?));
     columns.push(Arc::new(names.finish()));
+    columns.push(Arc::new(infos.finish()));
     columns.push(Arc::new(raw::flags(stats, "isDeleted")?));
     Ok(RecordBatch::try_new(flat_schema(), columns)?)
 }
@@ -142,7 +151,7 @@ pub(super) fn combine(old: (&RecordBatch, usize), new: (&RecordBatch, usize)) ->
         columns.push(match name {
             "min" | "min_long" | "min_double" => take(of_min, name)?,
             "max" | "max_long" | "max_double" => take(of_max, name)?,
-            "value_type" => take(if is_null(new, "min")? { old } else { new }, name)?,
+            "value_type" | "type_info" => take(if is_null(new, "min")? { old } else { new }, name)?,
             _ if COUNTS.iter().any(|(_, count)| *count == name) => {
                 let sum = long(old, name)?.unwrap_or(0).saturating_add(long(new, name)?.unwrap_or(0));
                 Arc::new(Int64Array::from(vec![sum]))
@@ -223,6 +232,7 @@ mod tests {
         columns.extend(COUNTS.map(|_| Arc::new(Int64Array::from(vec![2])) as ArrayRef));
         columns.push(Arc::new(BooleanArray::from(vec![is_tight])));
         columns.push(Arc::new(StringArray::from(vec![bounds.map(|_| value_type)])));
+        columns.push(Arc::new(StringArray::from(vec![None::<&str>])));
         columns.push(Arc::new(BooleanArray::from(vec![is_deleted])));
         RecordBatch::try_new(flat_schema(), columns).unwrap()
     }

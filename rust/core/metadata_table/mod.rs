@@ -52,8 +52,8 @@ use arrow::datatypes::SchemaRef;
 
 pub(crate) use file_stats::{ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
-pub(crate) use key_lookup::{RECORD_INDEX, RecordIndex};
 pub use key_lookup::{KeyLocation, look_up_keys};
+pub(crate) use key_lookup::{RECORD_INDEX, RecordIndex};
 pub use open::{MetadataTable, PartitionSummary};
 pub(crate) use secondary_lookup::look_up_values;
 
@@ -67,6 +67,10 @@ pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, 
 pub(crate) const FILES: &str = "files";
 /// The partition with statistics of the columns of files.
 pub(crate) const COLUMN_STATS: &str = "column_stats";
+/// The partition with bloom filters of base files.
+pub(crate) const BLOOM_FILTERS: &str = "bloom_filters";
+/// The partition with statistics of the columns of partitions.
+pub(crate) const PARTITION_STATS: &str = "partition_stats";
 
 /// The records of a partition of the metadata table.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::lag;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
-use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, REBUILD};
+use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, PARTITION_STATS, REBUILD};
 use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
@@ -26,7 +26,7 @@ use crate::storage::Storage;
 use crate::timeline::history::{HistoryReader, LoadMode};
 use crate::timeline::{Timeline, TimelineConfig};
 
-const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
+pub(super) const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {
@@ -65,8 +65,18 @@ impl MetadataTable {
         let config = timeline_config(storage, timeline.config())
             .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REBUILD))?;
         let metadata = Timeline::load(storage, &config)?;
-        let instants = ValidInstants::new(timeline, metadata);
-        Ok(Self { storage: storage.clone(), partitions, instants, committed: Mutex::default() })
+        Ok(Self::of_timelines(storage, timeline, metadata, partitions))
+    }
+
+    /// The same for a timeline of the metadata table that was loaded already.
+    pub(super) fn of_timelines(
+        storage: &Storage,
+        table: &Timeline,
+        metadata: Timeline,
+        partitions: Vec<String>,
+    ) -> Self {
+        let instants = ValidInstants::new(table, metadata);
+        Self { storage: storage.clone(), partitions, instants, committed: Mutex::default() }
     }
 
     /// Names of the partitions.
@@ -116,7 +126,7 @@ impl MetadataTable {
         // Commits before all of the slices tell only whether a whole shard is gone. Without one, more is read of the table;
         // but keys would be looked for in the wrong shard.
         let first = slices.iter().map(|slice| slice.base_instant.as_str()).min().unwrap_or_default();
-        let since = if matches!(partition, FILES | COLUMN_STATS) { first } else { "" };
+        let since = if matches!(partition, FILES | COLUMN_STATS | PARTITION_STATS) { first } else { "" };
         let committed = self.committed(since)?;
         committed.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
         Ok(slices)
@@ -184,12 +194,17 @@ impl MetadataTable {
     /// # Errors
     /// `Corrupt`, with the file; `Storage`.
     pub(crate) fn files(&self) -> Result<ListedFiles> {
+        self.wanted_files(Wanted::All)
+    }
+
+    /// What the records of these keys say.
+    pub(super) fn wanted_files(&self, wanted: Wanted<'_>) -> Result<ListedFiles> {
         let mut listed = ListedFiles::default();
         let columns = ["key", Kind::Files.column()];
         for slice in self.shards(FILES)? {
             let mut records = FileRecords::default();
             let counts = |t: &str| self.instants.is_valid(t);
-            each_logged(&self.storage, &slice, counts, Wanted::All, &columns, &mut |content| match content {
+            each_logged(&self.storage, &slice, counts, wanted, &columns, &mut |content| match content {
                 LogBatch::Records(stored) => records.add_logged(&stored),
                 LogBatch::Deletes(deletes) => {
                     records.delete(&deletes.keys);
@@ -198,7 +213,7 @@ impl MetadataTable {
             })
             .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
-                each_stored(&self.storage, base, Wanted::All, &columns, &mut |stored| records.add_base(&stored))
+                each_stored(&self.storage, base, wanted, &columns, &mut |stored| records.add_base(&stored))
                     .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);
@@ -289,7 +304,7 @@ fn public(rows: &RecordBatch, kind: Kind, partitions: &HashMap<String, String>) 
     let mut columns: Vec<ArrayRef> = Vec::new();
     for (field, column) in schema.fields().iter().zip(rows.columns()) {
         match (field.name().as_str(), kind) {
-            ("is_deleted", _) | ("key", Kind::PartitionStats | Kind::SecondaryIndex) => {}
+            ("is_deleted" | "type_info", _) | ("key", Kind::PartitionStats | Kind::SecondaryIndex) => {}
             ("key", Kind::ColumnStats) => {
                 fields.push(Arc::new(Field::new("partition", DataType::Utf8, true)));
                 columns.push(partition_names(column, partitions)?);

@@ -12,8 +12,8 @@ use arrow::array::{
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::HudiTable;
 use super::DELETE_MARK;
+use super::HudiTable;
 use super::merge_settings::{MergeSettings, OPERATION};
 use super::truncated_logs::{SKIP_TRUNCATED, check_headers, check_truncated};
 use crate::error::{Error, Result};

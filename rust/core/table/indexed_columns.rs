@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
+use crate::timeline::Timeline;
 
 impl HudiTable {
     /// The columns whose ranges a write has to collect, in a table of these columns: those that the index has, or else those
@@ -24,6 +25,18 @@ impl HudiTable {
         let definitions = IndexDefinitions::read(self.storage(), self.config().get(PATH_PROPERTY))?;
         let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
         Ok(Some(known.map_or_else(|| self.columns_to_index(data), Ok)?.into()))
+    }
+
+    /// The columns whose ranges a write collects because the metadata table will be made with it, or beside it by another
+    /// writer; `None` where there is one, or none is made.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::columns_to_index`].
+    pub(crate) fn collected_for_new(&self, data: &Schema, timeline: &Timeline) -> Result<Option<Arc<[String]>>> {
+        if !self.config().metadata_partitions().is_empty() || !self.makes_metadata_table(timeline)? {
+            return Ok(None);
+        }
+        self.columns_to_index(data).map(|columns| Some(columns.into()))
     }
 
     /// The columns that have ranges once the metadata table has statistics of columns, in a table of these columns.

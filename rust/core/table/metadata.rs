@@ -9,6 +9,10 @@ use crate::timeline::Timeline;
 
 /// Option: whether the metadata table is used.
 const ENABLE: &str = "hoodie.metadata.enable";
+/// Option: whether the metadata table gets a record index of the whole table.
+const GLOBAL_RECORD_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
+/// Option: whether it gets one of each data partition.
+const RECORD_INDEX_BY_PARTITION: &str = "hoodie.metadata.record.level.index.enable";
 
 impl HudiTable {
     /// The metadata table; `None` if the table has none that is complete.
@@ -53,6 +57,30 @@ impl HudiTable {
             return Ok(None);
         }
         Ok(Some(MetadataSource { timeline: timeline.clone(), partitions, warned: self.warned.clone() }))
+    }
+
+    /// Whether a metadata table is made with the next action where there is none: for a table to which nothing was written
+    /// yet, unless the options say otherwise; for one that has done without it until now, only if they say so.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(crate) fn makes_metadata_table(&self, timeline: &Timeline) -> Result<bool> {
+        let is_new = timeline.completed_writes().next().is_none();
+        Ok(self.options().flag(ENABLE, true)?
+            && (is_new || self.options().get(ENABLE).is_some() || self.wanted_record_index()?.is_some()))
+    }
+
+    /// Whether the options ask for a record index, and if so, whether each data partition is to have shards of its own.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(crate) fn wanted_record_index(&self) -> Result<Option<bool>> {
+        let is_on = |option: &str| self.options().flag(option, false);
+        Ok(match (is_on(GLOBAL_RECORD_INDEX)?, is_on(RECORD_INDEX_BY_PARTITION)?) {
+            (true, _) => Some(false),
+            (false, true) => Some(true),
+            (false, false) => None,
+        })
     }
 
     /// Warns of a metadata table that is not used, or not for all that it is for; of the same thing once.

@@ -68,8 +68,8 @@ pub use option_checks::Use;
 pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
-pub(crate) use slice_keys::SliceKeys;
 pub use schema::{TableSchema, with_meta_columns};
+pub(crate) use slice_keys::SliceKeys;
 pub(crate) use view::TableView;
 
 /// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.

@@ -6,6 +6,9 @@ use crate::file_group::log::BlockFormat;
 use crate::metadata_table::RECORD_INDEX;
 use crate::table::{HudiTable, Options, base_file_options};
 
+/// Option by which a write builds a record index.
+const BUILD: &str = "hoodie.metadata.global.record.level.index.enable";
+
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -193,10 +196,14 @@ impl WriteConfig {
         let has_index = || table.config().complete_metadata_partitions().iter().any(|name| name == RECORD_INDEX);
         if config.index.is_record_level() && !(options.flag("hoodie.metadata.enable", true)? && has_index()) {
             let index = config.index.without_record_index();
-            tracing::warn!(
-                table = table.storage().uri(),
-                "the table has no record index: keys are looked for in the files, as with the index type {index:?}"
-            );
+            // Where one is wanted, this write builds it.
+            if table.wanted_record_index()?.is_none() {
+                tracing::warn!(
+                    table = table.storage().uri(),
+                    "keys are looked for in the files, for the table has no record index. Set {BUILD}=true to build one, or \
+                     another hoodie.index.type"
+                );
+            }
             config.update_partition_path = index.updates_partition_path(options)?;
             config.index = index;
         }

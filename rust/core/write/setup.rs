@@ -170,6 +170,9 @@ impl WriteSetup {
     /// What the files of the write have in common.
     pub(in crate::write) fn context(&self, instant: &str, files: Option<Arc<DataFiles>>) -> Result<WriteContext> {
         let mut context = WriteContext::new(&self.table, self.config.clone(), instant, self.schema.clone())?;
+        if let Some(columns) = self.table.collected_for_new(&self.schema, self.view.timeline())? {
+            context.config.base_file.indexed_columns = Some(columns);
+        }
         context.files = files;
         context.delete_by_key = self.operation == Operation::Delete;
         if self.config.index.is_global() && !self.config.update_partition_path {

@@ -6,6 +6,7 @@
 //! | `footers.rs` | ranges of a base file, from its footer |
 //! | `batches.rs` | ranges of a log file, from the batches that went into it |
 //! | `partitions.rs` | ranges of a partition, from those of the files that were written in it |
+//! | `stored.rs` | ranges as the metadata table has them |
 //! | `any_value.rs` | the range of a column of which nothing is known |
 //! | `records.rs` | keys and values of the metadata table |
 //!
@@ -18,6 +19,7 @@ mod footers;
 mod indexed;
 mod partitions;
 pub(crate) mod records;
+mod stored;
 mod value_types;
 
 #[cfg(test)]
@@ -28,6 +30,8 @@ use std::cmp::Ordering;
 pub(crate) use batches::BatchRanges;
 pub(crate) use footers::ranges_of_footer;
 pub(crate) use indexed::{IndexVersion, IndexedColumnOptions, indexed_columns};
+pub(crate) use partitions::{StoredRange, partition_range};
+pub(crate) use stored::each_stored_range;
 
 use crate::format::column_range::{ColumnRange, RangeValue, ValueType};
 

@@ -4,7 +4,6 @@ use arrow::datatypes::Schema;
 
 use super::any_value::any_value;
 use super::indexed::{IndexVersion, V1_DECIMAL_SCALE, field_of};
-use super::partitions::partition_ranges;
 use super::value_types::of_column;
 use crate::format::avro::datum::write_long;
 use crate::format::column_range::{ColumnRange, FileRanges, RangeValue, UnknownRange, ValueType};
@@ -67,17 +66,11 @@ pub(crate) fn column_stats_keys(partition: &str, file_name: &str, columns: &[Str
     columns.iter().map(|column| column_stats_key(column, partition, file_name)).collect()
 }
 
-/// The records of a partition in which these files were written. They widen what is stored.
-pub(crate) fn partition_stats_records<'a>(
-    partition: &str,
-    files: impl IntoIterator<Item = &'a FileRanges>,
-    version: IndexVersion,
-) -> Vec<KeyedRecord> {
-    let record = |range: &ColumnRange| {
-        let value = Statistics { record_type: PARTITION_STATS, of: partition_name(partition), range, version };
-        (partition_stats_key(&range.column, partition), value.encode())
-    };
-    partition_ranges(files).iter().map(record).collect()
+/// The record of a column of a partition. It replaces the one that is there: readers of Hudi fail on records that are to be
+/// merged with those of another type.
+pub(crate) fn partition_stats_record(partition: &str, range: &ColumnRange, version: IndexVersion) -> KeyedRecord {
+    let value = Statistics { record_type: PARTITION_STATS, of: partition_name(partition), range, version };
+    (partition_stats_key(&range.column, partition), value.encode())
 }
 
 /// The keys of a partition's records, to delete them when the partition is deleted.
@@ -106,8 +99,8 @@ impl Statistics<'_> {
             for count in [range.value_count, range.null_count, range.total_size, range.total_uncompressed_size] {
                 write_optional_long(Some(count), out);
             }
-            // Not deleted. And not tight: a record of a partition is of what was written, and not of all that is there.
-            out.extend_from_slice(&[0, 0]);
+            // Not deleted; and of all that there is in the partition, or not.
+            out.extend_from_slice(&[0, u8::from(record_type == PARTITION_STATS)]);
             write_type(range.value_type, version, out);
         })
     }

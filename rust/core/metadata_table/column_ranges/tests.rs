@@ -13,8 +13,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
 
-use super::partitions::partition_ranges;
-use super::records::{column_stats_records, partition_stats_records, unknown_ranges};
+use super::partitions::{StoredRange, partition_range};
+use super::records::{column_stats_records, partition_stats_record, unknown_ranges};
 use super::*;
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
 use crate::format::avro::schema::avro_to_arrow_schema;
@@ -246,9 +246,10 @@ fn files_with_some_columns_have_no_records() {
     assert!(ranges.is_partial);
     assert!(column_stats_records("p", "f", &ranges, IndexVersion::V2).is_empty());
     // But the partition has these values.
-    let records = partition_stats_records("p", [&ranges], IndexVersion::V2);
-    assert_eq!(records.len(), 1);
-    assert_eq!(records[0].0, partition_stats_key("a", "p"));
+    let of = |column| partition_range(column, &StoredRange::New, &[Some(&ranges)]).unwrap();
+    assert_eq!((of("a").min, of("a").max), (Some(RangeValue::Int(1)), Some(RangeValue::Int(5))));
+    assert_eq!((of("b").min, of("b").null_count), (None, 1));
+    assert_eq!(partition_stats_record("p", &of("a"), IndexVersion::V2).0, partition_stats_key("a", "p"));
 }
 
 #[test]
@@ -265,14 +266,14 @@ fn what_is_not_known_may_be_anything() {
         ..FileRanges::default()
     };
     for files in [[&known, &unknown], [&unknown, &known]] {
-        let merged = partition_ranges(files);
-        let n = merged.iter().find(|range| range.column == "n").unwrap();
+        let of = |column| partition_range(column, &StoredRange::New, &files.map(Some)).unwrap();
+        let n = of("n");
         assert_eq!(
             (n.min.clone(), n.max.clone()),
             (Some(RangeValue::Long(i64::MIN)), Some(RangeValue::Long(i64::MAX)))
         );
         assert!(n.null_count > 0 && n.null_count < n.value_count);
-        let s = merged.iter().find(|range| range.column == "s").unwrap();
+        let s = of("s");
         assert_eq!(s.min, Some(RangeValue::String(String::new())));
         assert!(matches!(&s.max, Some(RangeValue::String(max)) if max.as_str() > "\u{10FFFF}"));
     }
@@ -298,8 +299,43 @@ fn deletes_do_not_narrow_a_partition() {
         ..FileRanges::default()
     };
     for files in [[&known, &deletes], [&deletes, &known]] {
-        assert_eq!(partition_ranges(files), known.ranges);
+        let range = partition_range("n", &StoredRange::New, &files.map(Some));
+        assert_eq!(range.as_ref(), known.ranges.first());
     }
+}
+
+#[test]
+fn a_partition_keeps_what_it_had() {
+    let range = |min: RangeValue, max: RangeValue, value_type| ColumnRange {
+        min: Some(min),
+        max: Some(max),
+        value_count: 2,
+        ..empty_range("n", value_type)
+    };
+    let file = |range| FileRanges { ranges: vec![range], ..FileRanges::default() };
+    let long = |min, max| range(RangeValue::Long(min), RangeValue::Long(max), ValueType::Long);
+    let bounds = |stored: &StoredRange, file: Option<&FileRanges>| {
+        partition_range("n", stored, &[file]).map(|range| (range.min, range.max))
+    };
+    let longs = |min, max| Some((Some(RangeValue::Long(min)), Some(RangeValue::Long(max))));
+    let new = file(long(5, 9));
+    let int = StoredRange::Known(range(RangeValue::Int(1), RangeValue::Int(6), ValueType::Int));
+    let string = RangeValue::String("x".to_owned());
+    let strings = StoredRange::Known(range(string.clone(), string, ValueType::String));
+    let millis = StoredRange::Known(range(RangeValue::Long(1), RangeValue::Long(2), ValueType::TimestampMillis));
+    let micros = file(range(RangeValue::Long(5), RangeValue::Long(6), ValueType::TimestampMicros));
+    assert_eq!(bounds(&StoredRange::New, Some(&new)), longs(5, 9));
+    assert_eq!(bounds(&StoredRange::Known(long(7, 12)), Some(&new)), longs(5, 12));
+    assert_eq!(bounds(&int, Some(&new)), longs(1, 9));
+    for unknown in [&strings, &StoredRange::Unknown] {
+        assert_eq!(bounds(unknown, Some(&new)), longs(i64::MIN, i64::MAX));
+    }
+    assert_eq!(bounds(&StoredRange::Known(long(7, 12)), None), longs(i64::MIN, i64::MAX));
+    let (min, _) = bounds(&millis, Some(&micros)).unwrap();
+    assert!(matches!(min, Some(RangeValue::Long(min)) if min < 0));
+    // A range of no type would be skipped.
+    assert_eq!(bounds(&StoredRange::Unknown, None), None);
+    assert_eq!(bounds(&StoredRange::New, None), None);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::FileChanges;
+use super::partition_stats::partition_stats;
 use super::record_index::{KeyChanges, write_logs};
-use super::records::{Indexed, PartitionUpdate, updates};
+use super::records::{Indexed, PartitionUpdate, Updates, updates};
 use super::removal::remove_from;
 use super::{MAINTAINED, log_file};
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::open::timeline_config;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
-use crate::metadata_table::{FOLDER, REBUILD, RECORD_INDEX};
+use crate::metadata_table::{COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
 use crate::timeline::{Timeline, TimelineConfig};
@@ -32,6 +33,15 @@ pub(crate) struct MetadataWriter {
     timeline: Timeline,
     /// The partitions that are kept up to date, with the file ids of their shards.
     shards: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// What an action changes here.
+pub(crate) struct Prepared {
+    updates: Updates,
+    /// The keys whose location changed, if there is a record index.
+    pub(crate) keys: Option<KeyChanges>,
+    /// Partitions that cannot be kept up to date.
+    pub(crate) unkept: Vec<&'static str>,
 }
 
 /// A shard's part of an update.
@@ -70,18 +80,42 @@ impl MetadataWriter {
         shards.map_err(|e| e.with("table", self.storage.uri()).remedy(REBUILD))
     }
 
+    /// What an action of the table changes here. `table` is the timeline of the table.
+    ///
+    /// # Errors
+    /// `Corrupt` for files of the metadata table that are damaged; `Storage`.
+    pub(crate) fn prepare(&self, table: &Timeline, changes: &FileChanges, indexed: &Indexed) -> Result<Prepared> {
+        let has = |name: &str| self.shards.contains_key(name);
+        let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: None, unkept: Vec::new() };
+        if has(PARTITION_STATS) {
+            let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
+            let stored = MetadataTable::of_timelines(&self.storage, table, self.timeline.clone(), names);
+            // Writers of Hudi make them of the statistics of files.
+            let records = match has(COLUMN_STATS) && !indexed.columns.is_empty() {
+                true => partition_stats(Some(&stored), changes, indexed)?,
+                false => None,
+            };
+            match records {
+                Some(records) if records.is_empty() => {}
+                Some(records) => {
+                    let update = PartitionUpdate { records, ..PartitionUpdate::default() };
+                    prepared.updates.insert(PARTITION_STATS, update);
+                }
+                None => prepared.unkept.push(PARTITION_STATS),
+            }
+        }
+        Ok(prepared)
+    }
+
     /// Commits an action of the table: `requested` is its time, `new_time` gives the next time after the newest that there
-    /// is. `keys`: the keys whose location changed, if there is a record index. What another attempt of the same action
-    /// left here is removed first.
+    /// is. What another attempt of the same action left here is removed first.
     ///
     /// # Errors
     /// `Storage`; those of `new_time`.
     pub(crate) fn commit(
         &self,
         requested: &str,
-        changes: &FileChanges,
-        indexed: &Indexed,
-        keys: Option<KeyChanges>,
+        prepared: Prepared,
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
     ) -> Result<()> {
         let Self { storage, timeline, shards } = self;
@@ -98,10 +132,10 @@ impl MetadataWriter {
         storage.sync()?;
         let inflight = Instant { state: State::Inflight, ..instant };
         create(&inflight, Vec::new())?;
-        let logs = by_shard(updates(changes, indexed, |name| shards.contains_key(name)), shards)?;
+        let logs = by_shard(prepared.updates, shards)?;
         let threads = if storage.is_remote() { THREADS } else { 1 };
         let mut stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
-        if let Some(keys) = keys {
+        if let Some(keys) = prepared.keys {
             stats.extend(write_logs(storage, requested, keys)?);
         }
         let completed = Instant {
@@ -109,7 +143,7 @@ impl MetadataWriter {
             completed: Some(new_time(timeline.newest_time().max(Some(requested)))?),
             ..inflight
         };
-        create(&completed, encode(&metadata(stats))?)?;
+        create(&completed, encode(&commit_metadata(stats, OPERATION))?)?;
         // The action itself is published next, and its own file alone is synced then.
         storage.sync()
     }
@@ -151,21 +185,11 @@ fn file_ids(storage: &Storage, partition: &str) -> Result<Vec<String>> {
 }
 
 /// Divides updates by the hashes of keys.
-fn by_shard(
-    updates: BTreeMap<&'static str, PartitionUpdate>,
-    shards: &BTreeMap<&'static str, Vec<String>>,
-) -> Result<Vec<ShardLog>> {
+fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> Result<Vec<ShardLog>> {
     let mut logs = Vec::new();
     for (partition, update) in updates {
         let ids = shards.get(partition).map(Vec::as_slice).unwrap_or_default();
-        let mut updates_of_shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
-        let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
-        for record in update.records {
-            updates_of_shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
-        }
-        for key in update.deletes {
-            updates_of_shards.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
-        }
+        let updates_of_shards = by_shard_of(partition, update, ids)?;
         let updates_of_shards =
             ids.iter().zip(updates_of_shards).filter(|(_, update)| *update != PartitionUpdate::default());
         logs.extend(updates_of_shards.map(|(id, update)| ShardLog { partition, file_id: id.clone(), update }));
@@ -173,7 +197,21 @@ fn by_shard(
     Ok(logs)
 }
 
-fn metadata(stats: Vec<WriteStat>) -> CommitMetadata {
+/// The part of each shard in an update of a partition.
+pub(super) fn by_shard_of(partition: &str, update: PartitionUpdate, ids: &[String]) -> Result<Vec<PartitionUpdate>> {
+    let mut shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
+    let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
+    for record in update.records {
+        shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
+    }
+    for key in update.deletes {
+        shards.get_mut(shard_of(&key, ids.len())).ok_or_else(lost)?.deletes.push(key);
+    }
+    Ok(shards)
+}
+
+/// The metadata of a commit of the metadata table.
+pub(super) fn commit_metadata(stats: Vec<WriteStat>, operation: &str) -> CommitMetadata {
     let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
     for stat in stats {
         by_partition.entry(stat.partition_path.clone().unwrap_or_default()).or_default().push(stat);
@@ -183,6 +221,6 @@ fn metadata(stats: Vec<WriteStat>) -> CommitMetadata {
         compacted: Some(false),
         extra_metadata: BTreeMap::from([("schema".to_owned(), RECORD_SCHEMA.to_owned())]),
         version: None,
-        operation_type: Some(OPERATION.to_owned()),
+        operation_type: Some(operation.to_owned()),
     }
 }

@@ -10,21 +10,33 @@
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
 //! | `record_index` | the keys whose location changed, and the log files of the shards that have them |
+//! | `partition_stats.rs` | the ranges of partitions |
 //! | `log_file.rs` | the log file of a shard |
+//! | `base_file.rs` | the base file of a shard |
 //! | `commit.rs` | the delta commit |
+//! | `initialize.rs` | makes a metadata table, and partitions of it |
+//! | `create.rs` | which partitions a new one has, and what they begin with |
 //! | `removal.rs` | takes a delta commit back |
 
+#[allow(dead_code)]
+pub(crate) mod base_file;
 mod changes;
 mod commit;
+mod create;
+mod initialize;
 mod log_file;
+mod partition_stats;
 pub(crate) mod record_index;
 mod records;
 mod removal;
 
-pub(crate) use changes::{FileChanges, KeyWrites};
+pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
 pub(crate) use commit::{MetadataWriter, record_index_shards};
+pub(crate) use create::{IndexedTable, NewPartition, create};
+pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, super::RECORD_INDEX];
+pub(crate) const MAINTAINED: [&str; 4] =
+    [super::FILES, super::COLUMN_STATS, super::PARTITION_STATS, super::RECORD_INDEX];

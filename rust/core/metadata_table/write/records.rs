@@ -41,14 +41,13 @@ pub(super) struct PartitionUpdate {
     pub(super) deletes: Vec<String>,
 }
 
+/// What goes into each partition of the metadata table.
+pub(super) type Updates = BTreeMap<&'static str, PartitionUpdate>;
+
 /// What goes into each of the partitions that there are. `files` always gets something: an instant that is not there means
 /// that the metadata table is behind.
-pub(super) fn updates(
-    changes: &FileChanges,
-    indexed: &Indexed,
-    has: impl Fn(&str) -> bool,
-) -> BTreeMap<&'static str, PartitionUpdate> {
-    let mut updates: BTreeMap<&'static str, PartitionUpdate> = BTreeMap::new();
+pub(super) fn updates(changes: &FileChanges, indexed: &Indexed, has: impl Fn(&str) -> bool) -> Updates {
+    let mut updates = Updates::new();
     for name in MAINTAINED.into_iter().filter(|name| has(name)) {
         let update = match name {
             FILES => files(changes),

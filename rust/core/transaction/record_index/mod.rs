@@ -20,7 +20,6 @@ use arrow::array::{Array, StringArray};
 
 use self::difference::added_and_gone;
 use self::logs::AddedLogs;
-#[allow(unused_imports)]
 pub(crate) use self::snapshot::keys_of_table;
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice, LogFile};

@@ -1,7 +1,6 @@
 //! All keys of a table and where they are: what a record index has that is built anew.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{new_shards, spill_options};
 use crate::error::{Error, Result};
@@ -18,14 +17,21 @@ const RECORD_BYTES: u64 = 48;
 /// Assumed bytes of a record in a log file.
 const LOG_RECORD_BYTES: u64 = 64;
 
-/// The keys of a table as a view shows it, for an index with shards of its own.
+/// The keys of a table as a view shows it, for an index that is built anew. In an index by partition the data partitions
+/// `also` get shards too.
 ///
 /// # Errors
 /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-pub(crate) fn keys_of_table(table: &HudiTable, view: &TableView, is_partitioned: bool) -> Result<KeyChanges> {
+pub(crate) fn keys_of_table<'p>(
+    table: &HudiTable,
+    view: &TableView,
+    is_partitioned: bool,
+    also: impl Iterator<Item = &'p str>,
+) -> Result<KeyChanges> {
     let slices = view.all_latest_slices()?;
     let shards = shards(table, &slices, is_partitioned)?;
-    let keys = KeyCollector::new(shards, new_shards(table)?, spill_options(table)?)?;
+    let mut keys = KeyCollector::new(shards, new_shards(table)?, spill_options(table)?)?;
+    keys.add_partitions(also);
     let source = SliceKeys::new(table, view)?;
     let zone = table.config().timeline().zone;
     run_parallel(slices, table.threads()?, |slice| {
@@ -135,9 +141,13 @@ mod tests {
         assert_eq!((global.shards(0), global.shards(5 * a_shard)), (10, 10));
         assert_eq!((global.shards(6 * a_shard), global.shards(u64::MAX / 4)), (12, 10_000));
         let partitioned = sizing(&[], true);
-        assert_eq!((partitioned.shards(0), partitioned.shards(2 * a_shard), partitioned.shards(u64::MAX / 4)), (1, 4, 10));
+        assert_eq!(
+            (partitioned.shards(0), partitioned.shards(2 * a_shard), partitioned.shards(u64::MAX / 4)),
+            (1, 4, 10)
+        );
         let old = "hoodie.metadata.record.index.min.filegroup.count";
-        let fixed = sizing(&[(old, "3"), ("hoodie.metadata.global.record.level.index.max.filegroup.count", "3")], false);
+        let fixed =
+            sizing(&[(old, "3"), ("hoodie.metadata.global.record.level.index.max.filegroup.count", "3")], false);
         assert_eq!((fixed.shards(0), fixed.shards(u64::MAX / 4)), (3, 3));
     }
 }

@@ -121,8 +121,9 @@ impl KeyCollector {
             // The index has no key of a partition without shards.
             None if location == GONE => return Ok(()),
             None => {
-                return Err(Error::internal("a data partition has no shards of the record index")
-                    .with("partition", partition));
+                return Err(
+                    Error::internal("a data partition has no shards of the record index").with("partition", partition)
+                );
             }
         };
         if keys.null_count() > 0 {
@@ -150,14 +151,6 @@ impl KeyCollector {
     }
 }
 
-/// What becomes of a key.
-pub(in crate::metadata_table) enum KeyChange<'a> {
-    /// It gets this record.
-    Put(&'a [u8]),
-    /// It is deleted.
-    Gone,
-}
-
 impl KeyChanges {
     /// Whether the shards that the index had when the keys were collected are these.
     pub(crate) fn are_for(&self, shards: &RecordIndexShards) -> bool {
@@ -175,24 +168,26 @@ impl KeyChanges {
         self.known_shards..self.shards.file_ids().len()
     }
 
-    /// Passes each key to `each` once, with its shard, by shard and by the bytes of the key.
+    /// Takes them apart: the values of records, by location, and the keys.
+    pub(super) fn into_parts(self) -> (Vec<Vec<u8>>, SortedKeys) {
+        (self.values, SortedKeys(self.rows))
+    }
+}
+
+/// Keys by shard and by their bytes.
+pub(super) struct SortedKeys(Rows);
+
+impl SortedKeys {
+    /// Passes each key to `each` once, with its shard and its location; `None`: it is gone.
     ///
     /// # Errors
     /// `Storage`; those of `each`.
-    pub(in crate::metadata_table) fn for_each(
-        self,
-        each: &mut dyn FnMut(usize, &str, KeyChange<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let Self { values, rows, .. } = self;
+    pub(super) fn for_each(self, each: &mut dyn FnMut(usize, &str, Option<u32>) -> Result<()>) -> Result<()> {
         let mut give = |shard: u32, key: &str, location: u32| {
-            let change = match values.get(location as usize) {
-                Some(value) => KeyChange::Put(value),
-                None => KeyChange::Gone,
-            };
-            each(shard as usize, key, change)
+            each(shard as usize, key, Some(location).filter(|location| *location != GONE))
         };
         let (mut last_key, mut last) = (String::new(), None);
-        for batch in rows {
+        for batch in self.0 {
             let batch = batch?;
             let (shards, keys, locations) = columns(&batch)?;
             for row in 0..batch.num_rows() {

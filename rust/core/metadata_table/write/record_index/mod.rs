@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `key_changes.rs` | collects keys, in the order of shards and keys, on the disk where memory does not hold them |
 //! | `shard_logs.rs` | the log files of the shards |
+//! | `new_shards.rs` | what the shards of an index begin with that is built anew |
 
 mod key_changes;
+mod new_shards;
 mod shard_logs;
 
 pub(crate) use key_changes::{KeyChanges, KeyCollector, Location};

@@ -5,8 +5,8 @@
 
 use arrow::array::StringBuilder;
 
-use super::key_changes::{KeyChange, KeyChanges};
-use crate::error::Result;
+use super::key_changes::KeyChanges;
+use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::metadata_table::write::log_file::{Records, content_of, empty, stat};
 use crate::metadata_table::{FOLDER, RECORD_INDEX};
@@ -30,8 +30,14 @@ pub(in crate::metadata_table) fn write_logs(
     changes: KeyChanges,
 ) -> Result<Vec<WriteStat>> {
     let (file_ids, new) = (changes.file_ids().to_vec(), changes.new_shards());
-    let mut logs = ShardLogs { storage, instant, file_ids, current: None, written: Vec::new(), waiting: Waiting::default() };
-    changes.for_each(&mut |shard, key, change| logs.add(shard, key, &change))?;
+    let (values, keys) = changes.into_parts();
+    let mut logs =
+        ShardLogs { storage, instant, file_ids, current: None, written: Vec::new(), waiting: Waiting::default() };
+    let lost = || Error::internal("a key of the record index has a location of no number");
+    keys.for_each(&mut |shard, key, location| {
+        let value = location.map(|location| values.get(location as usize).ok_or_else(lost)).transpose()?;
+        logs.add(shard, key, value.map(Vec::as_slice))
+    })?;
     logs.end_file()?;
     let written: Vec<usize> = logs.written.clone();
     for shard in new.filter(|shard| !written.contains(shard)) {
@@ -68,7 +74,8 @@ impl Open {
 }
 
 impl ShardLogs<'_> {
-    fn add(&mut self, shard: usize, key: &str, change: &KeyChange<'_>) -> Result<()> {
+    /// Adds a key with its record, or as one that is gone.
+    fn add(&mut self, shard: usize, key: &str, value: Option<&[u8]>) -> Result<()> {
         let version = match &self.current {
             Some(open) if open.shard == shard && open.bytes < FILE_BYTES => None,
             Some(open) if open.shard == shard => Some(open.version + 1),
@@ -80,12 +87,12 @@ impl ShardLogs<'_> {
         }
         let Some(open) = &mut self.current else { return Ok(()) };
         open.bytes += key.len();
-        match change {
-            KeyChange::Put(value) => {
+        match value {
+            Some(value) => {
                 open.bytes += value.len();
                 open.records.add(key, value)
             }
-            KeyChange::Gone => {
+            None => {
                 open.deletes.append_value(key);
                 open.deleted += 1;
                 Ok(())

@@ -91,7 +91,10 @@ fn describe((partition, file_id): &Group, differences: &Differences, report: &mu
         error(gone, "names a file group that is not there: upserts of its keys fail");
     } else {
         error(elsewhere, "names this file group for keys that are in another: upserts by it insert them twice");
-        error(gone, "has keys that the file group does not have: rows of other partitions are taken for updates of them");
+        error(
+            gone,
+            "has keys that the file group does not have: rows of other partitions are taken for updates of them",
+        );
     }
 }
 
@@ -141,12 +144,7 @@ impl BothSides {
     }
 
     /// Adds keys, each with its partition and file group.
-    fn add<'a>(
-        &self,
-        keys: &StringArray,
-        of: impl Fn(usize) -> Result<(&'a str, u32)>,
-        is_entry: bool,
-    ) -> Result<()> {
+    fn add<'a>(&self, keys: &StringArray, of: impl Fn(usize) -> Result<(&'a str, u32)>, is_entry: bool) -> Result<()> {
         let of = (0..keys.len()).map(of).collect::<Result<Vec<_>>>()?;
         let partitions: StringArray = of.iter().map(|(partition, _)| Some(*partition)).collect();
         let groups: UInt32Array = of.iter().map(|(_, group)| Some(*group)).collect();

@@ -1,10 +1,16 @@
 //! The metadata table at the end of an action: kept in step with the table, or dropped where the options say that it is not
 //! wanted.
 
+mod build_record_index;
+mod create;
+mod existing_files;
+
 use std::sync::atomic::Ordering;
 
+use self::build_record_index::build_record_index;
+use self::create::create_metadata_table;
 use super::record_index::key_changes;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::record_index::KeyChanges;
 use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, record_index_shards};
@@ -23,7 +29,9 @@ const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
 pub(super) enum Found {
     /// It is to be kept in step.
     Kept { config: Box<TableConfig>, writer: Box<MetadataWriter> },
-    /// There is none, or it is to be dropped.
+    /// There is none, though the options want one.
+    Missing { config: Box<TableConfig>, files: bool },
+    /// It is not wanted: what there is of it is to be dropped.
     Unwanted { partitions: bool, files: bool },
 }
 
@@ -39,13 +47,21 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
     let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), folder)?;
     let partitions = config.metadata_partitions();
-    if partitions.is_empty() || !is_wanted(table)? {
+    if !is_wanted(table)? {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
     }
-    let kept: Vec<String> = partitions.into_iter().filter(|name| is_kept(&config, name)).collect();
-    let writer = MetadataWriter::open(storage, config.timeline(), &kept)?;
+    if partitions.is_empty() {
+        return Ok(Found::Missing { config: Box::new(config), files });
+    }
+    let writer = open(table, &config)?;
     Ok(Found::Kept { config: Box::new(config), writer: Box::new(writer) })
+}
+
+/// Opens the metadata table for the partitions of it that are kept.
+fn open(table: &HudiTable, config: &TableConfig) -> Result<MetadataWriter> {
+    let kept: Vec<String> = config.metadata_partitions().into_iter().filter(|name| is_kept(config, name)).collect();
+    MetadataWriter::open(table.storage(), config.timeline(), &kept)
 }
 
 /// Whether a partition is kept up to date. A record index that somebody is building, and has not completed, is not: its
@@ -86,23 +102,43 @@ impl Found {
         timeline: &Timeline,
         requested: &str,
         (changes, keys): (Option<&FileChanges>, Option<KeyChanges>),
-        new_time: impl FnOnce(Option<&str>) -> Result<String>,
+        new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match self {
             Self::Unwanted { partitions, files } => drop_metadata_table(table, partitions, files).map(|()| Vec::new()),
+            Self::Missing { config, files } => {
+                let is_made = table.makes_metadata_table(timeline)?;
+                let Some(changes) = changes.filter(|_| is_made) else {
+                    table.metadata_folder_checked().store(true, Ordering::Relaxed);
+                    return drop_metadata_table(table, false, files).map(|()| Vec::new());
+                };
+                let config = create_metadata_table(table, timeline, &config, changes, &new_time)?;
+                let writer = open(table, &config)?;
+                let kept = Self::Kept { config: Box::new(config), writer: Box::new(writer) };
+                kept.follow(table, timeline, requested, (Some(changes), keys), new_time)
+            }
             Self::Kept { config, writer } => {
                 let Some(changes) = changes else { return Ok(Vec::new()) };
+                if let Some(config) = build_record_index(table, timeline, &config, changes, &new_time)? {
+                    let writer = open(table, &config)?;
+                    let kept = Self::Kept { config: Box::new(config), writer: Box::new(writer) };
+                    return kept.follow(table, timeline, requested, (Some(changes), None), new_time);
+                }
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let (keys, unkept) = match moved_keys(table, requested, &writer, changes, keys) {
-                    Ok(keys) => (keys, None),
-                    Err(e) if e.kind() == ErrorKind::Unsupported => (None, Some(e)),
+                let mut prepared = writer.prepare(timeline, changes, &indexed)?;
+                match moved_keys(table, requested, &writer, changes, keys) {
+                    Ok(keys) => prepared.keys = keys,
+                    Err(e) if e.kind() == ErrorKind::Unsupported => {
+                        tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
+                        prepared.unkept.push(RECORD_INDEX);
+                    }
                     Err(e) => return Err(e),
-                };
-                let stays = |name: &str| is_kept(&config, name) && (unkept.is_none() || name != RECORD_INDEX);
-                let warnings = take_out(table, &config, &mut definitions, stays, unkept.as_ref())?;
-                writer.commit(requested, changes, &indexed, keys, new_time)?;
+                }
+                let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
+                let warnings = take_out(table, &config, &mut definitions, stays)?;
+                writer.commit(requested, prepared, new_time)?;
                 Ok(warnings)
             }
         }
@@ -177,7 +213,6 @@ fn take_out(
     config: &TableConfig,
     definitions: &mut IndexDefinitions,
     stays: impl Fn(&str) -> bool,
-    reason: Option<&Error>,
 ) -> Result<Vec<String>> {
     let (kept, gone): (Vec<String>, Vec<String>) =
         config.metadata_partitions().into_iter().partition(|name| stays(name));
@@ -199,10 +234,9 @@ fn take_out(
     for name in &gone {
         storage.delete_folder(&format!("{FOLDER}/{name}"))?;
     }
-    let reason = reason.map(|e| format!(" ({e})")).unwrap_or_default();
     Ok(vec![format!(
-        "{} of the metadata table cannot be kept up to date{reason} and was dropped: readers would have missed rows. A writer \
-         of Hudi that wants it builds it again",
+        "{} of the metadata table cannot be kept up to date and was dropped: readers would have missed rows. A writer of Hudi \
+         that wants it builds it again",
         gone.join(", ")
     )])
 }

@@ -1,0 +1,60 @@
+//! Makes a metadata table with its first partitions.
+
+use super::changes::FileChanges;
+use super::initialize::{create_empty, initialize_with};
+use super::partition_stats::partition_stats;
+use super::records::{Indexed, PartitionUpdate, updates};
+use crate::error::Result;
+use crate::metadata_table::PARTITION_STATS;
+use crate::storage::Storage;
+use crate::timeline::TimelineConfig;
+
+/// A partition that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NewPartition {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// How many shards it has, for good.
+    pub(crate) shards: usize,
+}
+
+/// The table that a metadata table is of.
+pub(crate) struct IndexedTable<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its version.
+    pub(crate) version: u32,
+    /// Its timeline.
+    pub(crate) timeline: &'a TimelineConfig,
+}
+
+/// Makes a metadata table for a table that has these files. Returns the partitions that were made: all that are wanted,
+/// but for statistics of partitions where nothing is known of some file. The table's properties do not name them yet. The
+/// caller holds the table lock.
+///
+/// # Errors
+/// `Storage`; those of `new_time`.
+pub(crate) fn create(
+    storage: &Storage,
+    table: &IndexedTable<'_>,
+    wanted: &[NewPartition],
+    existing: &FileChanges,
+    indexed: &Indexed,
+    new_time: impl Fn(Option<&str>) -> Result<String>,
+) -> Result<Vec<&'static str>> {
+    create_empty(storage, table.name, table.version)?;
+    let mut updates = updates(existing, indexed, |_| true);
+    let mut made = Vec::with_capacity(wanted.len());
+    for NewPartition { name, shards } in wanted {
+        let update = match *name {
+            PARTITION_STATS => match partition_stats(None, existing, indexed)? {
+                Some(records) => PartitionUpdate { records, ..PartitionUpdate::default() },
+                None => continue,
+            },
+            name => updates.remove(name).unwrap_or_default(),
+        };
+        initialize_with(storage, table.timeline, name, *shards, update, &new_time)?;
+        made.push(*name);
+    }
+    Ok(made)
+}

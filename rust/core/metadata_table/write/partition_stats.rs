@@ -1,0 +1,85 @@
+//! `partition_stats`: the ranges of the partitions in which a commit wrote.
+
+use std::collections::HashMap;
+
+use super::changes::FileChanges;
+use super::records::Indexed;
+use crate::error::Result;
+use crate::format::column_range::{ColumnRange, FileRanges};
+use crate::format::log::Wanted;
+use crate::metadata_table::column_ranges::records::{KeyedRecord, partition_stats_record};
+use crate::metadata_table::column_ranges::{StoredRange, each_stored_range, partition_range};
+use crate::metadata_table::keys::{partition_name, partition_stats_key, shard_of};
+use crate::metadata_table::kind::Kind;
+use crate::metadata_table::{MetadataTable, PARTITION_STATS};
+
+/// The records that a commit writes. `stored` is the metadata table before it; `None` when it is made now, so that the commit
+/// stands for all files that there are. The answer is `None` if nothing is known of a column, so that no record of it is
+/// right.
+pub(super) fn partition_stats(
+    stored: Option<&MetadataTable>,
+    changes: &FileChanges,
+    indexed: &Indexed,
+) -> Result<Option<Vec<KeyedRecord>>> {
+    let written = || changes.partitions.iter().filter(|(_, one)| !one.is_removed && !one.added.is_empty());
+    let partitions: Vec<&str> = written().map(|(partition, _)| partition.as_str()).collect();
+    let known = stored.map(|stored| StoredRanges::read(stored, &partitions, &indexed.columns)).transpose()?;
+    let mut records = Vec::with_capacity(partitions.len() * indexed.columns.len());
+    for (partition, one) in written() {
+        let files: Vec<Option<&FileRanges>> =
+            one.added.iter().map(|file| file.ranges.as_ref().map(|ranges| ranges.get())).collect();
+        for column in &indexed.columns {
+            let before = known.as_ref().map_or(StoredRange::New, |known| known.of(partition, column));
+            let Some(range) = partition_range(column, &before, &files) else { return Ok(None) };
+            records.push(partition_stats_record(partition, &range, indexed.version));
+        }
+    }
+    Ok(Some(records))
+}
+
+/// The ranges that partitions have.
+struct StoredRanges {
+    by_key: HashMap<String, Option<ColumnRange>>,
+    /// Partitions that have files, if anyone of them lacks a range.
+    with_files: Vec<String>,
+}
+
+impl StoredRanges {
+    fn read(stored: &MetadataTable, partitions: &[&str], columns: &[String]) -> Result<Self> {
+        let shards = stored.shards(PARTITION_STATS)?;
+        let mut keys: Vec<Vec<String>> = vec![Vec::new(); shards.len()];
+        let mut asked = 0usize;
+        for partition in partitions {
+            for column in columns {
+                let key = partition_stats_key(column, partition);
+                asked += 1;
+                if let Some(keys) = keys.get_mut(shard_of(&key, shards.len())) {
+                    keys.push(key);
+                }
+            }
+        }
+        let mut by_key = HashMap::with_capacity(asked);
+        for (shard, mut keys) in shards.iter().zip(keys).filter(|(_, keys)| !keys.is_empty()) {
+            keys.sort_unstable();
+            stored.each_wanted(Kind::PartitionStats, shard, Wanted::Keys(&keys), &mut |rows| {
+                each_stored_range(&rows, &mut |key, range| _ = by_key.insert(key.to_owned(), range))
+            })?;
+        }
+        let mut with_files = Vec::new();
+        if by_key.len() < asked {
+            let mut keys: Vec<String> = partitions.iter().map(|path| partition_name(path).to_owned()).collect();
+            keys.sort_unstable();
+            let listed = stored.wanted_files(Wanted::Keys(&keys))?;
+            with_files.extend(listed.files.into_iter().filter(|(_, files)| !files.is_empty()).map(|(path, _)| path));
+        }
+        Ok(Self { by_key, with_files })
+    }
+
+    fn of(&self, partition: &str, column: &str) -> StoredRange {
+        match self.by_key.get(&partition_stats_key(column, partition)) {
+            Some(Some(range)) => StoredRange::Known(range.clone()),
+            None if !self.with_files.iter().any(|path| path == partition) => StoredRange::New,
+            _ => StoredRange::Unknown,
+        }
+    }
+}
