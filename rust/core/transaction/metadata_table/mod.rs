@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use self::build_record_index::build_record_index;
 use self::create::create_metadata_table;
 use super::record_index::key_changes;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::record_index::KeyChanges;
 use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, record_index_shards};
@@ -128,13 +128,12 @@ impl Found {
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
                 let mut prepared = writer.prepare(timeline, changes, &indexed)?;
-                match moved_keys(table, requested, &writer, changes, keys) {
-                    Ok(keys) => prepared.keys = keys,
-                    Err(e) if e.kind() == ErrorKind::Unsupported => {
+                match moved_keys(table, requested, &writer, changes, keys)? {
+                    Moved::Keys(keys) => prepared.keys = keys,
+                    Moved::Unknown(e) => {
                         tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
                         prepared.unkept.push(RECORD_INDEX);
                     }
-                    Err(e) => return Err(e),
                 }
                 let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
                 let warnings = take_out(table, &config, &mut definitions, stays)?;
@@ -145,19 +144,34 @@ impl Found {
     }
 }
 
-/// The keys that an action put somewhere else, if there is a record index. Another writer may have made it, or made it anew,
-/// since they were looked for.
+/// What an action did to the locations of keys.
+enum Moved {
+    /// The keys that it put somewhere else, if there is a record index.
+    Keys(Option<KeyChanges>),
+    /// The record index cannot learn of it.
+    Unknown(Error),
+}
+
+/// The keys that an action put somewhere else. Another writer may have made the record index, or made it anew, since they
+/// were looked for.
 fn moved_keys(
     table: &HudiTable,
     requested: &str,
     writer: &MetadataWriter,
     changes: &FileChanges,
     ahead: Option<KeyChanges>,
-) -> Result<Option<KeyChanges>> {
-    let (Some(shards), Some(writes)) = (writer.record_index_shards()?, &changes.keys) else { return Ok(None) };
-    match ahead.filter(|keys| keys.are_for(&shards)) {
-        Some(keys) => Ok(Some(keys)),
-        None => key_changes(table, requested, &shards, writes).map(Some),
+) -> Result<Moved> {
+    let shards = match writer.record_index_shards() {
+        Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(Moved::Unknown(e)),
+        shards => shards?,
+    };
+    let (Some(shards), Some(writes)) = (shards, &changes.keys) else { return Ok(Moved::Keys(None)) };
+    if let Some(keys) = ahead.filter(|keys| keys.are_for(&shards)) {
+        return Ok(Moved::Keys(Some(keys)));
+    }
+    match key_changes(table, requested, &shards, writes) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Moved::Unknown(e)),
+        keys => keys.map(|keys| Moved::Keys(Some(keys))),
     }
 }
 

@@ -52,6 +52,11 @@ impl AddedLogs {
         if deleted_before.is_empty() && !self.have_deletes && !is_compacted {
             return Ok((array(HashSet::new()), array(HashSet::new())));
         }
+        // What log files deleted before may have stayed, for the record of the base file was newer.
+        let deleted_now = match self.have_deletes && !deleted_before.is_empty() && !reader.deletes_win() {
+            true => deleted_keys(reader, &self.alone())?,
+            false => HashSet::new(),
+        };
         let (mut back, mut gone) = (HashSet::new(), HashSet::new());
         let mut after = before.clone();
         after.logs.extend_from_slice(&self.added);
@@ -59,7 +64,7 @@ impl AddedLogs {
             true if !is_deleted => {
                 back.insert(key.to_owned());
             }
-            false if is_deleted => {
+            was_deleted if is_deleted && (!was_deleted || deleted_now.contains(key)) => {
                 gone.insert(key.to_owned());
             }
             _ => {}
@@ -74,6 +79,11 @@ impl AddedLogs {
         Ok((array(back), array(gone)))
     }
 
+    /// A slice of these log files alone.
+    fn alone(&self) -> FileSlice {
+        FileSlice { logs: self.added.clone(), ..self.before.clone() }
+    }
+
     /// Whether the slice has another base file by now than the one that the log files were written to.
     fn is_compacted(&self) -> bool {
         let base = self.before.base.as_ref().map(|base| base.name());
@@ -83,8 +93,7 @@ impl AddedLogs {
     /// The keys that a compaction did not find any more while the log files were written, for they were deleted.
     fn lost_to_compaction(&self, reader: &FileGroupReader) -> Result<HashSet<String>> {
         let mut live = HashSet::new();
-        let own = FileSlice { logs: self.added.clone(), ..self.before.clone() };
-        reader.each_key_in_logs(&own, &mut |key, is_deleted| {
+        reader.each_key_in_logs(&self.alone(), &mut |key, is_deleted| {
             if !is_deleted {
                 live.insert(key.to_owned());
             }

@@ -174,15 +174,18 @@ impl KeyChanges {
     }
 }
 
+/// Takes a shard, a key and the number of its location; `None`: the key is gone.
+pub(super) type EachKey<'e> = dyn FnMut(usize, &str, Option<u32>) -> Result<()> + 'e;
+
 /// Keys by shard and by their bytes.
 pub(super) struct SortedKeys(Rows);
 
 impl SortedKeys {
-    /// Passes each key to `each` once, with its shard and its location; `None`: it is gone.
+    /// Passes each key to `each` once.
     ///
     /// # Errors
     /// `Storage`; those of `each`.
-    pub(super) fn for_each(self, each: &mut dyn FnMut(usize, &str, Option<u32>) -> Result<()>) -> Result<()> {
+    pub(super) fn for_each(self, each: &mut EachKey<'_>) -> Result<()> {
         let mut give = |shard: u32, key: &str, location: u32| {
             each(shard as usize, key, Some(location).filter(|location| *location != GONE))
         };
@@ -228,4 +231,65 @@ fn columns(batch: &RecordBatch) -> Result<Columns<'_>> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn collector(shards: RecordIndexShards, budget: usize) -> KeyCollector {
+        KeyCollector::new(shards, 2, SpillOptions { budget, folder: std::env::temp_dir() }).unwrap()
+    }
+
+    fn keys(range: std::ops::Range<usize>) -> StringArray {
+        range.rev().map(|key| Some(format!("k{key:05}"))).collect()
+    }
+
+    fn location(partition: &str) -> Location {
+        Location { partition: partition.to_owned(), file_id: "f".to_owned(), written_ms: 1 }
+    }
+
+    /// Shard, key and location of each.
+    fn listed(changes: KeyChanges) -> Vec<(usize, String, Option<u32>)> {
+        let mut found = Vec::new();
+        let mut add = |shard: usize, key: &str, location: Option<u32>| {
+            found.push((shard, key.to_owned(), location));
+            Ok(())
+        };
+        changes.into_parts().1.for_each(&mut add).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_key_that_is_gone_here_and_there_elsewhere_has_moved() {
+        for budget in [usize::MAX, 1 << 16] {
+            let collector = collector(RecordIndexShards::global(3), budget);
+            let (old, new) = (collector.location(location("p")), collector.location(location("q")));
+            collector.put("p", &keys(0..9_000), old).unwrap();
+            collector.remove("p", &keys(5_000..10_000)).unwrap();
+            collector.put("q", &keys(9_500..9_600), new).unwrap();
+            let changes = collector.finish(3).unwrap();
+            assert!(changes.are_for(&RecordIndexShards::global(3)) && !changes.are_for(&RecordIndexShards::global(4)));
+            let found = listed(changes);
+            assert_eq!(found.len(), 10_000);
+            assert!(found.is_sorted(), "by shard and key, each once");
+            let of = |wanted: Option<u32>| found.iter().filter(|(_, _, at)| *at == wanted).count();
+            assert_eq!((of(Some(old)), of(Some(new)), of(None)), (9_000, 100, 900));
+        }
+    }
+
+    #[test]
+    fn partitions_that_are_new_get_shards() {
+        let mut collector = collector(RecordIndexShards::partitioned(), usize::MAX);
+        collector.add_partitions(["p"]);
+        let at = collector.location(location("p"));
+        collector.put("p", &keys(0..100), at).unwrap();
+        // The index has no keys of this one.
+        collector.remove("other", &keys(0..100)).unwrap();
+        assert!(collector.put("other", &keys(0..1), at).is_err());
+        let changes = collector.finish(0).unwrap();
+        assert_eq!((changes.file_ids().len(), changes.new_shards()), (2, 0..2));
+        assert_eq!(listed(changes).len(), 100);
+    }
 }

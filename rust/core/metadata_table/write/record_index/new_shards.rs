@@ -116,7 +116,7 @@ impl Iterator for ShardRecords {
                 Some(batch) if self.row < batch.num_rows() => {
                     let record = self.record(batch, self.row);
                     self.row += 1;
-                    return Some(record.ok_or_else(|| Error::internal("a key of the record index is lost")));
+                    return Some(record);
                 }
                 _ => (self.current, self.row) = (Some(self.batches.next()?), 0),
             }
@@ -125,10 +125,12 @@ impl Iterator for ShardRecords {
 }
 
 impl ShardRecords {
-    fn record(&self, batch: &RecordBatch, row: usize) -> Option<(Cow<'static, [u8]>, Cow<'static, [u8]>)> {
-        let [keys, locations] = batch.columns() else { return None };
-        let key = keys.as_string_opt::<i32>()?.value(row);
-        let value = self.values.get(locations.as_primitive_opt::<UInt32Type>()?.value(row) as usize)?;
-        Some((Cow::Owned(key.as_bytes().to_vec()), Cow::Owned(value.clone())))
+    fn record(&self, batch: &RecordBatch, row: usize) -> SortedRecord<'static> {
+        let lost = || Error::internal("a key of the record index has no location");
+        let [keys, locations] = batch.columns() else { return Err(lost()) };
+        let key = keys.as_string_opt::<i32>().ok_or_else(lost)?.value(row);
+        let location = locations.as_primitive_opt::<UInt32Type>().ok_or_else(lost)?.value(row);
+        let value = self.values.get(location as usize).ok_or_else(lost)?;
+        Ok((Cow::Owned(key.as_bytes().to_vec()), Cow::Owned(value.clone())))
     }
 }
