@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import re
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -229,7 +232,7 @@ def test_keys_move_with_their_rows(tmp_path: Path) -> None:
     Table(path, moves).upsert(rows([0, 1, 20], 6, ["new", "new", "new"]))
     Table(path, moves).upsert(rows([2], 1, ["new"]))
     check(path)
-    parts = {key: part for key, part in index_of(path)}
+    parts = dict(index_of(path).keys())
     assert (parts["k0000"], parts["k0001"], parts["k0020"], parts["k0002"]) == ("new", "new", "new", "p2")
     Table(path, moves).delete(rows([0, 5], 7, ["other", "other"]))
     check(path)
@@ -278,17 +281,45 @@ def test_an_index_that_is_behind_is_not_asked(tmp_path: Path, caplog: pytest.Log
     assert len(stored_keys(path)) == 70
 
 
-def test_verify_finds_keys_that_are_wrong(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def index_that_nobody_keeps(path: Path) -> Iterator[None]:
+    """The table does not name its index for a while: it learns nothing of what is done."""
+    properties = path / ".hoodie/hoodie.properties"
+    with_index = properties.read_text(encoding="utf-8")
+    properties.write_text(with_index.replace(",record_index", ""), encoding="utf-8")
+    assert properties.read_text(encoding="utf-8") != with_index
+    yield
+    properties.write_text(with_index, encoding="utf-8")
+
+
+WRONG: list[tuple[str, Callable[[Table], object], str]] = [
+    ("gone", lambda table: table.delete(rows(range(5), 6)), "has keys that the file group does not have (5 keys"),
+    ("lacking", lambda table: table.upsert(rows(range(40, 44), 6)), "lacks keys of the file group"),
+    ("elsewhere", lambda table: table.cluster(), "names a file group that is not there for keys that are in another"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), [one[1:] for one in WRONG], ids=[one[0] for one in WRONG])
+def test_verify_finds_keys_that_are_wrong(tmp_path: Path, change: Callable[[Table], object], message: str) -> None:
     path = tmp_path / "t"
     hoodoo.write(rows(range(40), 5), str(path), operation="insert", options=options(**GLOBAL))
-    index = path / ".hoodie/metadata/record_index"
-    saved = {file.name: file.read_bytes() for file in index.iterdir()}
-    Table(path, GLOBAL | {"hoodie.clean.automatic": "false"}).upsert(rows(range(35, 60), 6))
-    check(path)
-    # The newest log file of a shard is that of the commit before: the keys of the last one are missing.
-    for file in index.iterdir():
-        if file.name not in saved:
-            name = file.name
-            file.write_bytes(next(content for one, content in saved.items() if one.split("_")[0] == name.split("_")[0]))
+    with index_that_nobody_keeps(path):
+        change(Table(path, {"hoodie.clean.automatic": "false"}))
     problems = [problem for problem in Table(path).verify().problems if "record_index" in problem.subject]
-    assert problems
+    assert any(message.split(" (", maxsplit=1)[0] in problem.message for problem in problems), problems
+    counted = sum(int(re.findall(r"\((\d+) keys", problem.message)[0]) for problem in problems)
+    assert counted == {"has keys": 5, "lacks keys": 4, "names a": 40}[" ".join(message.split()[:2])]
+
+
+@pytest.mark.parametrize("change", [one[1] for one in WRONG if one[0] != "lacking"])
+def test_an_index_that_is_wrong_is_not_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Table], object]
+) -> None:
+    """Keys that are not where it says: all are looked for in the files."""
+    path = tmp_path / "t"
+    hoodoo.write(rows(range(40), 5), str(path), operation="insert", options=options(**GLOBAL))
+    with index_that_nobody_keeps(path):
+        change(Table(path, {"hoodie.clean.automatic": "false"}))
+    Table(path, {"hoodie.index.type": BY_INDEX["global"]}).upsert(rows(range(45), 7))
+    assert caplog.text.count("keys are looked for in the files") == 1
+    assert len(stored_keys(path)) == 45
