@@ -18,7 +18,6 @@ ASKED = {
     "hoodie.datasource.meta.sync.enable": "sync tool",
     "hoodie.metadata.enable": "metadata table",
     "hoodie.metadata.index.column.stats.enable": "indexer",
-    "hoodie.metadata.record.index.enable": "indexer",
     "hoodie.datasource.compaction.async.enable": "hoodie.compact.inline",
     "hoodie.clustering.async.enabled": "hoodie.clustering.inline",
     "hoodie.datasource.clustering.async.enable": "hoodie.clustering.inline",
