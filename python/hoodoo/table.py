@@ -24,6 +24,7 @@ from hoodoo.options import (
     write_options,
 )
 from hoodoo.rows import Keys, Rows, SchemaLike, record_batch_reader, rows_of_keys
+from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_services import TableServices
 from hoodoo.timeline import Timeline
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices):
+class Table(TableServices, TableIndexes):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -169,6 +170,9 @@ class Table(TableServices):
             >>> t = hoodoo.Table.create("memory://docs-metadata/t", {"id": pa.int64()}, name="t", record_key="id")
             >>> t.metadata_table is None
             True
+            >>> commit = t.insert({"id": [1]})
+            >>> list(t.metadata_table.partitions)
+            ['column_stats', 'files']
         """
         native = _native.NativeMetadataTable.open(self._native)
         return None if native is None else MetadataTable(native, self.uri)

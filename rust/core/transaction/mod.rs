@@ -23,13 +23,14 @@ use crate::error::{ErrorKind, Result};
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
-use crate::metadata_table::write::{FileChanges, remove_instant};
+use crate::metadata_table::write::remove_instant;
 use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
+pub(crate) use metadata_table::{BuildRequest, Follow, IndexBuild, drop_all, drop_partition};
 pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
 pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};
@@ -161,8 +162,7 @@ impl Transaction {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
-    /// Publishes the action with this metadata. `changes`: what it did to the files of the table, but for a
-    /// rollback, of whose files the metadata table knows nothing. Removes data files that
+    /// Publishes the action with this metadata. `follow`: what it means for the metadata table. Removes data files that
     /// are not in `reported`. `check` looks for conflicts under the table lock.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Transaction {
     pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
-        changes: Option<&FileChanges>,
+        follow: Follow<'_>,
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {
@@ -191,7 +191,7 @@ impl Transaction {
                 remove_unreported_files(storage, requested, reported)?;
             }
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
-            warnings = metadata_table.follow(&self.table, timeline, requested, changes, new_time)?;
+            warnings = metadata_table.follow(&self.table, timeline, requested, follow, new_time)?;
             Ok(())
         })?;
         let mut completed = self.end(done, reported);

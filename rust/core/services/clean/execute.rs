@@ -17,7 +17,7 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
-use crate::transaction::Transaction;
+use crate::transaction::{Follow, Transaction};
 
 /// Finishes pending cleans, then plans and executes one if it is due. Returns the metadata of the last one. `None` also
 /// while another process cleans the table.
@@ -247,7 +247,7 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMe
         ..Default::default()
     };
     let changes = FileChanges::of_clean(&metadata);
-    transaction.complete(encode(&metadata)?, Some(&changes), &HashSet::new(), |_| Ok(()))?;
+    transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |_| Ok(()))?;
     Ok(metadata)
 }
 

@@ -18,7 +18,7 @@ use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Transaction, commit_metadata, forget};
+use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub(crate) const FILES: &str = "hoodoo.clustering.files";
@@ -144,11 +144,12 @@ impl ClusteringJob {
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
-        let done = self.transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |timeline| {
-            let unchanged = check_unchanged(&table, timeline, &requested, groups);
-            outdated = unchanged.is_err();
-            unchanged
-        });
+        let done =
+            self.transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |timeline| {
+                let unchanged = check_unchanged(&table, timeline, &requested, groups);
+                outdated = unchanged.is_err();
+                unchanged
+            });
         let done = match done {
             Err(e) if outdated => {
                 // The plan can never be completed, and it would block writers.

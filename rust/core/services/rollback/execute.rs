@@ -17,7 +17,7 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 use crate::timeline::heartbeat::{self, Heartbeats};
 use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
-use crate::transaction::{Transaction, forget};
+use crate::transaction::{Follow, Transaction, forget};
 
 /// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
 /// rollbacks with a heartbeat alone.
@@ -232,7 +232,7 @@ fn carry_out(
     let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
     let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
     // The metadata table never had the files: what the write committed there is taken back.
-    transaction.complete(encode(&metadata)?, None, &HashSet::new(), |timeline| {
+    transaction.complete(encode(&metadata)?, Follow::Nothing, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
         forget(table, &target.requested)?;
         remove_target(storage, writer, timeline, &target)

@@ -17,7 +17,7 @@ use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
-    DataFiles, Ending, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
+    DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
 };
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
@@ -138,7 +138,7 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();
-        let done = transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |now| {
+        let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert,
