@@ -170,7 +170,7 @@ impl Storage {
 
     /// The whole contents of files of one folder, in their order.
     pub fn read_all(&self, folder: &str, paths: &[&str]) -> Result<Vec<Bytes>> {
-        let Some(local) = self.local_file(folder)? else { return paths.iter().map(|path| self.read(path)).collect() };
+        let Some(local) = self.local_file(folder)? else { return self.fetch_all(paths) };
         let failed = |e: std::io::Error, path: &str| self.error(path, "reading", local::as_object_store(e, path));
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
         let mut buffer = Vec::new();
