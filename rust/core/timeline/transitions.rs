@@ -292,14 +292,17 @@ impl TimelineWriter {
         Ok(planned)
     }
 
-    /// Removes the files of a pending instant, the inflight one first.
+    /// Removes the files of a pending instant; of a table service the inflight one first.
     pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
         // The files of the instant must be deleted, and that be durable, while the instant still says whose they are.
         self.storage.sync()?;
-        for state in [State::Inflight, State::Requested] {
-            self.storage.delete(&self.path(&Instant { state, completed: None, ..instant.clone() }))?;
+        let path = |state| self.path(&Instant { state, completed: None, ..instant.clone() });
+        let paths = [State::Inflight, State::Requested].map(path);
+        // Without its plan, an inflight table service would be damaged; a write has none.
+        if matches!(instant.action, Action::Commit | Action::DeltaCommit) {
+            return self.storage.delete_all(&paths);
         }
-        Ok(())
+        paths.iter().try_for_each(|path| self.storage.delete(path).map(|_| ()))
     }
 
     fn path(&self, instant: &Instant) -> String {

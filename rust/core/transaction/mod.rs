@@ -232,10 +232,17 @@ impl Transaction {
             let _ = inflight.wait()?;
         }
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
-        let marked = marked_files(storage, requested)?.unwrap_or_default();
-        marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
-        delete_markers(storage, requested)?;
-        forget(&self.table, requested)?;
+        // Files before their markers: a rollback finds them by these.
+        let remove_files = || {
+            if self.has_tasks || !storage.is_remote() {
+                storage.delete_all(&marked_files(storage, requested)?.unwrap_or_default())?;
+                return delete_markers(storage, requested);
+            }
+            // Only this process has marked any.
+            storage.delete_all(&self.files.marked())?;
+            storage.delete_all(&self.files.markers())
+        };
+        both(storage.is_remote(), remove_files, || forget(&self.table, requested))?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })
     }
 }
