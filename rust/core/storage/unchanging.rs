@@ -83,5 +83,6 @@ impl Storage {
     /// Has files that never change fetched once more: whether they did change is what somebody wants to know.
     pub fn forget_unchanging(&self) {
         self.kept.clear();
+        self.small.clear();
     }
 }
