@@ -96,6 +96,11 @@ impl PendingCommit {
             _ if operation.replaces() => encode(&RequestedReplaceMetadata { version: None, ..Default::default() }),
             _ => Ok(Vec::new()),
         };
+        let met = stats_of(&profile);
+        let plan = |now: &Timeline| {
+            planned_from.refuse_planned(table, now, &Footprint::new(Intent::default(), &met, &BTreeMap::new()))?;
+            requested()
+        };
         let profile = match operation {
             Operation::BulkInsert => Vec::new(),
             _ => encode(&CommitMetadata {
@@ -176,18 +181,32 @@ impl PendingCommit {
 }
 
 impl PlannedFrom {
+/// The file groups of a profile, with their partitions: whether a write can be published is asked before it writes files,
+/// too, so that one that cannot takes little time from others.
+fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
+    let of = |(partition, stats): (&String, &Vec<WriteStat>)| -> Vec<WriteStat> {
+        let named = |stat: &WriteStat| WriteStat { partition_path: Some(partition.clone()), ..stat.clone() };
+        stats.iter().map(named).collect()
+    };
+    profile.iter().flat_map(of).collect()
+}
+
     /// Fails when others did something since the write was planned that gets in its way.
     fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
-        let storage = table.storage();
-        refuse_outdated(storage, &self.timeline, now, own, write)?;
-        // Else the clustering is the one to give way.
-        if UpdateStrategy::from_options(table.options())? == UpdateStrategy::Reject {
-            refuse_planned(storage, &self.timeline, now, write)?;
-        }
+        refuse_outdated(table.storage(), &self.timeline, now, own, write)?;
+        self.refuse_planned(table, now, write)?;
         self.refuse_other_schema(table, now, own)
     }
 
     /// The columns that the commit names become the table's: they must not undo what others did to them.
+    /// Fails when a clustering was planned of what the write changes, unless the clustering is the one to give way.
+    fn refuse_planned(&self, table: &HudiTable, now: &Timeline, write: &Footprint<'_>) -> Result<()> {
+        match UpdateStrategy::from_options(table.options())? {
+            UpdateStrategy::Reject => refuse_planned(table.storage(), &self.timeline, now, write),
+            UpdateStrategy::Allow => Ok(()),
+        }
+    }
+
     fn refuse_other_schema(&self, table: &HudiTable, now: &Timeline, own: &str) -> Result<()> {
         let newest = |timeline: &Timeline| timeline.completed_writes().map(|i| i.completed.clone()).max();
         if newest(now) == newest(&self.timeline) {
