@@ -72,7 +72,7 @@ pub(crate) struct PendingCommit {
 impl PendingCommit {
     /// Takes an instant and puts it on the timeline. `profile` declares what the write will touch: per partition the rows
     /// that are new, per file group the rows that meet it. `held`: the table lock, where the caller holds it for all of the
-    /// write; `has_tasks`: whether other processes make its files.
+    /// write, and has planned it since; `has_tasks`: whether other processes make its files.
     pub(crate) fn begin(
         table: &HudiTable,
         operation: Operation,
@@ -86,7 +86,7 @@ impl PendingCommit {
             TableType::CopyOnWrite => Action::Commit,
             TableType::MergeOnRead => Action::DeltaCommit,
         };
-        let plan = |_: &Timeline| match operation {
+        let requested = || match operation {
             Operation::DeletePartition => encode(&RequestedReplaceMetadata {
                 operation_type: Some(operation.name().into()),
                 extra_metadata: Some(BTreeMap::new()),
@@ -110,6 +110,7 @@ impl PendingCommit {
                 ..Default::default()
             })?,
         };
+        let held = held.map(|held| (held, &planned_from.timeline));
         let mut transaction = Transaction::begin(table, action, held, has_tasks, plan, profile)?;
         if has_tasks {
             transaction.started()?;
@@ -180,7 +181,6 @@ impl PendingCommit {
     }
 }
 
-impl PlannedFrom {
 /// The file groups of a profile, with their partitions: whether a write can be published is asked before it writes files,
 /// too, so that one that cannot takes little time from others.
 fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
@@ -191,6 +191,7 @@ fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
     profile.iter().flat_map(of).collect()
 }
 
+impl PlannedFrom {
     /// Fails when others did something since the write was planned that gets in its way.
     fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
         refuse_outdated(table.storage(), &self.timeline, now, own, write)?;
@@ -198,7 +199,6 @@ fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
         self.refuse_other_schema(table, now, own)
     }
 
-    /// The columns that the commit names become the table's: they must not undo what others did to them.
     /// Fails when a clustering was planned of what the write changes, unless the clustering is the one to give way.
     fn refuse_planned(&self, table: &HudiTable, now: &Timeline, write: &Footprint<'_>) -> Result<()> {
         match UpdateStrategy::from_options(table.options())? {
@@ -207,6 +207,7 @@ fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
         }
     }
 
+    /// The columns that the commit names become the table's: they must not undo what others did to them.
     fn refuse_other_schema(&self, table: &HudiTable, now: &Timeline, own: &str) -> Result<()> {
         let newest = |timeline: &Timeline| timeline.completed_writes().map(|i| i.completed.clone()).max();
         if newest(now) == newest(&self.timeline) {
