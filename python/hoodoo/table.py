@@ -23,7 +23,7 @@ from hoodoo.options import (
     string_options,
     write_options,
 )
-from hoodoo.rows import Keys, Rows, SchemaLike, record_batch_reader, rows_of_keys
+from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_services import TableServices
 from hoodoo.timeline import Timeline
@@ -470,4 +470,6 @@ class Table(TableServices, TableIndexes):
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False
     ) -> Commit:
         native = self._native.with_options(options) if options else self._native
-        return Commit.from_native(native.write(operation, record_batch_reader(data, native.schema()), partial=partial))
+        # A look at the table costs requests: only for rows that have no types of their own.
+        schema = None if has_types(data) else native.schema()
+        return Commit.from_native(native.write(operation, record_batch_reader(data, schema), partial=partial))

@@ -576,14 +576,14 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     };
     let now = |known: Option<Timeline>| known.map_or_else(|| table.timeline(), Ok);
     let mut known = timeline;
-    let cleaned = is_on("hoodie.clean.automatic").and_then(|on| match on {
-        true => from_timeline(table, now(known.clone())?, |timeline| clean_from(table, timeline)),
-        false => Ok(None),
+    let cleaned = is_on("hoodie.clean.automatic").and_then(|on| {
+        if on {
+            let (_, timeline) = from_timeline(table, now(known.take())?, |timeline| clean_from(table, timeline))?;
+            known = Some(timeline);
+        }
+        Ok(())
     });
-    if !matches!(cleaned, Ok(None)) {
-        known = None;
-    }
-    settle(table, "cleaning", cleaned.map(|_| ()), warnings);
+    settle(table, "cleaning", cleaned, warnings);
     let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
         true => from_timeline(table, now(known)?, |timeline| archive_if_due(table, &timeline).map(|_| ())),
         false => Ok(()),

@@ -80,21 +80,21 @@ impl Ending {
 impl Transaction {
     /// Creates a new instant on the timeline, inflight. `plan` makes the content of the requested file from the
     /// timeline under the lock; `profile` is the content of the inflight one. `held`: the table lock, if the caller
-    /// holds it during the action. `has_tasks`: whether other processes write its files.
+    /// holds it during the action, with the timeline that was loaded under it. `has_tasks`: whether other processes write its files.
     ///
     /// # Errors
     /// `Conflict` while a restore is pending; `Lock`; `Storage`.
     pub(crate) fn begin(
         table: &HudiTable,
         action: Action,
-        held: Option<&LockGuard>,
+        held: Option<(&LockGuard, &Timeline)>,
         has_tasks: bool,
         plan: impl FnOnce(&Timeline) -> Result<Vec<u8>>,
         profile: Vec<u8>,
     ) -> Result<Self> {
         let timeline = table.timeline_writer()?;
         let timeline = match held {
-            Some(held) => timeline.clone().with_lock(timeline.lock().holding(held)),
+            Some((held, _)) => timeline.clone().with_lock(timeline.lock().holding(held)),
             None => timeline,
         };
         // Before the instant exists: without a heartbeat it would look failed.
@@ -102,7 +102,8 @@ impl Transaction {
             true => Heartbeat::of_write(table.storage(), time),
             false => Heartbeat::start(table.storage(), time),
         };
-        let begun = timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile)?;
+        let begun =
+            timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile, held.map(|(_, known)| known))?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
         Ok(Self {
             span: span_of(table, &begun.instant),
@@ -232,10 +233,17 @@ impl Transaction {
             let _ = inflight.wait()?;
         }
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
-        let marked = marked_files(storage, requested)?.unwrap_or_default();
-        marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
-        delete_markers(storage, requested)?;
-        forget(&self.table, requested)?;
+        // Files before their markers: a rollback finds them by these.
+        let remove_files = || {
+            if self.has_tasks || !storage.is_remote() {
+                storage.delete_all(&marked_files(storage, requested)?.unwrap_or_default())?;
+                return delete_markers(storage, requested);
+            }
+            // Only this process has marked any.
+            storage.delete_all(&self.files.marked())?;
+            storage.delete_all(&self.files.markers())
+        };
+        both(storage.is_remote(), remove_files, || forget(&self.table, requested))?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })
     }
 }
