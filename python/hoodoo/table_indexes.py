@@ -124,7 +124,7 @@ class TableIndexes:
         return _commit(*self._native.rebuild_metadata_table())
 
     def drop_metadata_table(self) -> bool:
-        """Drop the metadata table. Reads list folders then; the next writer of Hudi builds it again, and so does `index`.
+        """Drop the metadata table. Reads list folders then; Hudi's next writer builds it again, and so does `index`.
 
         Returns:
             Whether there was one.
