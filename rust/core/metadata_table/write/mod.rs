@@ -11,6 +11,7 @@
 //! | `records.rs` | records and deletes for each partition |
 //! | `record_index` | the keys whose location changed, and the log files of the shards that have them |
 //! | `partition_stats.rs` | the ranges of partitions |
+//! | `bloom.rs` | the bloom filters of new base files |
 //! | `log_file.rs` | the log file of a shard |
 //! | `base_file.rs` | the base file of a shard |
 //! | `commit.rs` | the delta commit |
@@ -20,6 +21,7 @@
 
 #[allow(dead_code)]
 pub(crate) mod base_file;
+mod bloom;
 mod changes;
 mod commit;
 mod create;
@@ -30,13 +32,14 @@ pub(crate) mod record_index;
 mod records;
 mod removal;
 
+pub(crate) use bloom::read_bloom_filter;
 pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
 pub(crate) use commit::{MetadataWriter, record_index_shards};
-pub(crate) use create::{IndexedTable, NewPartition, create};
+pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 4] =
-    [super::FILES, super::COLUMN_STATS, super::PARTITION_STATS, super::RECORD_INDEX];
+pub(crate) const MAINTAINED: [&str; 5] =
+    [super::FILES, super::COLUMN_STATS, super::BLOOM_FILTERS, super::RECORD_INDEX, super::PARTITION_STATS];

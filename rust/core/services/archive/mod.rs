@@ -3,7 +3,9 @@
 //! The rules are Hudi's (`TimelineArchiverV2`). In addition, archiving checks that the files that an instant replaced
 //! or rolled back are deleted. A plan also has the archive blockers: why the other instants stay.
 
+mod actions;
 mod execute;
+mod input;
 mod plan;
 
 #[cfg(test)]
