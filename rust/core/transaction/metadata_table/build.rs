@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 
 use super::build_record_index::build_record_index;
-use super::existing_files::{Wanted, existing_files};
+use super::existing_files::{Wanted, columns_of, existing_files};
+use super::properties::{COMPLETE, INFLIGHT, now};
 use super::wanted::{new_partition, wanted_partitions};
-use super::{COMPLETE, INFLIGHT, columns_of, now};
 use crate::error::{Error, Result};
 use crate::file_group::join;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{COMPLETE, now};
+use super::properties::{COMPLETE, now};
 use crate::error::{ErrorKind, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};

@@ -101,3 +101,19 @@ fn ranges_of(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<Opti
     }
     Ok(Some(ranges.finish()))
 }
+
+/// The columns of which the files of an action have statistics.
+pub(super) fn columns_of(changes: &FileChanges) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for file in changes.partitions.values().flat_map(|one| &one.added) {
+        let Some(ranges) = &file.ranges else { continue };
+        let ranges = ranges.get();
+        let names = ranges.ranges.iter().map(|range| &range.column);
+        for name in names.chain(ranges.unknown.iter().map(|unknown| &unknown.column)) {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+    }
+    columns
+}

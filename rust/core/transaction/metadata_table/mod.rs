@@ -4,12 +4,15 @@
 mod build;
 mod build_record_index;
 mod existing_files;
+mod properties;
 mod wanted;
 
 use std::sync::atomic::Ordering;
 
 pub(crate) use build::{BuildRequest, IndexBuild};
 use build_record_index::build_wanted_record_index;
+use existing_files::columns_of;
+use properties::{COMPLETE, ENABLE, INFLIGHT, now};
 
 use super::record_index::key_changes;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,12 +22,7 @@ use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWri
 use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::table::{HudiTable, TableConfig};
-use crate::timeline::{TimeZone, Timeline, format_instant};
-
-/// Whether the metadata table is kept.
-const ENABLE: &str = "hoodie.metadata.enable";
-const COMPLETE: &str = "hoodie.table.metadata.partitions";
-const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
+use crate::timeline::Timeline;
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
 /// table was opened.
@@ -242,22 +240,6 @@ fn indexed(
     Ok(Indexed { columns, version })
 }
 
-/// The columns of which the files of an action have statistics.
-fn columns_of(changes: &FileChanges) -> Vec<String> {
-    let mut columns: Vec<String> = Vec::new();
-    for file in changes.partitions.values().flat_map(|one| &one.added) {
-        let Some(ranges) = &file.ranges else { continue };
-        let ranges = ranges.get();
-        let names = ranges.ranges.iter().map(|range| &range.column);
-        for name in names.chain(ranges.unknown.iter().map(|unknown| &unknown.column)) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
-            }
-        }
-    }
-    columns
-}
-
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then
 /// the definitions of their indexes and the files. Returns their names.
 fn take_out(
@@ -325,8 +307,4 @@ fn drop_metadata_table(table: &HudiTable, partitions: bool, files: bool) -> Resu
         TableConfig::update(storage, &[(COMPLETE, ""), (INFLIGHT, "")], &now(table))?;
     }
     if partitions || files { storage.delete_folder(FOLDER) } else { Ok(()) }
-}
-
-fn now(table: &HudiTable) -> String {
-    format_instant(table.clock().now_ms(), TimeZone::Utc)
 }
