@@ -181,7 +181,7 @@ fn rollback() {
     rollback_in(MERGE_ON_READ);
 }
 
-fn rollback_in(table_type: &str) {
+fn rollback_in(table_type: &'static str) {
     let clock = Ticking::shared();
     let base = table_of_three_commits(&clock, table_type);
     let upsert = |storage: Storage, clock: Arc<dyn Clock>| {
