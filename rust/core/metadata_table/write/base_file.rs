@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use hoodoo_hfile::{HFileError, HFileWriter, HFileWriterOptions};
+use hoodoo_hfile::{HFileError, HFileWriter};
 
+use super::log_file::options_of;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::metadata_table::FOLDER;
@@ -68,7 +69,7 @@ impl NewBaseFile {
             // Hadoop's file system keeps a checksum beside a file, which would not be that of the new one.
             storage.delete(&path)?;
         }
-        let mut writer = HFileWriter::new(storage.writer(&path)?, HFileWriterOptions::default());
+        let mut writer = HFileWriter::new(storage.writer(&path)?, options_of(partition));
         writer.set_file_info(SCHEMA, RECORD_SCHEMA).map_err(failed)?;
         Ok(Self { writer, partition: partition.to_owned(), file_id: file_id.to_owned(), name, records: 0 })
     }

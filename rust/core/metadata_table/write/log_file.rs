@@ -8,8 +8,11 @@ use crate::error::{Error, Result};
 use crate::file_group::LogFile;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::log::{BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
+use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::encode::RECORD_SCHEMA;
 
+/// Size of a block of keys, before compression.
+const KEY_BLOCK_BYTES: usize = 32 << 10;
 /// Files of one delta commit are written by one task.
 const WRITE_TOKEN: &str = "0-0-0";
 
@@ -20,7 +23,7 @@ const WRITE_TOKEN: &str = "0-0-0";
 /// `InvalidOption` for a block of more than 2 GiB.
 pub(super) fn content(instant: &str, partition: &str, mut update: PartitionUpdate) -> Result<Vec<u8>> {
     update.records.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
-    let mut records = Records::default();
+    let mut records = Records::of(partition);
     let mut last: Option<&str> = None;
     for (key, value) in &update.records {
         if last == Some(key) {
@@ -39,13 +42,12 @@ pub(super) struct Records {
     count: usize,
 }
 
-impl Default for Records {
-    fn default() -> Self {
-        Self { file: HFileWriter::new(Vec::new(), HFileWriterOptions::default()), count: 0 }
-    }
-}
-
 impl Records {
+    /// None yet, of a partition.
+    pub(super) fn of(partition: &str) -> Self {
+        Self { file: HFileWriter::new(Vec::new(), options_of(partition)), count: 0 }
+    }
+
     /// Adds a record; its key is greater than those before.
     ///
     /// # Errors
@@ -58,6 +60,15 @@ impl Records {
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+}
+
+/// How the HFiles of a partition are written.
+pub(super) fn options_of(partition: &str) -> HFileWriterOptions {
+    match partition {
+        // Some keys of very many are looked up: each costs a block.
+        RECORD_INDEX => HFileWriterOptions::default().block_bytes(KEY_BLOCK_BYTES),
+        _ => HFileWriterOptions::default(),
     }
 }
 

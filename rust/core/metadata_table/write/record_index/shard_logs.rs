@@ -69,7 +69,7 @@ struct Open {
 
 impl Open {
     fn new(shard: usize, version: u32) -> Self {
-        Self { shard, version, records: Records::default(), deletes: StringBuilder::new(), deleted: 0, bytes: 0 }
+        Self { shard, version, records: Records::of(RECORD_INDEX), deletes: StringBuilder::new(), deleted: 0, bytes: 0 }
     }
 }
 
