@@ -22,6 +22,7 @@ use crate::interrupt;
 use crate::parallel::both;
 use crate::services::archive::archive_if_due;
 use crate::services::clean::clean_from;
+use crate::services::metadata_table::serve_metadata_table;
 use crate::services::clustering::{
     self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, ClusteringTask, Planned,
 };
@@ -575,6 +576,12 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
         known = None;
     }
     settle(table, "cleaning", cleaned.map(|_| ()), warnings);
+    // Before archiving, which takes nothing beyond the last compaction of the metadata table.
+    let served = is_on("hoodie.table.services.enabled").and_then(|on| match on {
+        true => serve_metadata_table(table, || now(known.clone())),
+        false => Ok(()),
+    });
+    settle(table, "maintenance of the metadata table", served, warnings);
     let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
         true => from_timeline(table, now(known)?, |timeline| archive_if_due(table, &timeline).map(|_| ())),
         false => Ok(()),

@@ -42,6 +42,7 @@ mod raw;
 mod record_index;
 mod secondary_index;
 mod secondary_lookup;
+pub(crate) mod services;
 mod slice;
 mod stat_value;
 pub(crate) mod write;

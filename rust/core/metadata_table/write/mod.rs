@@ -32,6 +32,7 @@ pub(crate) use changes::{AddedFile, FileChanges};
 pub(crate) use commit::MetadataWriter;
 pub(crate) use create::{IndexedTable, NewPartition, create};
 pub(crate) use records::Indexed;
+pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.

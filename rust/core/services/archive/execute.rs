@@ -20,8 +20,8 @@ use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, ListedFile, Storage, optional};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
 use crate::table::{HudiTable, TableType};
-use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
-use crate::timeline::{META_FOLDER, Timeline, TimelineConfig};
+use crate::timeline::history::{Compacted, CompactionLimits, HistoryEntry, HistoryReader, HistoryWriter, LoadMode};
+use crate::timeline::{LockGuard, META_FOLDER, Timeline, TimelineConfig};
 
 /// Bytes of bodies in one file of level 0.
 const FILE_BYTES: usize = 64 << 20;
@@ -81,36 +81,62 @@ fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<Archive
         timeline = writer.load()?;
     }
     let plan = make_plan(table, &timeline, options)?;
-    let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
-    if outcome.plan.instants.is_empty() {
-        return Ok(outcome);
+    if plan.instants.is_empty() {
+        return Ok(ArchiveOutcome { plan, ..ArchiveOutcome::default() });
     }
-    let threads = table.threads()?;
-    let history = HistoryWriter::new(table.storage(), timeline.config()).with_threads(threads);
-    let actions = gather(&timeline, &outcome.plan.instants);
     let marked: HashSet<String> = marked_instants(table.storage())?.into_iter().collect();
-    let mut rest = actions.as_slice();
-    while !rest.is_empty() {
-        let (entries, taken) = read_some(table.storage(), &timeline.config().folder, rest, threads)?;
-        let (now, later) = rest.split_at(taken);
-        for action in now.iter().filter(|a| marked.contains(&a.completed.requested)) {
-            delete_markers(table.storage(), &action.completed.requested)?;
+    let archiver = Archiver { storage: table.storage(), held: &held, threads: table.threads()?, marked };
+    archiver.archive(&timeline, plan, &options.history)
+}
+
+/// Moves the instants of a plan to the history.
+pub(in crate::services) struct Archiver<'a> {
+    pub(in crate::services) storage: &'a Storage,
+    /// The table lock.
+    pub(in crate::services) held: &'a LockGuard,
+    pub(in crate::services) threads: usize,
+    /// Instants that have markers left.
+    pub(in crate::services) marked: HashSet<String>,
+}
+
+impl Archiver<'_> {
+    /// Moves the instants of a plan, and compacts the history.
+    ///
+    /// # Errors
+    /// `Lock`; `Corrupt`; `Storage`. No instant is deleted before it is in the history.
+    pub(in crate::services) fn archive(
+        &self,
+        timeline: &Timeline,
+        plan: ArchivePlan,
+        limits: &CompactionLimits,
+    ) -> Result<ArchiveOutcome> {
+        let Self { storage, held, threads, ref marked } = *self;
+        let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
+        let history = HistoryWriter::new(storage, timeline.config()).with_threads(threads);
+        let actions = gather(timeline, &outcome.plan.instants);
+        let mut rest = actions.as_slice();
+        while !rest.is_empty() {
+            let (entries, taken) = read_some(storage, &timeline.config().folder, rest, threads)?;
+            let (now, later) = rest.split_at(taken);
+            for action in now.iter().filter(|a| marked.contains(&a.completed.requested)) {
+                delete_markers(storage, &action.completed.requested)?;
+            }
+            // Two processes that archive at once would delete each other's files.
+            held.verify()?;
+            outcome.files += usize::from(history.append(&entries)?.is_some());
+            held.verify()?;
+            delete_instants(storage, timeline, now)?;
+            rest = later;
         }
-        // Two processes that archive at once would delete each other's files.
         held.verify()?;
-        outcome.files += usize::from(history.append(&entries)?.is_some());
-        held.verify()?;
-        delete_instants(table.storage(), &timeline, now)?;
-        rest = later;
+        outcome.compacted = history.compact(limits)?;
+        Ok(outcome)
     }
-    held.verify()?;
-    outcome.compacted = history.compact(&options.history)?;
-    Ok(outcome)
 }
 
 /// Deletes the remaining files of instants that an interrupted archiving has moved to the history. Returns whether
 /// there were any.
-fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
+pub(in crate::services) fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
     let half_archived = half_archived(timeline);
     let (Some(first), Some(last)) = (half_archived.first(), half_archived.last()) else { return Ok(false) };
     let history = HistoryReader::new(storage, timeline.config());
@@ -126,7 +152,7 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
 }
 
 /// Completed instants that lack one of their pending files.
-fn half_archived(timeline: &Timeline) -> Vec<Instant> {
+pub(in crate::services) fn half_archived(timeline: &Timeline) -> Vec<Instant> {
     let files: HashSet<(&str, Action, State)> =
         timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
     let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));
@@ -160,6 +186,7 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
         last_clean: None,
         metadata_table: MetadataTable::Absent,
         files_left: Vec::new(),
+        more_bounds: Vec::new(),
     };
     if timeline.completed_writes().count() <= options.keep_max {
         // After most commits nothing is due, which needs no reads.
@@ -180,7 +207,7 @@ fn make_plan(table: &HudiTable, timeline: &Timeline, options: &ArchiveOptions) -
     Ok(if input.files_left.is_empty() { plan } else { plan_archive(&input, options) })
 }
 
-fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
+pub(in crate::services) fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
     let Some(clean) = timeline.completed(Action::Clean).next_back() else { return Ok(None) };
     let requested = Instant { state: State::Requested, completed: None, ..clean.clone() };
     // Without its plan, replaced files count as not cleaned.

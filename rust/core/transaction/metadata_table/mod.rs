@@ -87,7 +87,7 @@ impl Found {
                 let prepared = writer.prepare(timeline, changes, &indexed)?;
                 let is_kept = |name: &str| MAINTAINED.contains(&name) && !prepared.unkept.contains(&name);
                 let warnings = take_out(table, &config, &mut definitions, is_kept)?;
-                writer.commit(requested, prepared, new_time)?;
+                table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
                 Ok(warnings)
             }
         }
