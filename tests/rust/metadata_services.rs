@@ -90,7 +90,7 @@ fn files_and_instants_stay_few() {
         assert!(table.storage().has_files(&format!("{TIMELINE}/history")).unwrap());
         // Three files an action; twenty retained commits, and what comes until the next compaction.
         assert!(most.0 < 3 * 60 && most.1 < 45, "{table_type}: {most:?}");
-        let metadata = table.metadata_table().unwrap().unwrap();
+        let metadata = table.reload().unwrap().metadata_table().unwrap().unwrap();
         let files = metadata.summary("files").unwrap();
         assert!(files.base_size > 0 && files.logs <= 8, "{files:?}");
     }
@@ -110,13 +110,20 @@ fn a_service_that_dies_is_taken_up_by_the_next_write() {
         });
         let rounds = found.expect("no service in so many rounds");
         let (base, _) = table_of(rounds, table_type, &format!("base {table_type}"));
-        let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
-        let whole = open(storage(Arc::new(counting.clone()), "whole"), table_type);
-        write(&whole, Operation::Upsert, &[row(rounds)]).unwrap();
-        let after = read(&whole);
-        let calls = counting.calls();
+        let calls_of = |more: &[(&str, &str)], name: &str| {
+            let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
+            let more = more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let options: Vec<_> = options(table_type).into_iter().chain(more).collect();
+            let table = open_with(storage(Arc::new(counting.clone()), name), Ticking::shared(), &options).unwrap();
+            write(&table, Operation::Upsert, &[row(rounds)]).unwrap();
+            (counting.calls(), read(&table))
+        };
+        // The calls before those of services are tested with the write itself.
+        let (first, _) = calls_of(&[("hoodie.table.services.enabled", "false")], "alone");
+        let (calls, after) = calls_of(&[], "whole");
+        assert!(calls > first + 10, "{calls} calls, {first} without services");
         for failure in FAILURES {
-            for call in 0..calls {
+            for call in first..calls {
                 let context = format!("{table_type}, {failure:?} at call {call} of {calls}");
                 let store = Arc::new(base.fork());
                 let failing = FailingStore::new(store.clone(), call, failure);
@@ -126,7 +133,7 @@ fn a_service_that_dies_is_taken_up_by_the_next_write() {
                 let table = open(storage(store.clone(), &uri), table_type);
                 assert!(outcome.is_err() || read(&table) == after, "{context}: was reported done");
                 assert_eq!(read(&table), rows_by_listing(&table), "{context}");
-                for round in rounds + 1..rounds + 6 {
+                for round in rounds + 1..rounds + 4 {
                     let done = write(&table, Operation::Upsert, &[row(round)]).unwrap();
                     assert!(done.warnings.is_empty(), "{context}: {:?}", done.warnings);
                 }

@@ -22,11 +22,11 @@ use crate::interrupt;
 use crate::parallel::both;
 use crate::services::archive::archive_if_due;
 use crate::services::clean::clean_from;
-use crate::services::metadata_table::serve_metadata_table;
 use crate::services::clustering::{
     self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, ClusteringTask, Planned,
 };
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
+use crate::services::metadata_table::serve_metadata_table;
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};

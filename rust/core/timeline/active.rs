@@ -191,11 +191,8 @@ impl Timeline {
     pub(crate) fn with_action(self, completed: &Instant) -> Self {
         let Self { config, mut raw, side_files, .. } = self;
         raw.retain(|(i, _)| i.requested != completed.requested);
-        let pending = [State::Requested, State::Inflight].map(|state| Instant {
-            state,
-            completed: None,
-            ..completed.clone()
-        });
+        let pending =
+            [State::Requested, State::Inflight].map(|state| Instant { state, completed: None, ..completed.clone() });
         raw.extend(pending.into_iter().chain([completed.clone()]).map(|instant| {
             let path = instant_path(&config, &instant);
             (instant, ListedFile { path, size: None })

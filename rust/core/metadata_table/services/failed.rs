@@ -16,7 +16,8 @@ pub(crate) fn take_back_failed(services: &MetadataServices<'_>, metadata: &Timel
     let failed: Vec<&Instant> = metadata.pending().filter(|i| is_compaction(i)).collect();
     for instant in &failed {
         // Hudi may choose a time for a compaction, and nothing else looks whether there is an action of that time.
-        if let Some((other, _)) = metadata.files_of(&instant.requested).iter().find(|(i, _)| i.action != instant.action) {
+        if let Some((other, _)) = metadata.files_of(&instant.requested).iter().find(|(i, _)| i.action != instant.action)
+        {
             return Err(Error::corrupt("two actions of the metadata table have one requested time")
                 .with("table", services.storage.uri())
                 .with("instant", instant)

@@ -10,7 +10,7 @@ mod plan;
 mod tests;
 
 pub(crate) use execute::archive_if_due;
-pub(in crate::services) use execute::{Archiver, finish_interrupted, half_archived, last_clean};
 pub use execute::{ArchiveOutcome, archive, compact_history, planned};
+pub(in crate::services) use execute::{Archiver, finish_interrupted, half_archived, last_clean};
 pub(crate) use plan::ArchiveOptions;
 pub(in crate::services) use plan::{ArchiveInput, MetadataTable, Reason, Retention, plan_archive};

@@ -13,5 +13,5 @@ mod tests;
 pub use execute::clean;
 pub(crate) use execute::clean_from;
 pub(in crate::services) use execute::execute_below;
-pub(crate) use plan::{CleanOptions, earliest_to_retain};
 pub(in crate::services) use plan::{CleanInput, CleanedTable, SAVEPOINTS, plan_clean, policy};
+pub(crate) use plan::{CleanOptions, earliest_to_retain};

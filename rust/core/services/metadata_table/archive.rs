@@ -72,7 +72,6 @@ pub(super) fn archive(
     }
     // Delta commits of the metadata table have no markers.
     let marked = HashSet::new();
-    let archiver =
-        Archiver { storage: services.storage, held: services.held, threads: services.threads, marked };
+    let archiver = Archiver { storage: services.storage, held: services.held, threads: services.threads, marked };
     archiver.archive(&timeline, plan, &options.archive.history).map(|_| ())
 }

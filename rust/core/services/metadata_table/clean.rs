@@ -33,7 +33,8 @@ pub(super) fn is_due(metadata: &Timeline, retained: usize) -> bool {
         return false;
     }
     // With this one, there were enough commits after the compaction for the first time.
-    let last = metadata.completed_writes().filter(|i| i.requested > compaction.requested).nth(retained.saturating_sub(1));
+    let last =
+        metadata.completed_writes().filter(|i| i.requested > compaction.requested).nth(retained.saturating_sub(1));
     let since = last.and_then(|i| i.completed.as_deref()).unwrap_or_default();
     !metadata.completed(Action::Clean).any(|clean| clean.requested.as_str() > since)
 }

@@ -81,7 +81,11 @@ pub(crate) fn compact(services: &MetadataServices<'_>, metadata: &MetadataTable)
             }
             // It is read as before, from its base file and all its log files.
             Compacted::Skipped { file_id, why } => {
-                tracing::warn!(table = services.storage.uri(), file_id, "a shard of the metadata table is not compacted: {why}");
+                tracing::warn!(
+                    table = services.storage.uri(),
+                    file_id,
+                    "a shard of the metadata table is not compacted: {why}"
+                );
             }
         }
     }

@@ -47,7 +47,9 @@ pub(super) fn compact_shard(
     match write_shard(storage, kind, slice, counts, instant, write_token) {
         Ok(stat) => Ok(Compacted::Written(Box::new(stat))),
         // Records of another schema, or keys in another order: Hudi can compact these.
-        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Compacted::Skipped { file_id: slice.file_id.clone(), why: e }),
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            Ok(Compacted::Skipped { file_id: slice.file_id.clone(), why: e })
+        }
         Err(e) => Err(e),
     }
 }

@@ -94,7 +94,10 @@ fn pairs() -> Vec<(ColumnRange, ColumnRange)> {
 #[test]
 fn stored_statistics_are_merged_as_readers_merge_them() {
     for version in [IndexVersion::V1, IndexVersion::V2] {
-        for (old, new) in pairs() {
+        // Statistics of the first version have no decimals of so many digits.
+        let is_stored =
+            |range: &ColumnRange| version == IndexVersion::V2 || range.value_type != ValueType::Decimal(38, 0);
+        for (old, new) in pairs().into_iter().filter(|(old, _)| is_stored(old)) {
             let context = format!("{old:?} {new:?}");
             let olds = statistics_of(vec![old], version);
             let news = statistics_of(vec![new], version);
@@ -108,9 +111,13 @@ fn stored_statistics_are_merged_as_readers_merge_them() {
 
 #[test]
 fn deleted_and_damaged_statistics() {
-    let record = statistics_of(vec![range("c", ValueType::Int, Some((RangeValue::Int(1), RangeValue::Int(2))))], IndexVersion::V2);
+    let record = statistics_of(
+        vec![range("c", ValueType::Int, Some((RangeValue::Int(1), RangeValue::Int(2))))],
+        IndexVersion::V2,
+    );
     assert!(!statistics::is_deleted(&record[0]).unwrap());
-    for end in 0..record[0].len() - 1 {
+    // The two fields behind the statistics are not looked at.
+    for end in 0..record[0].len() - 2 {
         assert_eq!(statistics::is_deleted(&record[0][..end]).unwrap_err().kind(), ErrorKind::Corrupt, "{end}");
     }
     assert_eq!(statistics::is_deleted(&secondary_record(true)).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -238,8 +245,10 @@ fn files_are_added_up() {
     for block in stored.data_blocks().unwrap() {
         found.extend(block.unwrap().entries().map(|entry| (entry.key.to_vec(), entry.value.to_vec())));
     }
-    let wanted =
-        vec![partition("p", &[("b", 2, false), ("c", 9, false), ("gone", 0, true)]), partition("r", &[("y", 7, false)])];
+    let wanted = vec![
+        partition("p", &[("b", 2, false), ("c", 9, false), ("gone", 0, true)]),
+        partition("r", &[("y", 7, false)]),
+    ];
     assert_eq!(found, wanted);
 }
 
@@ -254,7 +263,8 @@ fn a_shard_without_records_has_an_empty_base_file() {
 #[test]
 fn values_of_another_schema_are_left_alone() {
     let storage = storage("schema");
-    let header = [(HeaderKey::InstantTime, "010"), (HeaderKey::Schema, r#"{"type":"record","name":"other","fields":[]}"#)];
+    let header =
+        [(HeaderKey::InstantTime, "010"), (HeaderKey::Schema, r#"{"type":"record","name":"other","fields":[]}"#)];
     let mut content = Vec::new();
     write_block(&mut content, BlockKind::HfileData, &header, &hfile(&[(b"a".to_vec(), Vec::new())])).unwrap();
     let path = format!("{FOLDER}/record_index/{}", LogFile::file_name("shard-0000-0", "010", 1, "0-0-0"));
