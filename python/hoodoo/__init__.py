@@ -33,6 +33,7 @@ from hoodoo.report import Problem, Report
 from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
 from hoodoo.table import Table
+from hoodoo.table_indexes import IndexCommit
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
 from hoodoo.writer import write
 
@@ -54,6 +55,7 @@ __all__ = [
     "HistoryFile",
     "HudiError",
     "HudiWarning",
+    "IndexCommit",
     "Instant",
     "InternalError",
     "InvalidOptionError",

@@ -110,6 +110,24 @@ def record_batch_reader(  # noqa: PLR0911 - one for each form
     )
 
 
+def has_types(data: Rows) -> bool:
+    """Return whether rows come with the types of their columns, as Arrow data and DataFrames do.
+
+    Args:
+        data: The rows.
+
+    Returns:
+        Whether they do.
+
+    Examples:
+        >>> has_types(pa.table({"id": [1]})), has_types({"id": [1]}), has_types([{"id": 1}])
+        (True, False, False)
+    """
+    if isinstance(data, (pa.RecordBatchReader, pa.RecordBatch, ArrowStream, ArrowArray, DataFrame)):
+        return True
+    return type(data).__module__.split(".", 1)[0] == "pandas"
+
+
 def rows_of_keys(data: Rows | Keys, columns: Sequence[str]) -> Rows:
     """Return rows that have record keys.
 

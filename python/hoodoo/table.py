@@ -23,7 +23,8 @@ from hoodoo.options import (
     string_options,
     write_options,
 )
-from hoodoo.rows import Keys, Rows, SchemaLike, record_batch_reader, rows_of_keys
+from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_services import TableServices
 from hoodoo.timeline import Timeline
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices):
+class Table(TableServices, TableIndexes):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -169,6 +170,9 @@ class Table(TableServices):
             >>> t = hoodoo.Table.create("memory://docs-metadata/t", {"id": pa.int64()}, name="t", record_key="id")
             >>> t.metadata_table is None
             True
+            >>> commit = t.insert({"id": [1]})
+            >>> list(t.metadata_table.partitions)
+            ['column_stats', 'files']
         """
         native = _native.NativeMetadataTable.open(self._native)
         return None if native is None else MetadataTable(native, self.uri)
@@ -466,4 +470,6 @@ class Table(TableServices):
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False
     ) -> Commit:
         native = self._native.with_options(options) if options else self._native
-        return Commit.from_native(native.write(operation, record_batch_reader(data, native.schema()), partial=partial))
+        # A look at the table costs requests: only for rows that have no types of their own.
+        schema = None if has_types(data) else native.schema()
+        return Commit.from_native(native.write(operation, record_batch_reader(data, schema), partial=partial))

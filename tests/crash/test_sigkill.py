@@ -41,12 +41,17 @@ def batch(numbers: range, ts: int, text: str) -> pa.Table:
     )
 
 
+# Compacted often, so that the killed write may be at that, too.
+METADATA = OPTIONS | {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "2"}
+
+
 @pytest.fixture
-def writers() -> Iterator[Forks]:
+def writers(options: dict[str, str]) -> Iterator[Forks]:
     """Gives the process that forks writers."""
     process = Forks(
         'hoodoo.write(rows, table, operation="upsert", options=OPTIONS)',
-        f"""from tests.crash.test_sigkill import batch, OPTIONS
+        f"""from tests.crash.test_sigkill import batch
+OPTIONS = {options}
 rows = batch(range(0, {_ROWS}, 10), 2, "new")""",
     )
     yield process
@@ -58,10 +63,11 @@ def _rows(table: Path) -> pa.Table:
     return hoodoo.Table(str(table)).to_arrow(columns=columns).sort_by("id")
 
 
-def test_killed_at_random_moments(tmp_path: Path, writers: Forks) -> None:
+@pytest.mark.parametrize("options", [OPTIONS, METADATA], ids=["plain", "metadata table"])
+def test_killed_at_random_moments(tmp_path: Path, writers: Forks, options: dict[str, str]) -> None:
     made = tmp_path / "made"
-    hoodoo.write(batch(range(_ROWS), 1, "old"), str(made), operation="bulk_insert", options=OPTIONS)
-    hoodoo.write(batch(range(0, _ROWS, 7), 1, "old"), str(made), operation="upsert", options=OPTIONS)
+    hoodoo.write(batch(range(_ROWS), 1, "old"), str(made), operation="bulk_insert", options=options)
+    hoodoo.write(batch(range(0, _ROWS, 7), 1, "old"), str(made), operation="upsert", options=options)
     before = _rows(made)
     times = []
     for number in range(3):
@@ -82,7 +88,7 @@ def test_killed_at_random_moments(tmp_path: Path, writers: Forks) -> None:
         assert done or read.equals(before), f"kill {number}: a part of a commit can be seen"
         ends["after" if done else "before, work left behind" if left_over(table) else "before"] += 1
         age(table)
-        hoodoo.write(batch(range(_ROWS, _ROWS + 4), 1, "next"), str(table), operation="upsert", options=OPTIONS)
+        hoodoo.write(batch(range(_ROWS, _ROWS + 4), 1, "next"), str(table), operation="upsert", options=options)
         assert _rows(table).slice(0, _ROWS).equals(after if done else before), f"kill {number}"
         assert _rows(table).num_rows == _ROWS + 4
         assert left_over(table) == [], f"kill {number}"

@@ -43,6 +43,7 @@ class Turns:
 
     def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str) -> None:
         self.hudi, self.path, self.version = hudi, path, version
+        self.ours_options = dict(SERVICES)
         self.options = {
             "hoodie.metadata.enable": "true",
             "hoodie.table.name": path.name,
@@ -59,9 +60,9 @@ class Turns:
         self.hudi.write(data, self.path, operation, **self.options, **options)
         self.compare(f"Hudi's {operation}")
 
-    def ours(self, operation: str, *data: pa.Table) -> None:
+    def ours(self, operation: str, *data: object) -> None:
         """Write, and compare."""
-        getattr(Table(self.path, SERVICES), operation)(*data)
+        getattr(Table(self.path, self.ours_options), operation)(*data)
         self.compare(f"our {operation}")
 
     def create(self, schema: pa.Schema) -> None:

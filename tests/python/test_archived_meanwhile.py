@@ -25,7 +25,11 @@ def server() -> Iterator[S3Server]:
 @pytest.mark.parametrize("act", ["schema", "read", "write"])
 def test_a_commit_that_is_archived_while_it_is_read(server: S3Server, act: str) -> None:
     uri, storage = f"s3://{BUCKET}/archived/{act}", server.storage_options
-    options = KEEP | {"hoodie.archive.automatic": "false", "hoodoo.write.lease": "false"}
+    options = KEEP | {
+        "hoodie.archive.automatic": "false",
+        "hoodoo.write.lease": "false",
+        "hoodie.metadata.enable": "false",
+    }
     table = hoodoo.Table.create(uri, SCHEMA, name="t", record_key="id", options=options, storage_options=storage)
     for v in range(5):
         table.insert_overwrite(pa.table({"id": [1], "v": [v]}, SCHEMA))

@@ -171,7 +171,7 @@ def written(tmp_path: Path) -> str:
     """Makes a table with seven commits that were not archived."""
     uri = str(tmp_path / "table")
     schema = pa.schema([("id", pa.int64())])
-    options = {"hoodie.archive.automatic": "false"}
+    options = {"hoodie.archive.automatic": "false", "hoodie.metadata.enable": "false"}
     table = hoodoo.Table.create(uri, schema, name="a/b", record_key="id", options=options)
     for number in range(7):
         table.insert({"id": [number]})

@@ -359,6 +359,7 @@ def test_replaced_files_are_cleaned_and_archived(tmp_path: Path):
         "hoodie.clean.commits.retained": "1",
         "hoodie.keep.min.commits": "2",
         "hoodie.keep.max.commits": "3",
+        "hoodie.metadata.enable": "false",
     }
     table = make(root, 3, options=options)
     old = set(data_files(table, root))
@@ -446,7 +447,7 @@ assert hoodoo.Table(sys.argv[1]).cluster(sort_by=sys.argv[2]) is not None
 
 def test_plans_that_lost_their_files(tmp_path: Path):
     root = tmp_path / "t"
-    table = make(root, 2)
+    table = make(root, 2, options={"hoodie.metadata.enable": "false"})
     planned = table.schedule_clustering()
     assert planned is not None
     gone = data_files(table, root)[0]

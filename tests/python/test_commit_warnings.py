@@ -55,7 +55,12 @@ def test_hoodoo_write_warns_as_well(tmp_path: Path):
 def test_an_archive_that_fails_behind_a_write(tmp_path: Path):
     table = _create(tmp_path / "t")
     _break_history(tmp_path / "t")
-    few = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.clean.commits.retained": 1}
+    few = {
+        "hoodie.keep.min.commits": 2,
+        "hoodie.keep.max.commits": 3,
+        "hoodie.clean.commits.retained": 1,
+        "hoodie.metadata.enable": False,
+    }
     table = hoodoo.Table(table.uri, options=few)
     with pytest.warns(hoodoo.HudiWarning, match="archiving after it failed"):
         commits = [table.insert({"id": [n], "n": [n]}) for n in range(6)]
@@ -71,7 +76,12 @@ def test_a_compaction_whose_archive_fails(tmp_path: Path, service: str):
     for n in range(5):
         table.upsert({"id": [1], "n": [n]})
     _break_history(tmp_path / "t")
-    few = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.clean.commits.retained": 1}
+    few = {
+        "hoodie.keep.min.commits": 2,
+        "hoodie.keep.max.commits": 3,
+        "hoodie.clean.commits.retained": 1,
+        "hoodie.metadata.enable": False,
+    }
     table = hoodoo.Table(table.uri, options={**options, **few})
     with pytest.warns(hoodoo.HudiWarning, match="archiving after it failed"):
         commit = getattr(table, service)()
@@ -102,7 +112,12 @@ def test_the_command_line_prints_warnings(
     for n in range(5):
         table.upsert({"id": [1], "n": [n]})
     _break_history(tmp_path / "t")
-    few = ("hoodie.keep.min.commits=2", "hoodie.keep.max.commits=3", "hoodie.clean.commits.retained=1")
+    few = (
+        "hoodie.keep.min.commits=2",
+        "hoodie.keep.max.commits=3",
+        "hoodie.clean.commits.retained=1",
+        "hoodie.metadata.enable=false",
+    )
     arguments = [word for pair in few for word in ("--set", pair)]
     monkeypatch.setattr("sys.argv", ["hoodoo", "compact", table.uri, *arguments])
     monkeypatch.setattr(render.errors, "width", 10_000)

@@ -11,7 +11,13 @@ import pytest
 import hoodoo
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
-OPTIONS = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
+OPTIONS = {
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.clean.commits.retained": "1",
+    # Archiving would wait for its compaction.
+    "hoodie.metadata.enable": "false",
+}
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 def table(tmp_path: Path) -> Path:
     """Two log files over one base file."""
     path = tmp_path / "t"
-    table = hoodoo.Table.create(str(path), SCHEMA, name="t", record_key="id", table_type="MERGE_ON_READ")
+    options = {"hoodie.metadata.enable": "false"}
+    table = hoodoo.Table.create(
+        str(path), SCHEMA, name="t", record_key="id", table_type="MERGE_ON_READ", options=options
+    )
     table.insert({"id": list(range(5)), "v": [0] * 5})
     table.upsert({"id": [1, 2], "v": [1, 1]})
     table.upsert({"id": [1, 3], "v": [2, 2]})

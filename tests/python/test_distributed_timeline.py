@@ -80,7 +80,7 @@ def test_only_files_of_the_range_are_read(tmp_path: Path):
 
 @pytest.fixture
 def table(tmp_path: Path) -> hoodoo.Table:
-    options = {**_KEEP, "hoodie.archive.automatic": "false"}
+    options = {**_KEEP, "hoodie.archive.automatic": "false", "hoodie.metadata.enable": "false"}
     schema = pa.schema([("id", pa.int64())])
     table = hoodoo.Table.create(str(tmp_path / "t"), schema, name="t", record_key="id", options=options)
     for number in range(9):

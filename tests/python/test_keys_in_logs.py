@@ -19,7 +19,8 @@ WAYS = ["process", "tasks"]
 
 
 def _options(index: str) -> dict[str, str]:
-    return {"hoodie.compact.inline": "false", "hoodie.index.type": index}
+    # Files are removed from the folders here, which a metadata table would go on naming.
+    return {"hoodie.compact.inline": "false", "hoodie.index.type": index, "hoodie.metadata.enable": "false"}
 
 
 def _data(*rows: tuple[int, str, int]) -> pa.Table:

@@ -29,6 +29,7 @@ def make(folder: Path, *, cleans: bool) -> hoodoo.Table:
     options = {
         "hoodie.compact.inline": "false",
         "hoodie.keep.min.commits": "2",
+        "hoodie.metadata.enable": "false",
         "hoodie.keep.max.commits": "3",
         "hoodie.clean.automatic": str(cleans).lower(),
         "hoodie.clean.commits.retained": "1",

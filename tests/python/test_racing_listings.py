@@ -12,7 +12,13 @@ import hoodoo
 from tests.s3_server import BUCKET, S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
-OPTIONS = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false", "hoodie.clean.commits.retained": "1"}
+OPTIONS = {
+    "hoodie.compact.inline": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.commits.retained": "1",
+    # Nothing is listed where there is one.
+    "hoodie.metadata.enable": "false",
+}
 
 
 @pytest.fixture(scope="module")

@@ -265,20 +265,22 @@ def test_an_instant_that_is_taken_is_not_overwritten(s3: S3Server):
 
 
 @pytest.mark.s3
-def test_the_timeline_is_only_ever_created(s3: S3Server):
+@pytest.mark.parametrize("metadata", ["true", "false"])
+def test_the_timeline_is_only_ever_created(s3: S3Server, metadata: str):
     uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"
     with s3.recorded() as requests:
-        table = Table.create(
-            uri, SCHEMA, name="t", record_key="id", partition_by="part", storage_options=s3.storage_options
-        )
-        table = Table(uri, {"hoodie.clean.commits.retained": "1"}, s3.storage_options)
+        Table.create(uri, SCHEMA, name="t", record_key="id", partition_by="part", storage_options=s3.storage_options)
+        # One that is made changes the properties.
+        options = {"hoodie.clean.commits.retained": "1", "hoodie.metadata.enable": metadata}
+        table = Table(uri, options, s3.storage_options)
         for n in range(4):
             table.upsert(_rows(("a", "p1", n, f"a{n}"), ("b", "p2", n, "b")))
         table.delete_partitions(["p2"])
     puts = [r for r in requests if r.method == "PUT"]
     timeline = [r for r in puts if "/.hoodie/timeline/" in r.key]
     assert len(timeline) >= 5 * 3
-    for request in [*timeline, *(r for r in puts if r.key.endswith("/hoodie.properties"))]:
+    properties = [r for r in puts if r.key.endswith("/hoodie.properties")] if metadata == "false" else []
+    for request in [*timeline, *properties]:
         assert request.only_if_absent, request
 
 

@@ -70,7 +70,13 @@ def test_a_time_before_the_table_is_empty(history: tuple[Table, list[Commit]]):
 
 
 def _archiving(path: Path, table_type: str = "COPY_ON_WRITE", **options: str) -> Table:
-    given = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.automatic": "false"}
+    given = {
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.automatic": "false",
+        # Archiving would wait for its compaction.
+        "hoodie.metadata.enable": "false",
+    }
     return hoodoo.Table.create(
         path,
         SCHEMA,
@@ -145,6 +151,7 @@ def test_a_state_is_readable_while_its_files_are_there(tmp_path: Path):
     updated = [table.upsert(_one(4, n)) for n in range(2)]
     seen = [(table.bulk_insert(_one(n, n)), _values(table.to_arrow())) for n in range(5, 12)]
     cleaning = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    cleaning["hoodie.metadata.enable"] = "false"
     table = hoodoo.Table(table.uri, options=cleaning)
     table.bulk_insert(_one(12, 12))
     assert [i.action for i in table.timeline.instants()] == ["commit", "commit", "clean"]

@@ -11,6 +11,8 @@ from hoodoo import InvalidOptionError, Table
 
 _KEEP = {
     "hoodie.keep.min.commits": "2",
+    # Archiving would wait for its compaction.
+    "hoodie.metadata.enable": "false",
     "hoodie.keep.max.commits": "3",
     "hoodie.clean.commits.retained": "1",
     "hoodie.timeline.compaction.batch.size": "3",
@@ -129,7 +131,12 @@ def test_other_cleaning_policies_leave_the_cleaning_to_others(setting: str) -> N
     """The remedy that the refusal of such a policy gives, `hoodie.clean.automatic=false`, has to work."""
     uri = f"memory://timeline-api-{setting}/t"
     schema = pa.schema([("id", pa.string())])
-    options = {"hoodie.clean.automatic": "false", setting: "3", "hoodie.keep.min.commits": "2"}
+    options = {
+        "hoodie.clean.automatic": "false",
+        setting: "3",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.metadata.enable": "false",
+    }
     table = Table.create(uri, schema, name="t", record_key="id", options={**options, "hoodie.keep.max.commits": "3"})
     for commit in range(5):
         table.upsert({"id": [f"k{commit}"]})

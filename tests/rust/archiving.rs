@@ -3,20 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use hoodoo::format::instant::Action;
-use hoodoo::services::archive::{archive, planned};
+use futures::executor::block_on;
+use hoodoo::format::instant::{Action, Instant};
+use hoodoo::services::archive::{ArchiveOutcome, archive, planned};
 use hoodoo::services::verify::{Problem, Severity, verify};
 use hoodoo::storage::Storage;
 use hoodoo::table::HudiTable;
 use hoodoo::timeline::Timeline;
 use hoodoo::timeline::history::{HistoryReader, LoadMode};
 use hoodoo::write::Operation;
+use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
+use object_store::path::Path;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::failing_store::{FAILURES, FailingStore, Failure};
+use crate::hooked_store::{HookedStore, Request};
 use crate::small_table::{Row, Ticking, create_with, delete_partition, open_with, read, storage, write};
 
 const ROWS: [Row; 3] = [("a", 1, "p0", "1"), ("b", 1, "p0", "1"), ("c", 1, "p1", "1")];
@@ -96,6 +101,76 @@ fn crash_at_every_call() {
             assert!(problems.iter().all(is_undeclared), "{context}: {problems:?}");
         }
     }
+}
+
+/// A table of which archiving is due, and its oldest commit.
+fn due(name: &str) -> (Arc<InMemory>, HudiTable, Instant) {
+    let store = Arc::new(InMemory::new());
+    let settings = settings("3", "4", "2");
+    let table = create_with(storage(store.clone(), name), Ticking::shared(), &settings).unwrap();
+    for _ in 0..8 {
+        write(&table, Operation::Upsert, &ROWS).unwrap();
+    }
+    let oldest = table.timeline().unwrap().instants()[0].clone();
+    (store, table, oldest)
+}
+
+/// Archives; `meanwhile` happens between the plan and the lock.
+fn archive_while(store: &Arc<InMemory>, name: &str, meanwhile: impl Fn() + Send + Sync + 'static) -> ArchiveOutcome {
+    let (done, meanwhile) = (AtomicBool::new(false), Arc::new(meanwhile));
+    let hook = move |request, path: &str| {
+        // The end of the preparation: which instants have markers.
+        if request == Request::List && path.ends_with(".hoodie/.temp") && !done.swap(true, Ordering::SeqCst) {
+            let meanwhile = meanwhile.clone();
+            std::thread::spawn(move || meanwhile()).join().unwrap();
+        }
+        Ok(())
+    };
+    let hooked = Arc::new(HookedStore::new(store.clone(), Box::new(hook)));
+    archive(&open_with(storage(hooked, name), Ticking::shared(), &settings("3", "4", "2")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_another_process_archived_meanwhile_is_left_to_it() {
+    let (store, table, _) = due("meanwhile-archived");
+    let before = everything(&table);
+    let other = table.clone();
+    let outcome = archive_while(&store, "meanwhile-archived", move || {
+        assert!(archive(&other).unwrap().files == 1);
+    });
+    assert_eq!((outcome.files, outcome.plan.instants.len()), (0, 0));
+    assert_eq!(everything(&table), before);
+    assert!(verify(&table).unwrap().is_clean());
+}
+
+#[test]
+fn what_was_savepointed_meanwhile_stays() {
+    let (store, table, oldest) = due("meanwhile-savepointed");
+    let before = everything(&table);
+    let (behind, at) = (store.clone(), oldest.clone());
+    let outcome = archive_while(&store, "meanwhile-savepointed", move || {
+        let name = format!("{}_{}.savepoint", at.requested, at.completed.as_deref().unwrap());
+        let path = Path::from(format!("small/.hoodie/timeline/{name}"));
+        block_on(behind.put(&path, "x".into())).unwrap();
+    });
+    assert_eq!((outcome.files, outcome.plan.instants.len()), (0, 0));
+    let mut after = everything(&table);
+    after.retain(|(_, action), _| *action != Action::Savepoint);
+    assert_eq!(after, before);
+    assert!(table.timeline().unwrap().instants().contains(&oldest));
+}
+
+#[test]
+fn what_is_written_meanwhile_does_not_matter() {
+    let (store, table, oldest) = due("meanwhile-written");
+    let other = table.clone();
+    let outcome = archive_while(&store, "meanwhile-written", move || {
+        write(&other, Operation::Upsert, &ROWS).unwrap();
+    });
+    assert_eq!((outcome.files, outcome.plan.instants.len()), (1, 5));
+    assert!(!table.timeline().unwrap().instants().contains(&oldest));
+    assert_eq!(everything(&table).len(), 9);
+    assert!(verify(&table).unwrap().is_clean());
 }
 
 fn random_history(seed: u64) {

@@ -21,10 +21,39 @@ const NEXT: [Row; 2] = [("next", 9, "p1", "9"), ("d", 9, "p1", "9")];
 const COPY_ON_WRITE: &str = "COPY_ON_WRITE";
 const MERGE_ON_READ: &str = "MERGE_ON_READ";
 
+/// A kind of table: its type, and whether it has a metadata table, which is compacted often.
+#[derive(Clone, Copy)]
+struct Kind {
+    table_type: &'static str,
+    metadata: bool,
+}
+
+const PLAIN: [Kind; 2] =
+    [Kind { table_type: COPY_ON_WRITE, metadata: false }, Kind { table_type: MERGE_ON_READ, metadata: false }];
+const INDEXED: [Kind; 2] =
+    [Kind { table_type: COPY_ON_WRITE, metadata: true }, Kind { table_type: MERGE_ON_READ, metadata: true }];
+
+impl Kind {
+    fn options(self) -> Vec<(String, String)> {
+        let compacted = ("hoodie.metadata.compact.max.delta.commits", "2");
+        let options = [("hoodie.metadata.enable", if self.metadata { "true" } else { "false" }), compacted];
+        options.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec()
+    }
+
+    fn open(self, storage: Storage, clock: &Arc<Ticking>) -> Result<HudiTable> {
+        open_with(storage, clock.clone(), &self.options())
+    }
+}
+
 /// A table with three commits, in a store of its own.
-fn table_of_three_commits(clock: &Arc<Ticking>, table_type: &str) -> InMemory {
+fn table_of_three_commits(clock: &Arc<Ticking>, table_type: &'static str) -> InMemory {
+    table_of(clock, Kind { table_type, metadata: false })
+}
+
+fn table_of(clock: &Arc<Ticking>, kind: Kind) -> InMemory {
     let shared = Arc::new(InMemory::new());
-    let more = [("hoodie.table.type".to_owned(), table_type.to_owned())];
+    let mut more = kind.options();
+    more.push(("hoodie.table.type".to_owned(), kind.table_type.to_owned()));
     let table = create_with(storage(shared.clone(), "base"), clock.clone(), &more).unwrap();
     write(&table, Operation::BulkInsert, &FIRST).unwrap();
     write(&table, Operation::Upsert, &MORE).unwrap();
@@ -33,19 +62,26 @@ fn table_of_three_commits(clock: &Arc<Ticking>, table_type: &str) -> InMemory {
 }
 
 fn after_a_crash(name: &str, act: impl Fn(&HudiTable) -> Result<()>) {
-    for table_type in [COPY_ON_WRITE, MERGE_ON_READ] {
-        after_a_crash_in(table_type, &format!("{name} {table_type}"), &act);
+    for kind in PLAIN {
+        after_a_crash_in(kind, &format!("{name} {}", kind.table_type), &act);
     }
 }
 
-fn after_a_crash_in(table_type: &str, name: &str, act: &impl Fn(&HudiTable) -> Result<()>) {
+/// The same with a metadata table, to which each action commits first.
+fn after_a_crash_with_metadata(name: &str, act: impl Fn(&HudiTable) -> Result<()>) {
+    for kind in INDEXED {
+        after_a_crash_in(kind, &format!("{name} {} with metadata", kind.table_type), &act);
+    }
+}
+
+fn after_a_crash_in(kind: Kind, name: &str, act: &impl Fn(&HudiTable) -> Result<()>) {
     let clock = Ticking::shared();
-    let base = table_of_three_commits(&clock, table_type);
-    let before = read(&open(storage(Arc::new(base.fork()), "before"), clock.clone()).unwrap());
+    let base = table_of(&clock, kind);
+    let before = read(&kind.open(storage(Arc::new(base.fork()), "before"), &clock).unwrap());
     let whole = Arc::new(base.fork());
     let counting = FailingStore::new(whole.clone(), usize::MAX, Failure::Error);
-    act(&open(storage(Arc::new(counting.clone()), "whole"), clock.clone()).unwrap()).unwrap();
-    let after = read(&open(storage(whole, "whole"), clock.clone()).unwrap());
+    act(&kind.open(storage(Arc::new(counting.clone()), "whole"), &clock).unwrap()).unwrap();
+    let after = read(&kind.open(storage(whole, "whole"), &clock).unwrap());
     assert_ne!(before, after);
     let calls = counting.calls();
     assert!(calls > 20, "{name} made {calls} calls only");
@@ -57,8 +93,8 @@ fn after_a_crash_in(table_type: &str, name: &str, act: &impl Fn(&HudiTable) -> R
             let store = Arc::new(base.fork());
             let failing = FailingStore::new(store.clone(), call, failure);
             let uri = format!("{name}-{failure:?}-{call}");
-            let outcome = open(storage(Arc::new(failing), &uri), clock.clone()).and_then(|table| act(&table));
-            let table = open(storage(store.clone(), &uri), clock.clone()).unwrap();
+            let outcome = kind.open(storage(Arc::new(failing), &uri), &clock).and_then(|table| act(&table));
+            let table = kind.open(storage(store.clone(), &uri), &clock).unwrap();
             let rows = read(&table);
             assert!(rows == before || rows == after, "{context}: {rows:?}");
             assert!(outcome.is_err() || rows == after, "{context}: was reported done");
@@ -108,6 +144,20 @@ fn delete() {
 }
 
 #[test]
+fn writes_with_a_metadata_table() {
+    after_a_crash_with_metadata("upsert", |t| {
+        write(t, Operation::Upsert, &[("a", 5, "p0", "3"), ("e", 1, "new", "3")]).map(drop)
+    });
+}
+
+#[test]
+fn replacing_with_a_metadata_table() {
+    after_a_crash_with_metadata("insert_overwrite", |t| {
+        write(t, Operation::InsertOverwrite, &[("e", 1, "p0", "3")]).map(drop)
+    });
+}
+
+#[test]
 fn insert_overwrite() {
     after_a_crash("insert_overwrite", |t| write(t, Operation::InsertOverwrite, &[("e", 1, "p0", "3")]).map(drop));
 }
@@ -131,7 +181,7 @@ fn rollback() {
     rollback_in(MERGE_ON_READ);
 }
 
-fn rollback_in(table_type: &str) {
+fn rollback_in(table_type: &'static str) {
     let clock = Ticking::shared();
     let base = table_of_three_commits(&clock, table_type);
     let upsert = |storage: Storage, clock: Arc<dyn Clock>| {

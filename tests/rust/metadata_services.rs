@@ -98,18 +98,16 @@ fn files_and_instants_stay_few() {
 
 #[test]
 fn a_service_that_dies_is_taken_up_by_the_next_write() {
-    // The next write compacts; the one after 24 commits cleans too.
-    for (table_type, rounds) in [("MERGE_ON_READ", 0), ("COPY_ON_WRITE", 24)] {
-        let found = (rounds..rounds + 16).find(|rounds| {
-            let (_, table) = table_of(*rounds, table_type, &format!("look {table_type} {rounds}"));
-            let before: BTreeSet<String> = instants(&table).into_iter().collect();
-            write(&table, Operation::Upsert, &[row(*rounds)]).unwrap();
-            let new: Vec<String> = instants(&table).into_iter().filter(|name| !before.contains(name)).collect();
-            let wanted = if rounds < &20 { ".commit" } else { ".clean" };
-            new.iter().any(|name| name.ends_with(wanted))
+    // The write whose services compact, and the first one whose services clean as well.
+    for (table_type, wanted) in [("MERGE_ON_READ", ".commit"), ("COPY_ON_WRITE", ".clean")] {
+        let (shared, table) = table_of(0, table_type, &format!("base {table_type}"));
+        let last = (0..40).map(|round| {
+            let before = (shared.fork(), instants(&table));
+            write(&table, Operation::Upsert, &[row(round)]).unwrap();
+            let is_new = |name: &&String| !before.1.contains(name);
+            (round, before.0, instants(&table).iter().filter(is_new).any(|name| name.ends_with(wanted)))
         });
-        let rounds = found.expect("no service in so many rounds");
-        let (base, _) = table_of(rounds, table_type, &format!("base {table_type}"));
+        let (rounds, base, _) = last.into_iter().find(|(_, _, found)| *found).expect("no service in so many rounds");
         let calls_of = |more: &[(&str, &str)], name: &str| {
             let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
             let more = more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));

@@ -44,3 +44,39 @@ def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
     render.show_report(report)
     if not report.ok:
         raise typer.Exit(1)
+
+
+@metadata_app.command("rebuild")
+def rebuild(uri: Uri, storage_option: StorageOptions = None) -> None:
+    """Make the metadata table anew from the files of the table. Writers go on meanwhile."""
+    with render.working("reading the files of the table"):
+        done = open_table(uri, storage_option).rebuild_metadata_table()
+    render_metadata.show_built(done.partitions)
+
+
+@metadata_app.command("index")
+def index(
+    uri: Uri,
+    name: Annotated[str, typer.Argument(help="column_stats, partition_stats, bloom_filters or files.")],
+    columns: Annotated[str | None, typer.Option(help="Columns with statistics, separated by commas.")] = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Build an index in the metadata table, or build it anew. Writers go on meanwhile."""
+    with render.working("reading the files of the table"):
+        done = open_table(uri, storage_option).index(name, columns)
+    render_metadata.show_built(done.partitions)
+
+
+@metadata_app.command("drop")
+def drop(
+    uri: Uri,
+    name: Annotated[str | None, typer.Argument(help="Drop only this index, such as column_stats.")] = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Drop the metadata table, or one index of it. The next writer of Hudi builds what it wants again."""
+    table = open_table(uri, storage_option)
+    if name is None:
+        found = table.drop_metadata_table()
+        render_metadata.show_dropped(["the metadata table"] if found else [])
+    else:
+        render_metadata.show_dropped(table.drop_index(name))

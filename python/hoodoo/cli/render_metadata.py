@@ -55,3 +55,22 @@ def show_row_count(partition: str, rows: int) -> None:
         rows: The number of rows.
     """
     console.print(f"{rows:,} rows in {escape(partition)}", style="dim")
+
+
+def show_built(partitions: Sequence[str]) -> None:
+    """Print which partitions a metadata table has after one was built.
+
+    Args:
+        partitions: Their names.
+    """
+    console.print(f"the metadata table has {escape(', '.join(partitions))}", highlight=False)
+
+
+def show_dropped(names: Sequence[str]) -> None:
+    """Print what was dropped.
+
+    Args:
+        names: What it was; nothing if it was not there.
+    """
+    message = f"dropped {', '.join(names)}" if names else "there was nothing to drop"
+    console.print(escape(message), highlight=False)

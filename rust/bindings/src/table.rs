@@ -249,6 +249,27 @@ impl NativeTable {
         call::commit(py, || client::log_compact(&self.table))
     }
 
+    /// Builds an index of the metadata table: (requested time, completion time, partitions, warnings).
+    #[pyo3(signature = (partition, columns=None))]
+    fn index(&self, py: Python<'_>, partition: &str, columns: Option<Vec<String>>) -> PyResult<IndexRow> {
+        call::run(py, || client::index(&self.table, partition, columns)).map(index_row)
+    }
+
+    /// Drops an index; the partitions of the metadata table that are gone.
+    fn drop_index(&self, py: Python<'_>, partition: &str) -> PyResult<Vec<String>> {
+        call::run(py, || client::drop_index(&self.table, partition))
+    }
+
+    /// Makes the metadata table anew: as `index`.
+    fn rebuild_metadata_table(&self, py: Python<'_>) -> PyResult<IndexRow> {
+        call::run(py, || client::rebuild_metadata_table(&self.table)).map(index_row)
+    }
+
+    /// Drops the metadata table; whether there was one.
+    fn drop_metadata_table(&self, py: Python<'_>) -> PyResult<bool> {
+        call::run(py, || client::drop_metadata_table(&self.table))
+    }
+
     /// Archives, or returns what would be archived: ((instants), (blockers as since, reason, remedy, writes), (writes,
     /// keep min, keep max), files written, files compacted).
     #[allow(clippy::type_complexity)]
@@ -351,6 +372,13 @@ impl NativeTable {
         });
         Ok(json?.to_string())
     }
+}
+
+/// An index that was built: requested time, completion time, partitions of the metadata table, warnings.
+type IndexRow = (String, String, Vec<String>, Vec<String>);
+
+fn index_row(done: hoodoo::services::indexing::Indexed) -> IndexRow {
+    (done.instant, done.completed, done.partitions, done.warnings)
 }
 
 fn archived_row(e: HistoryEntry) -> InstantRow {

@@ -31,6 +31,12 @@ const FIXED: [(&str, &str, &str); 9] = [
 
 /// Refuses a write that the table or this library cannot take.
 pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
+    check_table(table, timeline)?;
+    check_metadata_table(table)
+}
+
+/// The same for an action that makes the metadata table anew, or drops it, so that it may be damaged.
+pub(super) fn check_table(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     let config = table.config();
     let uri = table.storage().uri();
     if config.version() < 8 {
@@ -52,7 +58,6 @@ pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<(
     for folder in [&folders.folder, &folders.history_folder, ".hoodie/.temp", ".hoodie/.heartbeat"] {
         table.storage().refuse_links(folder)?;
     }
-    check_metadata_table(table)?;
     check_conflicts(table)?;
     check_services(table)?;
     if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {

@@ -4,6 +4,7 @@
 //! order. The modules `write` and `services` do not use each other; this one uses both.
 
 mod checks;
+mod indexing;
 mod merge_rows;
 
 #[cfg(test)]
@@ -37,6 +38,7 @@ use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
 pub(crate) use checks::check_writable;
+pub use indexing::{drop_index, drop_metadata_table, index, rebuild_metadata_table};
 pub use merge_rows::{MergeRequest, merge_rows};
 
 /// Longest time that a writer takes to write a file of the timeline.
@@ -151,13 +153,20 @@ fn acquire_writer_lease(table: &HudiTable) -> Result<Option<WriterLease>> {
 
 /// Reopens the table; pending writes of other writers stay.
 fn ready_to_serve(table: &HudiTable) -> Result<(HudiTable, Leftovers)> {
+    reopen(table, check_writable)
+}
+
+fn reopen(
+    table: &HudiTable,
+    check: impl FnOnce(&HudiTable, &Timeline) -> Result<()>,
+) -> Result<(HudiTable, Leftovers)> {
     let storage = table.storage();
     let look = || Leftovers::look(storage, table.config().timeline());
     let (fresh, mut left) = both(storage.is_remote(), || table.reload(), look)?;
     if fresh.config().timeline() != table.config().timeline() {
         left = Leftovers::look(storage, fresh.config().timeline())?;
     }
-    check_writable(&fresh, left.timeline())?;
+    check(&fresh, left.timeline())?;
     // An object store has no half-written files, and a lock costs requests.
     if storage.is_remote() && !fresh.config().is_of_backup() {
         return Ok((fresh, left));
@@ -568,14 +577,14 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     };
     let now = |known: Option<Timeline>| known.map_or_else(|| table.timeline(), Ok);
     let mut known = timeline;
-    let cleaned = is_on("hoodie.clean.automatic").and_then(|on| match on {
-        true => from_timeline(table, now(known.clone())?, |timeline| clean_from(table, timeline)),
-        false => Ok(None),
+    let cleaned = is_on("hoodie.clean.automatic").and_then(|on| {
+        if on {
+            let (_, timeline) = from_timeline(table, now(known.take())?, |timeline| clean_from(table, timeline))?;
+            known = Some(timeline);
+        }
+        Ok(())
     });
-    if !matches!(cleaned, Ok(None)) {
-        known = None;
-    }
-    settle(table, "cleaning", cleaned.map(|_| ()), warnings);
+    settle(table, "cleaning", cleaned, warnings);
     // Before archiving, which takes nothing beyond the last compaction of the metadata table.
     let served = is_on("hoodie.table.services.enabled").and_then(|on| match on {
         true => serve_metadata_table(table, || now(known.clone())),

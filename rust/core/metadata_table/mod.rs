@@ -61,8 +61,8 @@ pub(crate) use secondary_lookup::look_up_values;
 pub(crate) const FOLDER: &str = ".hoodie/metadata";
 /// What to do about a metadata table that is damaged or wrong. Readers decide by the table's properties, so that nobody
 /// deletes the folder by hand while they still name it.
-pub(crate) const REBUILD: &str = "Write once with hoodie.metadata.enable=false, which drops the metadata table; Hudi's next \
-                                  writer builds it again. Until then read with hoodie.metadata.enable=false";
+pub(crate) const REBUILD: &str = "Make it anew with Table.rebuild_metadata_table() or `hoodoo metadata rebuild`. Until then read with \
+                                  hoodie.metadata.enable=false";
 /// The partition that every metadata table has.
 pub(crate) const FILES: &str = "files";
 /// The partition with statistics of the columns of files.

@@ -16,16 +16,16 @@ pub(super) fn remove_files_of<'p>(
     let marked = marked_files(storage, instant)?.unwrap_or_default();
     // Markers are removed first: a task of that attempt that publishes a file later finds its marker missing.
     delete_markers(storage, instant)?;
-    marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
+    storage.delete_all(&marked)?;
     let mut folders: HashSet<&str> = partitions.collect();
     folders.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder)));
     for folder in folders {
-        for file in storage.list(folder)?.files {
-            let is_log = || LogFile::parse(&file).is_some_and(|log| log.instant == instant);
-            if BaseFile::parse(&file).is_some_and(|base| base.instant == instant) || is_log() {
-                storage.delete(&file.path)?;
-            }
-        }
+        let mut files = storage.list(folder)?.files;
+        files.retain(|file| {
+            let is_log = || LogFile::parse(file).is_some_and(|log| log.instant == instant);
+            BaseFile::parse(file).is_some_and(|base| base.instant == instant) || is_log()
+        });
+        storage.delete_all(&files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>())?;
     }
     Ok(())
 }

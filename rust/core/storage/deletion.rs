@@ -48,20 +48,20 @@ impl Storage {
         }
     }
 
-    /// Deletes files of one folder: of each pair the first ones before the last ones, and the last ones of all pairs one
-    /// after the other. One that is not there is no error. What stands beside them goes with them: of many files, one listing
-    /// is less work than looking for each.
+    /// Deletes files of one folder: the first ones in any order, then the groups of the last ones one after the other. One
+    /// that is not there is no error. What stands beside them goes with them: of many files, one listing is less work than
+    /// looking for each.
     pub fn delete_in_order(
         &self,
         folder: &str,
-        pairs: &[(Vec<&str>, Vec<&str>)],
+        first: &[&str],
+        last: &[Vec<&str>],
         side_files: &SideFiles,
     ) -> Result<()> {
         self.refuse_links(folder)?;
         let Some((disk, local)) = self.local_change(folder)? else {
-            let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
-            self.delete_stream(folder, &first)?;
-            return pairs.iter().flat_map(|(_, last)| last).try_for_each(|path| self.delete_alone(path).map(|_| ()));
+            self.delete_stream(folder, first)?;
+            return last.iter().try_for_each(|group| self.delete_stream(folder, group));
         };
         let open = match LocalFolder::open(&local) {
             Err(e) if is_absence(&e) => return Ok(()),
@@ -69,12 +69,11 @@ impl Storage {
         };
         let delete = |path: &&str| self.delete_with(disk, path, &open, side_files);
         // Two at a time: half of the work goes on beside the lock of the folder.
-        let first: Vec<&str> = pairs.iter().flat_map(|(first, _)| first).copied().collect();
         let (mine, others) = first.split_at(first.len() / 2);
         both(true, || mine.iter().try_for_each(delete), || others.iter().try_for_each(delete))?;
         // A power cut must not bring the first ones back without the last ones.
         self.sync()?;
-        pairs.iter().flat_map(|(_, last)| last).try_for_each(delete)
+        last.iter().flatten().try_for_each(delete)
     }
 
     fn delete_with(&self, disk: &LocalDisk, path: &str, folder: &LocalFolder, side_files: &SideFiles) -> Result<()> {
@@ -112,6 +111,9 @@ impl Storage {
 
     /// Many in one request where the storage can, several requests at once where it cannot.
     fn delete_stream(&self, folder: &str, paths: &[&str]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
         let keys = paths.iter().map(|path| self.key(path).map(Ok)).collect::<Result<Vec<_>>>()?;
         let deleted = self.store.delete_stream(futures::stream::iter(keys).boxed());
         let gone = |r: &object_store::Result<Path>| !matches!(r, Err(object_store::Error::NotFound { .. }));

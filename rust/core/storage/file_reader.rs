@@ -1,15 +1,17 @@
 //! Reading data files in chunks.
 
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::runtime::{block_on_read, own_error};
+use super::small_files::SmallFiles;
 use super::windows::Windows;
 use crate::error::Error;
 use crate::interrupt;
@@ -34,16 +36,35 @@ struct Remote {
     store: Arc<dyn ObjectStore>,
     key: Path,
     windows: Windows,
+    /// Where it is kept for others, if it is small, and its path.
+    small: Option<(Arc<SmallFiles>, String)>,
 }
 
 impl Remote {
     fn read(&self, start: u64, wanted: u64) -> object_store::Result<Bytes> {
         self.windows.read(start, wanted, |range| {
             let length = range.end - range.start;
-            let bytes = block_on_read(self.store.get_range(&self.key, range))?;
+            let bytes = match &self.small {
+                Some((files, path)) if length == self.windows.size() => self.read_small(files, path, range)?,
+                _ => block_on_read(self.store.get_range(&self.key, range))?,
+            };
             // A store cuts a range that goes beyond the end of the object.
             if bytes.len() as u64 == length { Ok(bytes) } else { Err(self.shorter()) }
         })
+    }
+
+    /// Reads all of the file, and keeps it.
+    fn read_small(&self, files: &SmallFiles, path: &str, range: Range<u64>) -> object_store::Result<Bytes> {
+        let listings = files.listings();
+        let options = GetOptions { range: Some(range.into()), ..Default::default() };
+        let (tag, content) = block_on_read(async {
+            let found = self.store.get_opts(&self.key, options).await?;
+            Ok((found.meta.e_tag.clone(), found.bytes().await?))
+        })?;
+        if content.len() as u64 == self.windows.size() {
+            files.put(path, tag.as_deref(), &content, listings);
+        }
+        Ok(content)
     }
 
     fn shorter(&self) -> object_store::Error {
@@ -66,8 +87,16 @@ impl FileReader {
         }
     }
 
-    pub(super) fn remote(store: Arc<dyn ObjectStore>, key: Path, size: u64) -> Self {
-        Self { source: Source::Remote(Arc::new(Remote { store, key, windows: Windows::new(size) })) }
+    /// `small`: where the files are kept that are small like this one, and its path.
+    pub(super) fn remote(
+        store: Arc<dyn ObjectStore>,
+        key: Path,
+        size: u64,
+        small: Option<(Arc<SmallFiles>, String)>,
+    ) -> Self {
+        let known = small.as_ref().and_then(|(files, path)| files.get(path, size));
+        let windows = known.map_or_else(|| Windows::new(size), Windows::with);
+        Self { source: Source::Remote(Arc::new(Remote { store, key, windows, small })) }
     }
 }
 

@@ -26,6 +26,7 @@ mod option_values;
 mod remote_store;
 mod runtime;
 mod secrets;
+mod small_files;
 mod spill;
 mod store;
 mod unchanging;

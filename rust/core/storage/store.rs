@@ -16,6 +16,7 @@ use super::local_disk::{LocalDisk, LocalSettings};
 use super::local_folder::LocalFolder;
 use super::location::{Location, StorageOptions};
 use super::runtime::{block_on_read, is_transient, own_error};
+use super::small_files::{LARGEST, SmallFiles};
 use crate::error::{Error, Result};
 use crate::interrupt;
 
@@ -33,6 +34,7 @@ pub struct Storage {
     pub(super) remote: bool,
     pub(super) uri: Arc<str>,
     pub(super) kept: Arc<ContentCache>,
+    pub(super) small: Arc<SmallFiles>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -47,13 +49,21 @@ impl Storage {
         let location = Location::parse(uri, options)?;
         let Location { store, prefix, local, remote, uri } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
-        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept: Arc::default() })
+        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept: Arc::default(), small: Arc::default() })
     }
 
     /// The storage in a given store, for tests that inject failures.
     pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str, uri: &str) -> Result<Self> {
         let prefix = Path::parse(prefix).map_err(|e| Error::invalid_option(format!("bad path '{prefix}': {e}")))?;
-        Ok(Self { store, prefix, local: None, remote: false, uri: uri.into(), kept: Arc::default() })
+        Ok(Self {
+            store,
+            prefix,
+            local: None,
+            remote: false,
+            uri: uri.into(),
+            kept: Arc::default(),
+            small: Arc::default(),
+        })
     }
 
     /// The table's location, as Hudi would print it (no trailing slash).
@@ -170,7 +180,7 @@ impl Storage {
 
     /// The whole contents of files of one folder, in their order.
     pub fn read_all(&self, folder: &str, paths: &[&str]) -> Result<Vec<Bytes>> {
-        let Some(local) = self.local_file(folder)? else { return paths.iter().map(|path| self.read(path)).collect() };
+        let Some(local) = self.local_file(folder)? else { return self.fetch_all(paths) };
         let failed = |e: std::io::Error, path: &str| self.error(path, "reading", local::as_object_store(e, path));
         let open = LocalFolder::open(&local).map_err(|e| failed(e, folder))?;
         let mut buffer = Vec::new();
@@ -214,7 +224,7 @@ impl Storage {
         let found = match self.local_path(folder) {
             Some(local) => local::list(&local, folder).map_err(|e| local::as_object_store(e, folder)),
             None => block_on_read(self.store.list_with_delimiter(key.as_ref())).map(|found| Listing {
-                files: found.objects.iter().map(|o| self.file_meta(o)).collect(),
+                files: self.file_metas(&found.objects),
                 folders: found.common_prefixes.iter().map(|p| self.relative(p)).collect(),
             }),
         };
@@ -287,7 +297,7 @@ impl Storage {
             match found {
                 Err(e) if nothing_there(&e) => {}
                 Err(e) => return Err(self.error(&folder, "listing", e)),
-                Ok(objects) => files.extend(objects.iter().map(|o| self.file_meta(o))),
+                Ok(objects) => files.extend(self.file_metas(&objects)),
             }
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -304,12 +314,17 @@ impl Storage {
         }
     }
 
-    pub(super) fn file_meta(&self, object: &object_store::ObjectMeta) -> FileMeta {
-        FileMeta {
-            path: self.relative(&object.location),
-            size: object.size,
-            modified_ms: object.last_modified.timestamp_millis(),
-        }
+    fn file_metas(&self, objects: &[object_store::ObjectMeta]) -> Vec<FileMeta> {
+        let files: Vec<FileMeta> = objects
+            .iter()
+            .map(|object| FileMeta {
+                path: self.relative(&object.location),
+                size: object.size,
+                modified_ms: object.last_modified.timestamp_millis(),
+            })
+            .collect();
+        self.small.listed(files.iter().map(|file| file.path.as_str()).zip(objects));
+        files
     }
 
     /// Opens a file for random reading. `size` is the size from a listing.
@@ -323,7 +338,10 @@ impl Storage {
                 };
                 error.with("table", &self.uri).with("file", path)
             }),
-            None => Ok(FileReader::remote(self.store.clone(), self.key(path)?, size)),
+            None => {
+                let small = (self.is_remote() && size <= LARGEST).then(|| (self.small.clone(), path.to_owned()));
+                Ok(FileReader::remote(self.store.clone(), self.key(path)?, size, small))
+            }
         }
     }
 }

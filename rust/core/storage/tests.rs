@@ -136,7 +136,7 @@ fn side_files_are_deleted_with_their_file() {
     }
     let (files, side_files) = s.list_names("").unwrap();
     assert_eq!(files.iter().filter(|f| !f.name().ends_with(".crc")).count(), 4, "{files:?}");
-    s.delete_in_order("", &[(vec!["1.a"], vec!["1.b"]), (vec!["2.a"], vec![])], &side_files).unwrap();
+    s.delete_in_order("", &["1.a", "2.a"], &[vec!["1.b"], vec![]], &side_files).unwrap();
     let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, [".kept.crc", "kept", "kept#1"]);

@@ -49,6 +49,30 @@ impl Storage {
         }
     }
 
+    /// The whole contents of files, in their order. Those that never change and were fetched before are not fetched again;
+    /// the others are fetched many at a time, and not kept.
+    pub(super) fn fetch_all(&self, paths: &[&str]) -> Result<Vec<Bytes>> {
+        let mut contents: Vec<Option<Bytes>> = paths.iter().map(|path| self.kept.get(path)).collect();
+        let mut missing = Vec::new();
+        for (at, (path, _)) in paths.iter().zip(&contents).enumerate().filter(|(_, (_, known))| known.is_none()) {
+            missing.push((at, self.key(path)?));
+        }
+        let fetch = |(at, key): (usize, Path)| {
+            let store = self.store.clone();
+            async move { (at, async { store.get(&key).await?.bytes().await }.await) }
+        };
+        let fetches = futures::stream::iter(missing.into_iter().map(fetch)).buffer_unordered(AT_ONCE);
+        let fetched = block_on_read(async { Ok(fetches.collect::<Vec<_>>().await) });
+        for (at, content) in fetched.map_err(|e| self.error("", "reading", e))? {
+            let path = paths.get(at).copied().unwrap_or_default();
+            let content = content.map_err(|e| self.error(path, "reading", e))?;
+            if let Some(slot) = contents.get_mut(at) {
+                *slot = Some(content);
+            }
+        }
+        Ok(contents.into_iter().flatten().collect())
+    }
+
     /// Spares fetching what was just written into a file that nobody changes once it is there.
     pub fn cache_unchanging(&self, path: &str, content: &Bytes) {
         if self.is_remote() {
@@ -59,5 +83,6 @@ impl Storage {
     /// Has files that never change fetched once more: whether they did change is what somebody wants to know.
     pub fn forget_unchanging(&self) {
         self.kept.clear();
+        self.small.clear();
     }
 }

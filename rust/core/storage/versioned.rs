@@ -9,6 +9,7 @@ use object_store::path::Path;
 use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, ObjectStore, PutMode, PutOptions, PutResult, UpdateVersion,
 };
+use serde::{Deserialize, Serialize};
 
 use super::local;
 use super::runtime::{block_on, block_on_read};
@@ -19,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 const MARK: &str = "hoodoo";
 
 /// Which state of a file was read or written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     e_tag: Option<String>,
     version: Option<String>,

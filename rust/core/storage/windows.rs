@@ -56,6 +56,13 @@ impl Windows {
         Self { size, cached: Mutex::default() }
     }
 
+    /// The same for a file of which all is known.
+    pub(super) fn with(content: Bytes) -> Self {
+        let windows = Self::new(content.len() as u64);
+        windows.lock().keep(Window { start: 0, bytes: content, used: 0 });
+        windows
+    }
+
     /// Keeps nothing of what was fetched.
     pub(super) fn forget(&self) {
         self.lock().windows.clear();

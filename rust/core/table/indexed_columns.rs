@@ -48,6 +48,15 @@ impl HudiTable {
         indexed_columns(data, self.config().populates_meta_fields(), &options, self.index_version())
     }
 
+    /// The columns of a list that have ranges, beside those that always have them.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a list that names a column that the table does not have.
+    pub(crate) fn columns_of_list(&self, data: &Schema, columns: &[String]) -> Result<Vec<String>> {
+        let options = IndexedColumnOptions::of_list(columns.to_vec());
+        indexed_columns(data, self.config().populates_meta_fields(), &options, self.index_version())
+    }
+
     /// The version of those statistics.
     pub(crate) fn index_version(&self) -> IndexVersion {
         IndexVersion::of_table(self.config().version())

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_not_done_is_said_and_what_is_off_is_not() {
         let warned_of = |pairs: &[(&str, &str)], used| options(pairs).unwrap().warnings(used);
-        for key in ["hoodie.datasource.hive_sync.enable", "hoodie.metadata.enable", "hoodie.clustering.async.enabled"] {
+        for key in ["hoodie.datasource.hive_sync.enable", "hoodie.archive.async", "hoodie.clustering.async.enabled"] {
             let warned = warned_of(&[(key, "true")], Use::Write);
             assert!(matches!(warned.as_slice(), [text] if text.contains(key)), "{warned:?}");
             assert!(warned_of(&[(key, "False")], Use::Write).is_empty());

@@ -156,7 +156,8 @@ impl TimelineWriter {
     }
 
     /// Creates an action on the timeline, requested and inflight at once. `heartbeat` starts its heartbeat, before the
-    /// instant exists; `plan` makes the content of the requested file, under the lock.
+    /// instant exists; `plan` makes the content of the requested file, under the lock. `known`: the timeline, if the caller
+    /// has held the lock since it was loaded.
     ///
     /// # Errors
     /// `Conflict` while a restore is pending; `Lock`; `Storage`; those of `heartbeat` and `plan`.
@@ -166,11 +167,13 @@ impl TimelineWriter {
         heartbeat: impl Fn(&str) -> Result<H> + Sync,
         plan: impl FnOnce(&Timeline, &str) -> Result<Vec<u8>>,
         profile: Vec<u8>,
+        known: Option<&Timeline>,
     ) -> Result<Begun<H>> {
         let held = self.lock.acquire()?;
         let early = if self.storage.is_remote() { self.time.early()? } else { None };
         let show = || early.map(|time| Ok((heartbeat(&time)?, time))).transpose();
-        let (timeline, early) = both(self.storage.is_remote(), || self.load(), show)?;
+        let load = || known.map_or_else(|| self.load(), |timeline| Ok(timeline.clone()));
+        let (timeline, early) = both(self.storage.is_remote() && known.is_none(), load, show)?;
         self.refuse_restore(&timeline)?;
         let is_newest = |time: &str| timeline.newest_time().is_some_and(|newest| time > newest);
         let (heartbeat, requested) = match early.filter(|(_, time)| is_newest(time)) {
@@ -292,14 +295,17 @@ impl TimelineWriter {
         Ok(planned)
     }
 
-    /// Removes the files of a pending instant, the inflight one first.
+    /// Removes the files of a pending instant; of a table service the inflight one first.
     pub fn remove_pending(&self, instant: &Instant) -> Result<()> {
         // The files of the instant must be deleted, and that be durable, while the instant still says whose they are.
         self.storage.sync()?;
-        for state in [State::Inflight, State::Requested] {
-            self.storage.delete(&self.path(&Instant { state, completed: None, ..instant.clone() }))?;
+        let path = |state| self.path(&Instant { state, completed: None, ..instant.clone() });
+        let paths = [State::Inflight, State::Requested].map(path);
+        // Without its plan, an inflight table service would be damaged; a write has none.
+        if matches!(instant.action, Action::Commit | Action::DeltaCommit) {
+            return self.storage.delete_all(&paths);
         }
-        Ok(())
+        paths.iter().try_for_each(|path| self.storage.delete(path).map(|_| ()))
     }
 
     fn path(&self, instant: &Instant) -> String {

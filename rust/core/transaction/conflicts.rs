@@ -32,7 +32,7 @@ enum Change {
 }
 
 /// What a write sets out to do.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Intent {
     /// Whether it looks keys up, and inserts those that it does not find.
     pub(crate) looks_keys_up: bool,

@@ -16,6 +16,13 @@ use crate::table::HudiTable;
 /// For how long a marker in an object store need not be checked again: an action with a heartbeat is not rolled back.
 const MARKER_HOLDS: Duration = Duration::from_secs(30);
 
+/// A marker that this process created.
+struct Marker {
+    made: Stopwatch,
+    /// The data file that it names.
+    file: String,
+}
+
 /// Marks, writes and publishes the data files of one action.
 pub(crate) struct DataFiles {
     storage: Storage,
@@ -23,8 +30,8 @@ pub(crate) struct DataFiles {
     parquet_partition_metadata: bool,
     /// In a task, which may outlive the action: the table whose timeline is checked.
     watched: Option<HudiTable>,
-    /// Markers that this process created, with the time.
-    made: Mutex<BTreeMap<String, Stopwatch>>,
+    /// Markers that this process created.
+    made: Mutex<BTreeMap<String, Marker>>,
 }
 
 impl DataFiles {
@@ -92,7 +99,8 @@ impl DataFiles {
         };
         // The file is written meanwhile; it is published after the marker.
         let marker = BackgroundTask::run(at_once, marker);
-        self.made().insert(marker_path(&self.instant, path, kind), Stopwatch::now());
+        let made = Marker { made: Stopwatch::now(), file: path.to_owned() };
+        self.made().insert(marker_path(&self.instant, path, kind), made);
         if at_once {
             return Ok(self.storage.writer(path)?.after(marker));
         }
@@ -128,7 +136,7 @@ impl DataFiles {
 
     fn is_marked(&self, path: &str, kind: MarkerType) -> Result<bool> {
         let marker = marker_path(&self.instant, path, kind);
-        let is_new = || self.made().get(&marker).is_some_and(|made| made.elapsed() < MARKER_HOLDS);
+        let is_new = || self.made().get(&marker).is_some_and(|marker| marker.made.elapsed() < MARKER_HOLDS);
         if self.watched.is_none() && self.storage.is_remote() && is_new() {
             return Ok(true);
         }
@@ -140,7 +148,12 @@ impl DataFiles {
         self.made().keys().cloned().collect()
     }
 
-    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Stopwatch>> {
+    /// Paths of the data files that this process marked. They may or may not exist.
+    pub(super) fn marked(&self) -> Vec<String> {
+        self.made().values().map(|marker| marker.file.clone()).collect()
+    }
+
+    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Marker>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

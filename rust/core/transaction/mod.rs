@@ -23,13 +23,14 @@ use crate::error::{ErrorKind, Result};
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
-use crate::metadata_table::write::{FileChanges, remove_instant};
+use crate::metadata_table::write::remove_instant;
 use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
+pub(crate) use metadata_table::{BuildRequest, Follow, IndexBuild, drop_all, drop_partition};
 pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
 pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};
@@ -79,21 +80,21 @@ impl Ending {
 impl Transaction {
     /// Creates a new instant on the timeline, inflight. `plan` makes the content of the requested file from the
     /// timeline under the lock; `profile` is the content of the inflight one. `held`: the table lock, if the caller
-    /// holds it during the action. `has_tasks`: whether other processes write its files.
+    /// holds it during the action, with the timeline that was loaded under it. `has_tasks`: whether other processes write its files.
     ///
     /// # Errors
     /// `Conflict` while a restore is pending; `Lock`; `Storage`.
     pub(crate) fn begin(
         table: &HudiTable,
         action: Action,
-        held: Option<&LockGuard>,
+        held: Option<(&LockGuard, &Timeline)>,
         has_tasks: bool,
         plan: impl FnOnce(&Timeline) -> Result<Vec<u8>>,
         profile: Vec<u8>,
     ) -> Result<Self> {
         let timeline = table.timeline_writer()?;
         let timeline = match held {
-            Some(held) => timeline.clone().with_lock(timeline.lock().holding(held)),
+            Some((held, _)) => timeline.clone().with_lock(timeline.lock().holding(held)),
             None => timeline,
         };
         // Before the instant exists: without a heartbeat it would look failed.
@@ -101,7 +102,8 @@ impl Transaction {
             true => Heartbeat::of_write(table.storage(), time),
             false => Heartbeat::start(table.storage(), time),
         };
-        let begun = timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile)?;
+        let begun =
+            timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile, held.map(|(_, known)| known))?;
         let files = DataFiles::new(table, &begun.instant.requested).arc();
         Ok(Self {
             span: span_of(table, &begun.instant),
@@ -161,8 +163,7 @@ impl Transaction {
         self.inflight.take().map_or(Ok(()), |inflight| inflight.wait()?)
     }
 
-    /// Publishes the action with this metadata. `changes`: what it did to the files of the table, but for a
-    /// rollback, of whose files the metadata table knows nothing. Removes data files that
+    /// Publishes the action with this metadata. `follow`: what it means for the metadata table. Removes data files that
     /// are not in `reported`. `check` looks for conflicts under the table lock.
     ///
     /// # Errors
@@ -171,7 +172,7 @@ impl Transaction {
     pub(crate) fn complete(
         &mut self,
         body: Vec<u8>,
-        changes: Option<&FileChanges>,
+        follow: Follow<'_>,
         reported: &HashSet<&str>,
         check: impl FnOnce(&Timeline) -> Result<()>,
     ) -> Result<Completed> {
@@ -191,7 +192,7 @@ impl Transaction {
                 remove_unreported_files(storage, requested, reported)?;
             }
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
-            warnings = metadata_table.follow(&self.table, timeline, requested, changes, new_time)?;
+            warnings = metadata_table.follow(&self.table, timeline, requested, follow, new_time)?;
             Ok(())
         })?;
         let mut completed = self.end(done, reported);
@@ -232,10 +233,17 @@ impl Transaction {
             let _ = inflight.wait()?;
         }
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
-        let marked = marked_files(storage, requested)?.unwrap_or_default();
-        marked.iter().try_for_each(|path| storage.delete(path).map(|_| ()))?;
-        delete_markers(storage, requested)?;
-        forget(&self.table, requested)?;
+        // Files before their markers: a rollback finds them by these.
+        let remove_files = || {
+            if self.has_tasks || !storage.is_remote() {
+                storage.delete_all(&marked_files(storage, requested)?.unwrap_or_default())?;
+                return delete_markers(storage, requested);
+            }
+            // Only this process has marked any.
+            storage.delete_all(&self.files.marked())?;
+            storage.delete_all(&self.files.markers())
+        };
+        both(storage.is_remote(), remove_files, || forget(&self.table, requested))?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })
     }
 }

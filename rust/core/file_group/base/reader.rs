@@ -203,6 +203,12 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         Ok(self.bloom.get_or_init(|| filter).as_ref())
     }
 
+    /// The bloom filter as the footer has it: its type, and its base64 string.
+    pub fn stored_bloom_filter(&self) -> Option<(&str, &str)> {
+        let filter = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY))?;
+        Some((self.footer(BLOOM_TYPE_KEY).unwrap_or(BloomFilterType::Simple.code()), filter))
+    }
+
     /// Decodes the bloom filter.
     pub(super) fn decode_bloom_filter(&self) -> Result<Option<BloomFilter>> {
         let text = self.footer(BLOOM_FILTER_KEY).or_else(|| self.footer(OLD_BLOOM_FILTER_KEY));

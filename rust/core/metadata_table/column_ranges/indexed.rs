@@ -59,6 +59,11 @@ pub(crate) struct IndexedColumnOptions {
 }
 
 impl IndexedColumnOptions {
+    /// What a list of columns says.
+    pub(crate) fn of_list(list: Vec<String>) -> Self {
+        Self { list, max: DEFAULT_MAX }
+    }
+
     /// Reads the options.
     ///
     /// # Errors

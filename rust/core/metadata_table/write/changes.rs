@@ -1,6 +1,7 @@
 //! What an action did to the files of the table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::format::avro::metadata::{CleanMetadata, WriteStat};
 use crate::format::column_range::SharedRanges;
@@ -14,6 +15,17 @@ pub(crate) struct AddedFile {
     pub(crate) size: u64,
     /// The ranges of its columns, if they are known.
     pub(crate) ranges: Option<SharedRanges>,
+    /// Its bloom filter, of a base file that has one, where that was read.
+    pub(crate) bloom: Option<Arc<StoredBloom>>,
+}
+
+/// The bloom filter of a base file, as its footer has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredBloom {
+    /// The name of its type.
+    pub(crate) filter_type: String,
+    /// It, in base64.
+    pub(crate) filter: String,
 }
 
 /// What an action did in one partition.
@@ -48,7 +60,8 @@ impl FileChanges {
             }
             let partition = stat.partition_path.clone().unwrap_or_default();
             let known = changes.partitions.entry(partition).or_default();
-            known.added.push(AddedFile { name: name.to_owned(), size, ranges: stat.column_ranges.clone() });
+            let ranges = stat.column_ranges.clone();
+            known.added.push(AddedFile { name: name.to_owned(), size, ranges, bloom: None });
         }
         changes
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bloom::with_bloom_filters;
 use super::changes::FileChanges;
 use super::partition_stats::partition_stats;
 use super::records::{Indexed, PartitionUpdate, Updates, updates};
@@ -15,7 +16,7 @@ use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::open::timeline_config;
-use crate::metadata_table::{COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD};
+use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
 use crate::timeline::{Timeline, TimelineConfig};
@@ -74,6 +75,8 @@ impl MetadataWriter {
     /// `Corrupt` for files of the metadata table that are damaged; `Storage`.
     pub(crate) fn prepare(&self, table: &Timeline, changes: &FileChanges, indexed: &Indexed) -> Result<Prepared> {
         let has = |name: &str| self.shards.contains_key(name);
+        let with_bloom_filters = has(BLOOM_FILTERS).then(|| with_bloom_filters(&self.storage, changes)).transpose()?;
+        let changes = with_bloom_filters.as_ref().unwrap_or(changes);
         let mut prepared = Prepared { updates: updates(changes, indexed, has), unkept: Vec::new() };
         if has(PARTITION_STATS) {
             let names = self.shards.keys().map(|name| (*name).to_owned()).collect();

@@ -43,7 +43,23 @@ pub(crate) fn create(
     new_time: impl Fn(Option<&str>) -> Result<String>,
 ) -> Result<Vec<&'static str>> {
     create_empty(storage, table.name, table.version)?;
-    let mut updates = updates(existing, indexed, |_| true);
+    add(storage, table.timeline, wanted, existing, indexed, new_time)
+}
+
+/// Adds partitions to the metadata table of a table that has these files; see [`create`].
+///
+/// # Errors
+/// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
+pub(crate) fn add(
+    storage: &Storage,
+    table: &TimelineConfig,
+    wanted: &[NewPartition],
+    existing: &FileChanges,
+    indexed: &Indexed,
+    new_time: impl Fn(Option<&str>) -> Result<String>,
+) -> Result<Vec<&'static str>> {
+    let is_wanted = |name: &str| wanted.iter().any(|partition| partition.name == name);
+    let mut updates = updates(existing, indexed, is_wanted);
     let mut made = Vec::with_capacity(wanted.len());
     for NewPartition { name, shards } in wanted {
         let update = match *name {
@@ -53,7 +69,7 @@ pub(crate) fn create(
             },
             name => updates.remove(name).unwrap_or_default(),
         };
-        initialize_with(storage, table.timeline, name, *shards, update, &new_time)?;
+        initialize_with(storage, table, name, *shards, update, &new_time)?;
         made.push(*name);
     }
     Ok(made)

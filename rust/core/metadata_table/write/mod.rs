@@ -10,6 +10,7 @@
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
 //! | `partition_stats.rs` | the ranges of partitions |
+//! | `bloom.rs` | the bloom filters of new base files |
 //! | `log_file.rs` | the log file of a shard |
 //! | `base_file.rs` | the base file of a shard |
 //! | `commit.rs` | the delta commit |
@@ -19,6 +20,7 @@
 
 #[allow(dead_code)]
 pub(crate) mod base_file;
+mod bloom;
 mod changes;
 mod commit;
 mod create;
@@ -28,12 +30,14 @@ mod partition_stats;
 mod records;
 mod removal;
 
+pub(crate) use bloom::read_bloom_filter;
 pub(crate) use changes::{AddedFile, FileChanges};
 pub(crate) use commit::MetadataWriter;
-pub(crate) use create::{IndexedTable, NewPartition, create};
+pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 3] = [super::FILES, super::COLUMN_STATS, super::PARTITION_STATS];
+pub(crate) const MAINTAINED: [&str; 4] =
+    [super::FILES, super::COLUMN_STATS, super::BLOOM_FILTERS, super::PARTITION_STATS];

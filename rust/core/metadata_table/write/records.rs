@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::MAINTAINED;
-use super::changes::FileChanges;
+use super::changes::{AddedFile, FileChanges};
+use crate::file_group::{BaseFile, join};
 use crate::format::column_range::FileRanges;
 use crate::metadata_table::column_ranges::IndexVersion;
 use crate::metadata_table::column_ranges::records::{KeyedRecord, column_stats_keys, column_stats_records};
-use crate::metadata_table::encode::{FileEntries, files_record};
-use crate::metadata_table::keys::{ALL_PARTITIONS, partition_name};
-use crate::metadata_table::{COLUMN_STATS, FILES};
+use crate::metadata_table::encode::{FileEntries, bloom_record, files_record};
+use crate::metadata_table::keys::{ALL_PARTITIONS, bloom_key, partition_name};
+use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES};
+use crate::storage::FileMeta;
 
 /// The columns that have statistics.
 #[derive(Debug, Clone)]
@@ -52,6 +54,7 @@ pub(super) fn updates(changes: &FileChanges, indexed: &Indexed, has: impl Fn(&st
         let update = match name {
             FILES => files(changes),
             COLUMN_STATS => column_stats(changes, indexed),
+            BLOOM_FILTERS => bloom_filters(changes),
             _ => continue,
         };
         if update != PartitionUpdate::default() {
@@ -99,6 +102,24 @@ fn column_stats(changes: &FileChanges, indexed: &Indexed) -> PartitionUpdate {
     update
 }
 
+fn bloom_filters(changes: &FileChanges) -> PartitionUpdate {
+    let mut update = PartitionUpdate::default();
+    for (partition, changes) in &changes.partitions {
+        for file in &changes.added {
+            let (Some(bloom), Some(base)) = (&file.bloom, base_file(partition, file)) else { continue };
+            let record = bloom_record(&bloom.filter_type, &base.instant, bloom.filter.as_bytes(), false);
+            update.records.push((bloom_key(partition, &file.name), record));
+        }
+        update.deletes.extend(changes.deleted.iter().map(|name| bloom_key(partition, name)));
+    }
+    update
+}
+
+/// The base file that an added file is, if it is one.
+pub(super) fn base_file(partition: &str, file: &AddedFile) -> Option<BaseFile> {
+    BaseFile::parse(&FileMeta { path: join(partition, &file.name), size: file.size, modified_ms: 0 })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -125,7 +146,7 @@ mod tests {
     }
 
     fn added(ranges: Option<FileRanges>) -> PartitionChanges {
-        let file = AddedFile { name: "f".to_owned(), size: 9, ranges: ranges.map(SharedRanges::from) };
+        let file = AddedFile { name: "f".to_owned(), size: 9, ranges: ranges.map(SharedRanges::from), bloom: None };
         PartitionChanges { added: vec![file], ..PartitionChanges::default() }
     }
 

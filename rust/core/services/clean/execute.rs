@@ -17,7 +17,10 @@ use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
-use crate::transaction::Transaction;
+use crate::transaction::{Follow, Transaction};
+
+/// Partitions of an object store that are listed at a time.
+const LISTINGS: usize = 16;
 
 /// Finishes pending cleans, then plans and executes one if it is due. Returns the metadata of the last one. `None` also
 /// while another process cleans the table.
@@ -26,24 +29,25 @@ use crate::transaction::Transaction;
 /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` if a savepoint or the plan of another
 /// service was created meanwhile; `Corrupt`; `Storage`.
 pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
-    clean_from(table, table.timeline()?)
+    Ok(clean_from(table, table.timeline()?)?.0)
 }
 
-/// The same, planned from a newly loaded timeline.
+/// The same, planned from a newly loaded timeline. Also returns the timeline afterwards.
 ///
 /// # Errors
 /// Those of [`clean`].
-pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanMetadata>> {
+pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<(Option<CleanMetadata>, Timeline)> {
     let options = CleanOptions::from_options(table.options())?;
     let writer = table.timeline_writer()?;
-    for pending in timeline.pending().filter(|i| i.action == Action::Clean) {
+    let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Clean).cloned().collect();
+    for pending in &pending {
         if heartbeat::is_alive(table.storage(), table.clock(), &pending.requested)? {
-            return Ok(None);
+            return Ok((None, timeline));
         }
     }
-    let (mut last, timeline) = finish_pending(table, &writer, timeline)?;
+    let (mut last, mut timeline) = finish_pending(table, &writer, timeline)?;
     let planned_from = CleanBlockers::of(&timeline);
-    if let Some(plan) = make_plan(table, timeline, &options)? {
+    if let Some(plan) = make_plan(table, timeline.clone(), &options)? {
         // A plan that cannot be executed would block all later cleans.
         refuse_links(table.storage(), &plan)?;
         let holds = |now: &Timeline| {
@@ -55,9 +59,10 @@ pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<Option
             encode(&plan)
         };
         let transaction = Transaction::begin(table, Action::Clean, None, false, holds, Vec::new())?;
-        last = Some(carry_out(transaction, &plan)?);
+        let (done, now) = carry_out(transaction, &plan)?;
+        (last, timeline) = (Some(done), now);
     }
-    Ok(last)
+    Ok((last, timeline))
 }
 
 /// Savepoints and pending plans, whose files must stay. If they change while a clean is planned, its plan is not
@@ -99,7 +104,7 @@ fn finish_pending(
             }
             refuse_links(table.storage(), &plan).map_err(|e| e.with("instant", instant))?;
             let started = writer.start(instant, Vec::new())?;
-            last = Some(carry_out(Transaction::take_over(table, writer.clone(), started, heartbeat, false), &plan)?);
+            last = Some(carry_out(Transaction::take_over(table, writer.clone(), started, heartbeat, false), &plan)?.0);
         }
     }
     let timeline = if pending.is_empty() { timeline } else { writer.load()? };
@@ -200,14 +205,13 @@ fn changed_partitions(storage: &Storage, timeline: &Timeline, from: &str, to: &s
 }
 
 fn list_partitions(storage: &Storage, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<FileMeta>>> {
-    let mut listed = BTreeMap::new();
-    for partition in partitions {
+    let at_once = if storage.is_remote() { LISTINGS } else { 1 };
+    let list = |partition: String| -> Result<(String, Vec<FileMeta>)> {
         let files = storage.list(&partition)?.files;
-        if files.iter().any(|f| is_partition_metadata(f.name())) {
-            listed.insert(partition, files);
-        }
-    }
-    Ok(listed)
+        Ok((partition, files))
+    };
+    let listed = run_parallel(partitions.into_iter().collect(), at_once, list)?;
+    Ok(listed.into_iter().filter(|(_, files)| files.iter().any(|f| is_partition_metadata(f.name()))).collect())
 }
 
 /// What a plan deletes in one partition: paths relative to the table's base.
@@ -223,7 +227,8 @@ fn refuse_links(storage: &Storage, plan: &CleanerPlan) -> Result<()> {
     work.iter().try_for_each(|part| storage.refuse_links(&part.partition))
 }
 
-fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMetadata> {
+/// Executes a plan. Also returns the timeline afterwards.
+fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<(CleanMetadata, Timeline)> {
     transaction.started()?;
     let (table, instant) = (transaction.table().clone(), transaction.instant().clone());
     let (table, storage) = (&table, table.storage());
@@ -233,8 +238,8 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<CleanMe
     let taken_ms = (table.clock().now_ms() - begun).max(0);
     let metadata = metadata_of(plan, &instant.requested, partition_metadata, taken_ms);
     let changes = FileChanges::of_clean(&metadata);
-    transaction.complete(encode(&metadata)?, Some(&changes), &HashSet::new(), |_| Ok(()))?;
-    Ok(metadata)
+    let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |_| Ok(()))?;
+    Ok((metadata, done.timeline))
 }
 
 /// The result of a clean.

@@ -18,7 +18,7 @@ use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Transaction, commit_metadata, forget};
+use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub(crate) const FILES: &str = "hoodoo.clustering.files";
@@ -100,14 +100,18 @@ impl ClusteringJob {
             take_back(table, &instant, &groups)?;
             instant = writer.revert(&instant)?;
         }
-        if let Err(changed) = check_unchanged(table, &timeline, requested, &groups) {
-            // Checked first, because the rewrite could not be committed.
-            writer.remove_pending(&instant)?;
-            return Err(changed);
-        }
+        let seen = match check_unchanged(table, &timeline, requested, &groups) {
+            Ok(seen) => seen,
+            Err(changed) => {
+                // Checked first, because the rewrite could not be committed.
+                writer.remove_pending(&instant)?;
+                return Err(changed);
+            }
+        };
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
-        let view = table.view_of(timeline)?;
+        // Its partitions are listed already.
+        let view = seen.map_or_else(|| table.view_of(timeline), Ok)?;
         Ok(Some(Self { transaction, view, strategy, groups }))
     }
 
@@ -144,11 +148,12 @@ impl ClusteringJob {
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
-        let done = self.transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |timeline| {
-            let unchanged = check_unchanged(&table, timeline, &requested, groups);
-            outdated = unchanged.is_err();
-            unchanged
-        });
+        let done =
+            self.transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |timeline| {
+                let unchanged = check_unchanged(&table, timeline, &requested, groups);
+                outdated = unchanged.is_err();
+                unchanged.map(|_| ())
+            });
         let done = match done {
             Err(e) if outdated => {
                 // The plan can never be completed, and it would block writers.
@@ -283,10 +288,15 @@ fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -
 }
 
 /// Fails if a file group of the plan has other files than when it was planned: rows that were written since would be
-/// lost.
-fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, groups: &[ClusteringGroup]) -> Result<()> {
+/// lost. Returns the view of the table in which it looked, if it had to look.
+fn check_unchanged(
+    table: &HudiTable,
+    timeline: &Timeline,
+    requested: &str,
+    groups: &[ClusteringGroup],
+) -> Result<Option<TableView>> {
     if !timeline.changed_since(requested) {
-        return Ok(());
+        return Ok(None);
     }
     let view = table.view_of(timeline.clone())?;
     let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
@@ -317,7 +327,7 @@ fn check_unchanged(table: &HudiTable, timeline: &Timeline, requested: &str, grou
                 .remedy("The plan was rolled back and no rows are lost; plan the clustering again"));
         }
     }
-    Ok(())
+    Ok(Some(view))
 }
 
 /// Milliseconds and column ranges of each file, as JSON.

@@ -13,7 +13,7 @@ use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
-use crate::transaction::{DataFiles, Transaction, commit_metadata, forget};
+use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +111,7 @@ impl CompactionJob {
         let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
-        let done = transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;
+        let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,
             instant: done.instant.requested,

@@ -1,15 +1,13 @@
 //! Archiving the timeline of the metadata table, by the rules of the table's own archiving, and as long as neither the
 //! timeline of the table nor the files of the metadata table need its instants.
 
-use std::collections::HashSet;
-
 use super::MetadataServiceOptions;
 use super::clean::retained_compaction;
 use crate::error::Result;
 use crate::format::instant::Action;
 use crate::metadata_table::services::MetadataServices;
 use crate::services::archive::{
-    ArchiveInput, Archiver, MetadataTable, Reason, finish_interrupted, half_archived, last_clean, plan_archive,
+    ArchiveInput, MetadataTable, Reason, archive_planned, finish_interrupted, half_archived, last_clean, plan_archive,
 };
 use crate::timeline::Timeline;
 
@@ -70,8 +68,6 @@ pub(super) fn archive(
     if plan.instants.is_empty() {
         return Ok(());
     }
-    // Delta commits of the metadata table have no markers.
-    let marked = HashSet::new();
-    let archiver = Archiver { storage: services.storage, held: services.held, threads: services.threads, marked };
-    archiver.archive(&timeline, plan, &options.archive.history).map(|_| ())
+    let (storage, threads, limits) = (services.storage, services.threads, &options.archive.history);
+    archive_planned(storage, threads, services.held, &timeline, plan, limits).map(|_| ())
 }

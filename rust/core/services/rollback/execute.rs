@@ -12,12 +12,12 @@ use crate::format::avro::metadata::{
     CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
 };
 use crate::format::instant::{Action, Instant, State};
-use crate::parallel::run_parallel;
+use crate::parallel::{both, run_parallel};
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 use crate::timeline::heartbeat::{self, Heartbeats};
 use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
-use crate::transaction::{Transaction, forget};
+use crate::transaction::{Follow, Transaction, forget};
 
 /// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
 /// rollbacks with a heartbeat alone.
@@ -137,12 +137,12 @@ pub(super) fn roll_back(
 ) -> Result<RollbackMetadata> {
     let storage = table.storage();
     // A running writer: its files must stay.
-    heartbeat::check_no_other_writer(storage, table.clock(), &failed.requested)?;
-    let found = find_files(storage, timeline, failed)?;
+    let check = || heartbeat::check_no_other_writer(storage, table.clock(), &failed.requested);
+    let ((), found) = both(storage.is_remote(), check, || find_files(storage, timeline, failed))?;
     let plan = plan_rollback(failed, &found, &|path| plain_path(storage, path));
-    let requested = writer.request(Action::Rollback, |_| {
+    let requested = writer.request_on(Action::Rollback, |now, _| {
         // Checked under the lock: the write may have just completed. After the rollback is requested it cannot.
-        if is_completed(&writer.load()?, failed) {
+        if is_completed(now, failed) {
             return Err(Error::conflict("another writer completed a write that looked failed")
                 .with("table", storage.uri())
                 .with("instant", failed)
@@ -232,13 +232,13 @@ fn carry_out(
     let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
     let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
     // The metadata table never had the files: what the write committed there is taken back.
-    transaction.complete(encode(&metadata)?, None, &HashSet::new(), |timeline| {
+    transaction.complete(encode(&metadata)?, Follow::Nothing, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;
         forget(table, &target.requested)?;
         remove_target(storage, writer, timeline, &target)
     })?;
-    delete_markers(storage, &target.requested)?;
-    heartbeat::remove(storage, &target.requested)?;
+    let remove_heartbeat = || heartbeat::remove(storage, &target.requested);
+    both(storage.is_remote(), || delete_markers(storage, &target.requested), remove_heartbeat)?;
     Ok(metadata)
 }
 
@@ -291,6 +291,10 @@ fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
 
 fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
     let storage = table.storage();
+    if storage.is_remote() {
+        // Many by one request.
+        return storage.delete_all(files);
+    }
     run_parallel(files.to_vec(), table.threads()?, |path: String| {
         // A missing file is no error.
         storage.delete(&path).map(|_| ())

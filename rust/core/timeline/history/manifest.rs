@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::storage::{Storage, optional};
+use crate::parallel::run_parallel;
+use crate::storage::{FileMeta, Storage, optional};
 use crate::timeline::TimelineConfig;
 
 /// Names the current version.
@@ -157,10 +158,7 @@ impl HistoryFolder {
 
     /// Numbers of the manifests that are there, newest first.
     fn versions(&self) -> Result<Vec<u64>> {
-        let listed = self.storage.list(&self.folder)?.files;
-        let mut versions: Vec<u64> = listed.iter().filter_map(|f| manifest_version(f.name())).collect();
-        versions.sort_by_key(|v| Reverse(*v));
-        Ok(versions)
+        Ok(versions_in(&self.storage.list(&self.folder)?.files))
     }
 
     /// Publishes a version. The caller holds the table lock.
@@ -179,29 +177,34 @@ impl HistoryFolder {
 
     /// Removes versions but the newest `keep`, and then the files that none of these names. The caller holds the lock.
     pub(crate) fn clean(&self, keep: usize) -> Result<usize> {
-        let versions = self.versions()?;
+        // One look is enough: nobody else changes the history meanwhile.
+        let listed = self.storage.list(&self.folder)?.files;
+        let versions = versions_in(&listed);
         let (kept, old) = versions.split_at(keep.clamp(1, versions.len().max(1)).min(versions.len()));
         if old.is_empty() {
             return Ok(0);
         }
-        let mut named = HashSet::new();
-        for version in kept {
-            if let Some(snapshot) = self.read(*version)? {
-                named.extend(snapshot.files.into_iter().map(|f| f.name));
-            }
-        }
-        for version in old {
-            self.storage.delete(&self.path(&format!("{MANIFEST_PREFIX}{version}")))?;
-        }
-        let listed = self.storage.list(&self.folder)?.files;
-        let unnamed = listed.iter().filter(|f| f.name().ends_with(".parquet") && !named.contains(f.name()));
-        let mut removed = old.len();
-        for file in unnamed {
-            self.storage.delete(&file.path)?;
-            removed += 1;
-        }
-        Ok(removed)
+        let at_once = if self.storage.is_remote() { kept.len() } else { 1 };
+        let named: HashSet<String> = run_parallel(kept.to_vec(), at_once, |version| self.read(version))?
+            .into_iter()
+            .flatten()
+            .flat_map(|snapshot| snapshot.files.into_iter().map(|f| f.name))
+            .collect();
+        // Versions first: none of those that are left may name a file that is gone.
+        let manifests: Vec<String> = old.iter().map(|v| self.path(&format!("{MANIFEST_PREFIX}{v}"))).collect();
+        self.storage.delete_all(&manifests)?;
+        let is_unnamed = |f: &&FileMeta| f.name().ends_with(".parquet") && !named.contains(f.name());
+        let unnamed: Vec<&str> = listed.iter().filter(is_unnamed).map(|f| f.path.as_str()).collect();
+        self.storage.delete_all(&unnamed)?;
+        Ok(manifests.len() + unnamed.len())
     }
+}
+
+/// Numbers of the manifests in a listing, newest first.
+fn versions_in(listed: &[FileMeta]) -> Vec<u64> {
+    let mut versions: Vec<u64> = listed.iter().filter_map(|f| manifest_version(f.name())).collect();
+    versions.sort_by_key(|v| Reverse(*v));
+    versions
 }
 
 pub(super) fn manifest_version(name: &str) -> Option<u64> {

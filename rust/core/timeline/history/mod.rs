@@ -29,6 +29,7 @@ pub(crate) use check::faults;
 pub(crate) use compactor::Compacted;
 pub use compactor::CompactionLimits;
 pub use entry::{HistoryEntry, LoadMode, TimeRange, entries};
+pub(crate) use manifest::Snapshot;
 pub use manifest::parse_manifest;
 pub use reader::{HistoryArrow, HistoryReader};
 pub use writer::HistoryWriter;

@@ -79,6 +79,22 @@ impl HistoryReader {
         Ok(found.split_off(found.len().saturating_sub(count)))
     }
 
+    /// The archived instants of a range that a version has, for a caller who holds the table lock: no file of the version
+    /// is removed meanwhile.
+    pub(super) fn read_from(
+        &self,
+        snapshot: &Snapshot,
+        since: Option<&str>,
+        until: Option<&str>,
+        mode: LoadMode,
+    ) -> Result<Vec<HistoryEntry>> {
+        let mut found = Vec::new();
+        for batch in self.open_files(snapshot.files.clone(), &TimeRange::closed(since, until), mode)? {
+            found.extend(entries(&batch?)?);
+        }
+        Ok(found)
+    }
+
     fn rows(&self, range: TimeRange, mode: LoadMode) -> Result<Vec<HistoryEntry>> {
         let mode = if mode == LoadMode::Time { LoadMode::Action } else { mode };
         let mut found = Vec::new();

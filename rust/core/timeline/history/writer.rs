@@ -51,11 +51,27 @@ impl HistoryWriter {
     /// # Errors
     /// `Storage`; `Corrupt` when the history there cannot be read.
     pub fn append(&self, entries: &[HistoryEntry]) -> Result<Option<HistoryFile>> {
-        let mut new = self.not_there_yet(entries)?;
+        self.append_to(&mut self.load()?, entries)
+    }
+
+    /// The current version, for the calls that take one. It stays the current one as long as the caller holds the table
+    /// lock.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub(crate) fn load(&self) -> Result<Snapshot> {
+        self.folder.load()
+    }
+
+    /// The same as [`HistoryWriter::append`] where the current version is known; it becomes the one that is published.
+    ///
+    /// # Errors
+    /// Those of [`HistoryWriter::append`].
+    pub(crate) fn append_to(&self, snapshot: &mut Snapshot, entries: &[HistoryEntry]) -> Result<Option<HistoryFile>> {
+        let mut new = self.not_there_yet(snapshot, entries)?;
         new.sort_by(|a, b| a.requested.cmp(&b.requested));
         let (Some(first), Some(last)) = (new.first(), new.last()) else { return Ok(None) };
         let name = HistoryFile::name_of(&first.requested, &last.requested, 0);
-        let snapshot = self.folder.load()?;
         if snapshot.files.iter().any(|f| f.name == name) {
             return Err(Error::corrupt("the history has a file of these times with other instants")
                 .with("table", self.folder.storage().uri())
@@ -63,14 +79,16 @@ impl HistoryWriter {
         }
         let batch = to_batch(&new)?;
         let file = self.write(&name, |writer| encode(writer, std::iter::once(Ok(batch))))?;
-        self.folder.publish(&snapshot.next(&[], Some(file.clone())))?;
+        let next = snapshot.next(&[], Some(file.clone()));
+        self.folder.publish(&next)?;
+        *snapshot = next;
         Ok(Some(file))
     }
 
-    fn not_there_yet(&self, entries: &[HistoryEntry]) -> Result<Vec<HistoryEntry>> {
+    fn not_there_yet(&self, snapshot: &Snapshot, entries: &[HistoryEntry]) -> Result<Vec<HistoryEntry>> {
         let since = entries.iter().map(|e| e.requested.as_str()).min();
         let until = entries.iter().map(|e| e.requested.as_str()).max();
-        let there = self.reader.read(since, until, LoadMode::Action)?;
+        let there = self.reader.read_from(snapshot, since, until, LoadMode::Action)?;
         let known = |e: &&HistoryEntry| {
             let at = there.binary_search_by(|t| t.requested.cmp(&e.requested));
             at.ok().and_then(|at| there.get(at)).is_none_or(|t| t.action != e.action.completed_as())
@@ -80,8 +98,15 @@ impl HistoryWriter {
 
     /// Merges files level by level, and removes versions that nobody needs any more.
     pub fn compact(&self, limits: &CompactionLimits) -> Result<Compacted> {
+        self.compact_from(self.load()?, limits)
+    }
+
+    /// The same where the current version is known.
+    ///
+    /// # Errors
+    /// Those of [`HistoryWriter::compact`].
+    pub(crate) fn compact_from(&self, mut snapshot: Snapshot, limits: &CompactionLimits) -> Result<Compacted> {
         let mut done = Compacted::default();
-        let mut snapshot = self.folder.load()?;
         for level in 0..CompactionLimits::HIGHEST_LEVEL {
             let chosen = pick(&snapshot.level(level), limits);
             let Some(next) = self.compact_level(&snapshot, &chosen, level + 1)? else { break };
@@ -119,7 +144,8 @@ impl HistoryWriter {
         let path = self.folder.path(name);
         let storage = self.folder.storage();
         let named = |e: Error| e.with("table", storage.uri()).with("file", &path);
-        if storage.exists(&path)? {
+        // Elsewhere the new file replaces it.
+        if storage.is_local() && storage.exists(&path)? {
             storage.delete(&path)?;
         }
         let options = ArrowWriterOptions::new()

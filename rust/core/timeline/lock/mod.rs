@@ -16,6 +16,7 @@
 mod config;
 mod file_system;
 mod in_process;
+mod last_lease;
 mod machine;
 mod machine_folder;
 mod provider;
@@ -29,12 +30,13 @@ use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub(super) use in_process::hold_lock;
+pub(crate) use last_lease::LastLease;
 pub(crate) use provider::{Attempt, Lease, LockProvider};
-pub(crate) use storage_based::LastLease;
 pub(crate) use writer_lease::WriterLease;
 
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
+use self::last_lease::LastRelease;
 use self::machine::{MachineGuard, MachineLock};
 use self::machine_folder::machine_folder;
 use self::provider::millis;
@@ -85,6 +87,8 @@ impl TableLock {
     /// # Errors
     /// `Unsupported` if the storage does not support this lock.
     pub fn new(storage: &Storage, config: &LockConfig, clock: Arc<dyn Clock>, last: Arc<LastLease>) -> Result<Self> {
+        let folder = machine_folder(storage, META_FOLDER);
+        let last = LastRelease::new(last, folder.clone().filter(|_| storage.is_remote()));
         let lease = |config: &LockConfig| StorageBasedLock::new(storage.clone(), config, clock.clone(), last);
         let provider: Option<Arc<dyn LockProvider>> = match config.provider {
             LockProviderKind::InProcess if storage.is_remote() => Some(Arc::new(lease(&config.implied())?.implied())),
@@ -92,7 +96,7 @@ impl TableLock {
             LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
             LockProviderKind::StorageBased => Some(Arc::new(lease(config)?)),
         };
-        let machine = machine_folder(storage, META_FOLDER).map(MachineLock::on);
+        let machine = folder.map(MachineLock::on);
         let is_remote = storage.is_remote();
         Ok(Self { machine, provider, is_remote, wait: config.wait, clock, ..table_lock(storage.uri()) })
     }

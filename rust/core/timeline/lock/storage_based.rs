@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::LockConfig;
+use super::last_lease::LastRelease;
 use super::provider::{Attempt, Lease, LockProvider, lost, millis};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileVersion, Storage};
@@ -52,59 +53,19 @@ impl LockFile {
     }
 }
 
-/// The version of the file with which this process last released the lock: as long as no other writer acquires it, the
-/// next attempt need not read the file first.
-#[derive(Default)]
-pub struct LastLease(Mutex<Option<Released>>);
-
-struct Released {
-    version: FileVersion,
-    /// Whether the file still had that version when the lock was last acquired.
-    is_likely: bool,
-}
-
-impl LastLease {
-    // Never waits: in a forked child the mutex may be held for ever.
-
-    /// The version to try.
-    fn likely(&self) -> Option<FileVersion> {
-        let slot = self.0.try_lock().ok()?;
-        slot.as_ref().filter(|last| last.is_likely).map(|last| last.version.clone())
-    }
-
-    /// Records the version of the file that was read.
-    fn found(&self, version: Option<&FileVersion>) {
-        let Ok(mut slot) = self.0.try_lock() else { return };
-        if let Some(last) = &mut *slot {
-            last.is_likely = version == Some(&last.version);
-        }
-    }
-
-    fn released(&self, version: FileVersion) {
-        let Ok(mut slot) = self.0.try_lock() else { return };
-        let is_likely = slot.as_ref().is_none_or(|last| last.is_likely);
-        *slot = Some(Released { version, is_likely });
-    }
-}
-
 /// The provider.
 pub(super) struct StorageBasedLock {
     storage: Storage,
     clock: Arc<dyn Clock>,
     validity_ms: i64,
     renew_every: Duration,
-    last: Arc<LastLease>,
+    last: LastRelease,
     /// Whether no provider was configured: then a store without conditional updates is no error.
     implied: bool,
 }
 
 impl StorageBasedLock {
-    pub(super) fn new(
-        storage: Storage,
-        config: &LockConfig,
-        clock: Arc<dyn Clock>,
-        last: Arc<LastLease>,
-    ) -> Result<Self> {
+    pub(super) fn new(storage: Storage, config: &LockConfig, clock: Arc<dyn Clock>, last: LastRelease) -> Result<Self> {
         if storage.is_local() {
             return Err(Error::unsupported("StorageBasedLockProvider is not supported on local folders: they have no conditional updates")
                 .with("table", storage.uri())
@@ -224,7 +185,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     validity_ms: i64,
     owner: String,
-    last: Arc<LastLease>,
+    last: LastRelease,
     state: Mutex<State>,
 }
 

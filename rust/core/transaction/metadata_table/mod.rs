@@ -1,17 +1,18 @@
 //! The metadata table at the end of an action: kept in step with the table, or dropped where the options say that it is not
 //! wanted.
 
-mod create;
+mod build;
 mod existing_files;
+mod wanted;
 
 use std::sync::atomic::Ordering;
 
-use create::create_metadata_table;
+pub(crate) use build::{BuildRequest, IndexBuild};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
-use crate::metadata_table::{COLUMN_STATS, FOLDER};
+use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, PARTITION_STATS};
 use crate::parallel::both;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{TimeZone, Timeline, format_instant};
@@ -26,6 +27,8 @@ const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
 pub(super) enum Found {
     /// It is to be kept in step.
     Kept { config: Box<TableConfig>, writer: Box<MetadataWriter> },
+    /// It cannot be read, and so cannot be kept in step.
+    Damaged { config: Box<TableConfig>, error: Error },
     /// There is none, though the options want one.
     Missing { config: Box<TableConfig>, files: bool },
     /// It is not wanted: what there is of it is to be dropped.
@@ -51,8 +54,23 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     if partitions.is_empty() {
         return Ok(Found::Missing { config: Box::new(config), files });
     }
-    let writer = MetadataWriter::open(storage, config.timeline(), &partitions)?;
-    Ok(Found::Kept { config: Box::new(config), writer: Box::new(writer) })
+    let config = Box::new(config);
+    match MetadataWriter::open(storage, config.timeline(), &partitions) {
+        Ok(writer) => Ok(Found::Kept { config, writer: Box::new(writer) }),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Found::Damaged { config, error }),
+        Err(other) => Err(other),
+    }
+}
+
+/// What an action means for the metadata table.
+#[derive(Clone, Copy)]
+pub(crate) enum Follow<'a> {
+    /// It did this to the files of the table.
+    Files(&'a FileChanges),
+    /// Nothing: a rollback, of whose files the metadata table knows nothing.
+    Nothing,
+    /// It builds partitions of it.
+    Build(&'a IndexBuild),
 }
 
 impl Found {
@@ -63,35 +81,56 @@ impl Found {
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        changes: Option<&FileChanges>,
+        follow: Follow<'_>,
         new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
-        match self {
-            Self::Unwanted { partitions, files } => drop_metadata_table(table, partitions, files).map(|()| Vec::new()),
-            Self::Missing { config, files } => {
-                let is_made = table.makes_metadata_table(timeline)?;
-                let Some(changes) = changes.filter(|_| is_made) else {
-                    table.metadata_folder_checked().store(true, Ordering::Relaxed);
-                    return drop_metadata_table(table, false, files).map(|()| Vec::new());
-                };
-                let config = create_metadata_table(table, timeline, &config, changes, &new_time)?;
+        match (self, follow) {
+            (Self::Unwanted { .. }, Follow::Build(_)) => {
+                Err(Error::invalid_option(format!("an index is to be built, and {ENABLE} is false"))
+                    .with("table", table.storage().uri())
+                    .remedy(format!("Leave {ENABLE} out")))
+            }
+            (Self::Unwanted { partitions, files }, _) => {
+                drop_metadata_table(table, partitions, files).map(|()| Vec::new())
+            }
+            (Self::Damaged { error, .. }, Follow::Build(build)) if !build.is_from_scratch() => Err(error),
+            (Self::Damaged { error, .. }, Follow::Files(_)) => Err(error),
+            (
+                Self::Missing { config, .. } | Self::Kept { config, .. } | Self::Damaged { config, .. },
+                Follow::Build(build),
+            ) => build.execute(table, timeline, &config, None, new_time).map(|_| Vec::new()),
+            (Self::Missing { config, .. }, Follow::Files(changes)) if table.makes_metadata_table(timeline)? => {
+                let build = IndexBuild::of_options(table)?;
+                let config = build.execute(table, timeline, &config, Some(changes), &new_time)?;
                 let writer = MetadataWriter::open(table.storage(), config.timeline(), &config.metadata_partitions())?;
                 let kept = Self::Kept { config: Box::new(config), writer: Box::new(writer) };
-                kept.follow(table, timeline, requested, Some(changes), new_time)
+                kept.follow(table, timeline, requested, follow, new_time)
             }
-            Self::Kept { config, writer } => {
-                let Some(changes) = changes else { return Ok(Vec::new()) };
+            (Self::Missing { files, .. }, _) => {
+                table.metadata_folder_checked().store(true, Ordering::Relaxed);
+                drop_metadata_table(table, false, files).map(|()| Vec::new())
+            }
+            (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
+            (Self::Kept { config, writer }, Follow::Files(changes)) => {
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
                 let prepared = writer.prepare(timeline, changes, &indexed)?;
                 let is_kept = |name: &str| MAINTAINED.contains(&name) && !prepared.unkept.contains(&name);
-                let warnings = take_out(table, &config, &mut definitions, is_kept)?;
+                let gone = take_out(table, &config, &mut definitions, is_kept)?;
                 table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
-                Ok(warnings)
+                Ok(if gone.is_empty() { Vec::new() } else { vec![dropped(&gone)] })
             }
         }
     }
+}
+
+fn dropped(partitions: &[String]) -> String {
+    format!(
+        "{} of the metadata table cannot be kept up to date and was dropped: readers would have missed rows. A writer of Hudi \
+         that wants it builds it again",
+        partitions.join(", ")
+    )
 }
 
 /// The columns that have statistics: those that the definitions name. A column that is new to them would be missing in the
@@ -140,7 +179,7 @@ fn columns_of(changes: &FileChanges) -> Vec<String> {
 }
 
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then
-/// the definitions of their indexes and the files. Returns a warning that names them.
+/// the definitions of their indexes and the files. Returns their names.
 fn take_out(
     table: &HudiTable,
     config: &TableConfig,
@@ -167,11 +206,36 @@ fn take_out(
     for name in &gone {
         storage.delete_folder(&format!("{FOLDER}/{name}"))?;
     }
-    Ok(vec![format!(
-        "{} of the metadata table cannot be kept up to date and was dropped: readers would have missed rows. A writer of Hudi \
-         that wants it builds it again",
-        gone.join(", ")
-    )])
+    Ok(gone)
+}
+
+/// Drops a partition of the metadata table, and those that are made of it. Returns what was dropped. The caller holds the
+/// table lock.
+///
+/// # Errors
+/// `InvalidOption` for `files`, without which there is no metadata table; `Storage`.
+pub(crate) fn drop_partition(table: &HudiTable, name: &str) -> Result<Vec<String>> {
+    if name == FILES {
+        return Err(Error::invalid_option("a metadata table without `files` is none")
+            .with("table", table.storage().uri())
+            .remedy("Drop the metadata table as a whole: Table.drop_metadata_table()"));
+    }
+    let config = TableConfig::load(table.storage())?;
+    let mut definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
+    let is_gone = |one: &str| one == name || name == COLUMN_STATS && one == PARTITION_STATS;
+    take_out(table, &config, &mut definitions, |one| !is_gone(one))
+}
+
+/// Drops the metadata table. Returns whether there was one. The caller holds the table lock.
+///
+/// # Errors
+/// `Storage`.
+pub(crate) fn drop_all(table: &HudiTable) -> Result<bool> {
+    let config = TableConfig::load(table.storage())?;
+    let has_partitions = !config.metadata_partitions().is_empty();
+    let has_files = table.storage().has_files(FOLDER)?;
+    drop_metadata_table(table, has_partitions, has_files)?;
+    Ok(has_partitions || has_files)
 }
 
 /// Drops the metadata table as Hudi does: first the table property, by which readers decide, then the folder.

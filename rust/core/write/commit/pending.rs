@@ -17,7 +17,7 @@ use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
-    DataFiles, Ending, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
+    DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
 };
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
@@ -72,7 +72,7 @@ pub(crate) struct PendingCommit {
 impl PendingCommit {
     /// Takes an instant and puts it on the timeline. `profile` declares what the write will touch: per partition the rows
     /// that are new, per file group the rows that meet it. `held`: the table lock, where the caller holds it for all of the
-    /// write; `has_tasks`: whether other processes make its files.
+    /// write, and has planned it since; `has_tasks`: whether other processes make its files.
     pub(crate) fn begin(
         table: &HudiTable,
         operation: Operation,
@@ -86,7 +86,7 @@ impl PendingCommit {
             TableType::CopyOnWrite => Action::Commit,
             TableType::MergeOnRead => Action::DeltaCommit,
         };
-        let plan = |_: &Timeline| match operation {
+        let requested = || match operation {
             Operation::DeletePartition => encode(&RequestedReplaceMetadata {
                 operation_type: Some(operation.name().into()),
                 extra_metadata: Some(BTreeMap::new()),
@@ -95,6 +95,11 @@ impl PendingCommit {
             }),
             _ if operation.replaces() => encode(&RequestedReplaceMetadata { version: None, ..Default::default() }),
             _ => Ok(Vec::new()),
+        };
+        let met = stats_of(&profile);
+        let plan = |now: &Timeline| {
+            planned_from.refuse_planned(table, now, &Footprint::new(Intent::default(), &met, &BTreeMap::new()))?;
+            requested()
         };
         let profile = match operation {
             Operation::BulkInsert => Vec::new(),
@@ -105,6 +110,7 @@ impl PendingCommit {
                 ..Default::default()
             })?,
         };
+        let held = held.map(|held| (held, &planned_from.timeline));
         let mut transaction = Transaction::begin(table, action, held, has_tasks, plan, profile)?;
         if has_tasks {
             transaction.started()?;
@@ -138,7 +144,7 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();
-        let done = transaction.complete(body, Some(&FileChanges::of_writes(&stats)), &reported, |now| {
+        let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert,
@@ -175,16 +181,30 @@ impl PendingCommit {
     }
 }
 
+/// The file groups of a profile, with their partitions: whether a write can be published is asked before it writes files,
+/// too, so that one that cannot takes little time from others.
+fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
+    let of = |(partition, stats): (&String, &Vec<WriteStat>)| -> Vec<WriteStat> {
+        let named = |stat: &WriteStat| WriteStat { partition_path: Some(partition.clone()), ..stat.clone() };
+        stats.iter().map(named).collect()
+    };
+    profile.iter().flat_map(of).collect()
+}
+
 impl PlannedFrom {
     /// Fails when others did something since the write was planned that gets in its way.
     fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
-        let storage = table.storage();
-        refuse_outdated(storage, &self.timeline, now, own, write)?;
-        // Else the clustering is the one to give way.
-        if UpdateStrategy::from_options(table.options())? == UpdateStrategy::Reject {
-            refuse_planned(storage, &self.timeline, now, write)?;
-        }
+        refuse_outdated(table.storage(), &self.timeline, now, own, write)?;
+        self.refuse_planned(table, now, write)?;
         self.refuse_other_schema(table, now, own)
+    }
+
+    /// Fails when a clustering was planned of what the write changes, unless the clustering is the one to give way.
+    fn refuse_planned(&self, table: &HudiTable, now: &Timeline, write: &Footprint<'_>) -> Result<()> {
+        match UpdateStrategy::from_options(table.options())? {
+            UpdateStrategy::Reject => refuse_planned(table.storage(), &self.timeline, now, write),
+            UpdateStrategy::Allow => Ok(()),
+        }
     }
 
     /// The columns that the commit names become the table's: they must not undo what others did to them.

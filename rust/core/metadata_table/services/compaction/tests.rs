@@ -176,8 +176,8 @@ fn storage(name: &str) -> Storage {
 }
 
 /// Compacts a slice; the slice afterwards.
-fn compacted(storage: &Storage, kind: Kind, before: &FileSlice) -> FileSlice {
-    match compact_shard(storage, kind, before, |instant| instant != "999", "100", "0-0-0").unwrap() {
+fn compacted(storage: &Storage, kind: Kind, before: &FileSlice, instant: &str) -> FileSlice {
+    match compact_shard(storage, kind, before, |instant| instant != "999", instant, "0-0-0").unwrap() {
         Compacted::Skipped { why, .. } => panic!("{why}"),
         Compacted::Written(stat) => {
             let path = format!("{FOLDER}/{}", stat.path.unwrap());
@@ -214,14 +214,14 @@ fn readers_see_the_same_afterwards() {
                 log_file(&storage, partition, "040", &[], records(35, 40, 5)),
             ];
             let before = slice(partition, base, logs);
-            let after = compacted(&storage, kind, &before);
+            let after = compacted(&storage, kind, &before, "100");
             let wanted = rows(&storage, kind, &before);
             assert!(wanted.len() > 10, "{partition}");
             assert_eq!(rows(&storage, kind, &after), wanted, "{partition}, with a base file: {with_base}");
             // And again, with more on top of it.
             let more = log_file(&storage, partition, "110", &["k36"], records(0, 3, 6));
             let before = FileSlice { logs: vec![more], ..after };
-            let after = compacted(&storage, kind, &before);
+            let after = compacted(&storage, kind, &before, "200");
             assert_eq!(rows(&storage, kind, &after), rows(&storage, kind, &before), "{partition}");
         }
     }
@@ -239,7 +239,7 @@ fn files_are_added_up() {
         log_file(&storage, "files", "020", &["q"], vec![partition("r", &[("y", 7, false)])]),
         log_file(&storage, "files", "030", &[], vec![partition("p", &[("c", 9, false), ("gone", 0, true)])]),
     ];
-    let after = compacted(&storage, Kind::Files, &slice("files", Some(base), logs));
+    let after = compacted(&storage, Kind::Files, &slice("files", Some(base), logs), "100");
     let stored = HFileReader::open(storage.read(&after.base.unwrap().path).unwrap()).unwrap();
     let mut found = Vec::new();
     for block in stored.data_blocks().unwrap() {
@@ -256,7 +256,7 @@ fn files_are_added_up() {
 fn a_shard_without_records_has_an_empty_base_file() {
     let storage = storage("empty");
     let log = log_file(&storage, "record_index", "010", &["a"], Vec::new());
-    let after = compacted(&storage, Kind::RecordIndex, &slice("record_index", None, vec![log]));
+    let after = compacted(&storage, Kind::RecordIndex, &slice("record_index", None, vec![log]), "100");
     assert!(rows(&storage, Kind::RecordIndex, &after).is_empty());
 }
 

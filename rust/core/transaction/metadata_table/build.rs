@@ -1,0 +1,213 @@
+//! Builds partitions of the metadata table, or all of it, from the files that the table has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+
+use super::existing_files::{Wanted, existing_files};
+use super::wanted::{new_partition, wanted_partitions};
+use super::{COMPLETE, INFLIGHT, columns_of, now};
+use crate::error::{Error, Result};
+use crate::file_group::join;
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
+use crate::metadata_table::write::{
+    AddedFile, FileChanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
+};
+use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
+use crate::timeline::Timeline;
+
+/// What is to be built.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BuildRequest {
+    /// Names of partitions, beside those that they need.
+    pub(crate) partitions: Vec<String>,
+    /// The columns that have statistics; `None`: those that the options say, or that have them already.
+    pub(crate) columns: Option<Vec<String>>,
+    /// Whether the metadata table is made anew, with all partitions that it has.
+    pub(crate) from_scratch: bool,
+}
+
+/// A build whose long part is done: files were read before the lock was taken, for which other writers wait.
+pub(crate) struct IndexBuild {
+    request: BuildRequest,
+    /// Files that were read, by path.
+    known: HashMap<String, AddedFile>,
+}
+
+/// What a build makes, as the table is now.
+struct Scope {
+    /// Whether all is made anew.
+    is_fresh: bool,
+    partitions: Vec<NewPartition>,
+    columns: Vec<String>,
+}
+
+impl Scope {
+    fn has(&self, name: &str) -> bool {
+        self.partitions.iter().any(|partition| partition.name == name)
+    }
+}
+
+impl IndexBuild {
+    /// Reads the files that the table has now.
+    ///
+    /// # Errors
+    /// `InvalidOption` for columns that the table does not have; `Unsupported` for partitions that are not built; `Storage`.
+    pub(crate) fn prepare(table: &HudiTable, request: BuildRequest) -> Result<Self> {
+        let view = TableView::new(table.storage().clone(), table.timeline()?)?;
+        let build = Self { request, known: HashMap::new() };
+        let config = TableConfig::load(table.storage())?;
+        let (scope, wanted) = build.scope(table, &config, &view, None)?;
+        if !scope.has(COLUMN_STATS) && !scope.has(PARTITION_STATS) && !scope.has(BLOOM_FILTERS) {
+            return Ok(build);
+        }
+        let mut known = HashMap::new();
+        for (partition, changes) in existing_files(table, &view, &wanted, &HashMap::new())?.partitions {
+            known.extend(changes.added.into_iter().map(|file| (join(&partition, &file.name), file)));
+        }
+        Ok(Self { known, ..build })
+    }
+
+    /// The build of a metadata table that is made with the first write, or because the options want one.
+    pub(super) fn of_options(table: &HudiTable) -> Result<Self> {
+        let partitions = wanted_partitions(table)?.into_iter().map(|partition| partition.name.to_owned()).collect();
+        let request = BuildRequest { partitions, ..BuildRequest::default() };
+        Ok(Self { request, known: HashMap::new() })
+    }
+
+    /// Whether all is made anew.
+    pub(super) fn is_from_scratch(&self) -> bool {
+        self.request.from_scratch
+    }
+
+    fn scope(
+        &self,
+        table: &HudiTable,
+        config: &TableConfig,
+        view: &TableView,
+        first: Option<&FileChanges>,
+    ) -> Result<(Scope, Wanted)> {
+        let Self { request, .. } = self;
+        let has = config.metadata_partitions();
+        let is_fresh = request.from_scratch || has.is_empty();
+        let mut names: Vec<String> = request.partitions.clone();
+        if is_fresh {
+            names.push(FILES.to_owned());
+        }
+        if request.from_scratch {
+            names.extend(has.iter().filter(|name| MAINTAINED.contains(&name.as_str())).cloned());
+            names.extend(wanted_partitions(table)?.into_iter().map(|partition| partition.name.to_owned()));
+        }
+        let asks = |names: &[String], name: &str| names.iter().any(|one| one == name);
+        let is_there = |name: &str| !is_fresh && has.iter().any(|one| one == name);
+        // Those of partitions are made of those of files, and of the same columns.
+        if asks(&names, PARTITION_STATS) && !is_there(COLUMN_STATS) {
+            names.push(COLUMN_STATS.to_owned());
+        }
+        if asks(&names, COLUMN_STATS) && is_there(PARTITION_STATS) {
+            names.push(PARTITION_STATS.to_owned());
+        }
+        if asks(&names, PARTITION_STATS) && config.partition_fields().is_empty() {
+            return Err(Error::invalid_option("a table without partitions has no statistics of partitions")
+                .with("table", table.storage().uri())
+                .remedy("Build column_stats"));
+        }
+        let mut partitions: Vec<NewPartition> = Vec::new();
+        // In the order in which they are made.
+        for name in MAINTAINED.into_iter().filter(|name| asks(&names, name)) {
+            partitions.push(new_partition(table, name)?);
+        }
+        if let Some(other) = names.iter().find(|name| !MAINTAINED.contains(&name.as_str())) {
+            return Err(Error::unsupported(format!("hoodoo does not build {other} of the metadata table"))
+                .with("table", table.storage().uri())
+                .remedy(format!("It builds {}. Have Hudi build the index", MAINTAINED.join(", "))));
+        }
+        let schema = TableSchema::resolve(config, view)?;
+        let has_statistics = asks(&names, COLUMN_STATS) || asks(&names, PARTITION_STATS);
+        let is_written = view.timeline().completed_writes().next().is_some();
+        let columns = match (&schema, first) {
+            _ if !has_statistics => Vec::new(),
+            (_, Some(first)) if !is_written => columns_of(first),
+            (Some(schema), _) if is_written => self.columns(table, config, &schema.data, is_there(COLUMN_STATS))?,
+            _ => Vec::new(),
+        };
+        let stored = match &schema {
+            Some(schema) => table.file_settings(&schema.data)?.0,
+            None => Arc::new(Schema::empty()),
+        };
+        let bloom_filters = asks(&names, BLOOM_FILTERS);
+        let wanted = Wanted { columns: columns.clone(), schema: stored, bloom_filters };
+        Ok((Scope { is_fresh, partitions, columns }, wanted))
+    }
+
+    /// The columns that have statistics after the build.
+    fn columns(&self, table: &HudiTable, config: &TableConfig, data: &Schema, is_there: bool) -> Result<Vec<String>> {
+        if let Some(columns) = &self.request.columns {
+            return table.columns_of_list(data, columns);
+        }
+        if is_there || self.request.from_scratch {
+            let definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
+            if let Some(columns) = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty()) {
+                return Ok(columns);
+            }
+        }
+        table.columns_to_index(data)
+    }
+
+    /// Builds for the state of the table that its timeline shows. `first` is what the action did that is completed next, of
+    /// a table to which nothing was written. Returns the table's new properties. The caller holds the table lock.
+    ///
+    /// # Errors
+    /// `InvalidOption`; `Corrupt`; `Storage`; those of `new_time`.
+    pub(super) fn execute(
+        &self,
+        table: &HudiTable,
+        timeline: &Timeline,
+        config: &TableConfig,
+        first: Option<&FileChanges>,
+        new_time: impl Fn(Option<&str>) -> Result<String>,
+    ) -> Result<TableConfig> {
+        let storage = table.storage();
+        let version = table.index_version();
+        let view = TableView::new(storage.clone(), timeline.clone())?;
+        let (scope, wanted) = self.scope(table, config, &view, first)?;
+        let existing = match timeline.completed_writes().next() {
+            Some(_) => existing_files(table, &view, &wanted, &self.known)?,
+            None => FileChanges::default(),
+        };
+        let path = config.get(PATH_PROPERTY).map(str::to_owned);
+        let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
+        let indexed = Indexed { columns: scope.columns.clone(), version };
+        // First nobody reads what is made anew.
+        let mut left: Vec<String> = match scope.is_fresh {
+            true => Vec::new(),
+            false => config.metadata_partitions().into_iter().filter(|name| !scope.has(name)).collect(),
+        };
+        if left.len() != config.metadata_partitions().len() {
+            TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, "")], &now(table))?;
+        }
+        let made = if scope.is_fresh {
+            let of = IndexedTable { name: config.name(), version: config.version(), timeline: config.timeline() };
+            for gone in config.metadata_partitions().iter().filter(|name| !scope.has(name)) {
+                definitions.remove(gone);
+            }
+            create(storage, &of, &scope.partitions, &existing, &indexed, new_time)?
+        } else {
+            add(storage, config.timeline(), &scope.partitions, &existing, &indexed, new_time)?
+        };
+        let mut properties = Vec::new();
+        if scope.has(COLUMN_STATS) {
+            definitions.set_column_stats(&indexed.columns, version);
+            definitions.write(storage)?;
+            properties.push((PATH_PROPERTY, definitions.path().to_owned()));
+        }
+        left.extend(made.into_iter().map(str::to_owned));
+        left.sort_unstable();
+        properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, String::new())]);
+        let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        // From now on readers take it for valid.
+        TableConfig::update(storage, &properties, &now(table))
+    }
+}
