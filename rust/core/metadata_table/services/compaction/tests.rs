@@ -200,17 +200,17 @@ fn readers_see_the_same_afterwards() {
     for (kind, partition, value) in cases {
         for with_base in [true, false] {
             let storage = storage(&format!("{partition}-{with_base}"));
-            let names: Vec<String> = (0..40).map(|n| format!("k{n:02}")).collect();
+            let names: Vec<String> = (0..40).map(|n| format!("k{n:02}$x")).collect();
             let records = |from: usize, to: usize, at: i64| -> Vec<Record> {
                 names[from..to].iter().map(|name| (key(name), value(name, at))).collect()
             };
             let base = with_base.then(|| base_file(&storage, partition, "001", records(5, 20, 1)));
             let logs = vec![
-                log_file(&storage, partition, "010", &["k06", "k30"], records(10, 25, 2)),
-                log_file(&storage, partition, "020", &["k11", "none"], records(8, 12, 3)),
+                log_file(&storage, partition, "010", &["k06$x", "k30$x"], records(10, 25, 2)),
+                log_file(&storage, partition, "020", &["k11$x", "none$x"], records(8, 12, 3)),
                 log_file(&storage, partition, "030", &[], records(6, 7, 4)),
                 // Of an instant that does not count.
-                log_file(&storage, partition, "999", &["k05"], records(0, 40, 9)),
+                log_file(&storage, partition, "999", &["k05$x"], records(0, 40, 9)),
                 log_file(&storage, partition, "040", &[], records(35, 40, 5)),
             ];
             let before = slice(partition, base, logs);
@@ -219,7 +219,7 @@ fn readers_see_the_same_afterwards() {
             assert!(wanted.len() > 10, "{partition}");
             assert_eq!(rows(&storage, kind, &after), wanted, "{partition}, with a base file: {with_base}");
             // And again, with more on top of it.
-            let more = log_file(&storage, partition, "110", &["k36"], records(0, 3, 6));
+            let more = log_file(&storage, partition, "110", &["k36$x"], records(0, 3, 6));
             let before = FileSlice { logs: vec![more], ..after };
             let after = compacted(&storage, kind, &before, "200");
             assert_eq!(rows(&storage, kind, &after), rows(&storage, kind, &before), "{partition}");
