@@ -17,7 +17,6 @@ ASKED = {
     "hoodie.datasource.hive_sync.enable": "sync tool",
     "hoodie.datasource.meta.sync.enable": "sync tool",
     "hoodie.metadata.index.expression.enable": "indexer",
-    "hoodie.metadata.record.index.enable": "indexer",
     "hoodie.datasource.compaction.async.enable": "hoodie.compact.inline",
     "hoodie.clustering.async.enabled": "hoodie.clustering.inline",
     "hoodie.datasource.clustering.async.enable": "hoodie.clustering.inline",

@@ -18,7 +18,8 @@ from tests.spark.same_table import SameTable
 Frame = Callable[..., Any]
 
 EVENT, COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
-INDEXES = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE")
+RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+INDEXES = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", RECORD_INDEX)
 
 
 def _rows(numbers: range, ts: int, text: str, part: str | None = None) -> pa.Table:
@@ -34,8 +35,9 @@ def _never(_: int) -> bool:
 
 
 def _index(name: str, *, moves: bool = True) -> dict[str, Any]:
-    paths = ("hoodie.bloom.index.update.partition.path", "hoodie.simple.index.update.partition.path")
-    return {"hoodie.index.type": name, **dict.fromkeys(paths, moves)}
+    paths = [f"hoodie.{kind}.index.update.partition.path" for kind in ("bloom", "simple", "record")]
+    build = {"hoodie.metadata.global.record.level.index.enable": "true"} if name == RECORD_INDEX else {}
+    return {"hoodie.index.type": name, **dict.fromkeys(paths, moves), **build}
 
 
 def _parts(table: Path) -> dict[str, str]:

@@ -80,14 +80,20 @@ impl IndexDefinitions {
         true
     }
 
-    /// Puts the record index in, unless it is there.
-    pub(crate) fn set_record_index(&mut self) -> bool {
+    /// Whether there is a record index of each data partition.
+    pub(crate) fn has_record_index_by_partition(&self) -> bool {
+        let options = self.definition("record_index").and_then(|one| one.get("indexOptions"));
+        options.and_then(|options| options.get("isPartitioned")?.as_str()) == Some("true")
+    }
+
+    /// Puts the record index in, unless it is there: one of the table, or one of each data partition.
+    pub(crate) fn set_record_index(&mut self, is_partitioned: bool) -> bool {
         const RECORD_INDEX: &str = "record_index";
-        if self.definition(RECORD_INDEX).is_some() {
+        if self.definition(RECORD_INDEX).is_some() && self.has_record_index_by_partition() == is_partitioned {
             return false;
         }
         let mut definition = empty(RECORD_INDEX, "");
-        definition.insert("indexOptions".to_owned(), json!({"isPartitioned": "false"}));
+        definition.insert("indexOptions".to_owned(), json!({"isPartitioned": is_partitioned.to_string()}));
         definition.insert("version".to_owned(), json!(IndexVersion::V1.name()));
         self.set(RECORD_INDEX, definition);
         true
@@ -173,7 +179,7 @@ mod tests {
         let storage = memory("new");
         let mut definitions = IndexDefinitions::read(&storage, Some("  ")).unwrap();
         assert_eq!((definitions.path(), definitions.source_fields("column_stats")), (DEFAULT_PATH, None));
-        assert!(definitions.set_record_index() && !definitions.set_record_index());
+        assert!(definitions.set_record_index(false) && !definitions.set_record_index(false));
         assert!(definitions.set_column_stats(&columns(&["_hoodie_record_key", "a"]), IndexVersion::V1));
         let wanted = json!({"indexDefinitions": {
             "record_index": {"indexName": "record_index", "indexType": "record_index", "indexFunction": "",

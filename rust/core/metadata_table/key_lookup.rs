@@ -1,12 +1,13 @@
 //! Lookups in `record_index`: which file groups have some keys.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 
-use super::keys::shard_of;
 use super::kind::Kind;
+use super::record_index_shards::{RecordIndexShards, shard_in};
 use super::{MetadataTable, raw};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -15,8 +16,6 @@ use crate::parallel::run_parallel;
 
 /// The partition with the file group of each record key.
 pub(crate) const RECORD_INDEX: &str = "record_index";
-/// Begin of the names of its shards.
-const SHARD: &str = "record-index-";
 
 /// Where a record is, by the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,62 +33,84 @@ pub struct KeyLocation {
 /// Where the records of some keys are, by number of the key. Keys that the index does not have are left out: none of the
 /// table's records has them. In an index by partition a key may be in several partitions.
 ///
-/// Each shard reads its log files and the blocks of its base file that may have its keys, once; the shards are read at the
-/// same time.
-///
 /// # Errors
 /// `InvalidOption` without this index; `Corrupt`, with the file; `Storage`.
 pub fn look_up_keys(metadata: &MetadataTable, keys: &StringArray, threads: usize) -> Result<Vec<KeyLocation>> {
-    let shards = metadata.shards(RECORD_INDEX)?;
-    let mut numbers: HashMap<&str, Vec<usize>> = HashMap::with_capacity(keys.len());
-    for (number, key) in keys.iter().enumerate() {
-        if let Some(key) = key {
-            numbers.entry(key).or_default().push(number);
-        }
-    }
-    let mut work = Vec::new();
-    for group in shard_groups(&shards)?.into_values() {
-        let mut wanted: Vec<Vec<String>> = vec![Vec::new(); group.len()];
-        for key in numbers.keys() {
-            if let Some(keys) = wanted.get_mut(shard_of(key, group.len())) {
-                keys.push((*key).to_owned());
-            }
-        }
-        work.extend(group.into_iter().zip(wanted).filter(|(_, keys)| !keys.is_empty()));
-    }
-    let found = run_parallel(work, threads, |(shard, mut keys)| {
-        keys.sort_unstable();
-        let mut rows = Vec::new();
-        metadata.each_wanted(Kind::RecordIndex, shard, Wanted::Keys(&keys), &mut |batch| {
-            rows.push(batch);
-            Ok(())
-        })?;
-        Ok(rows)
-    })?;
-    let mut locations = Locations { numbers, names: HashMap::new(), found: Vec::new() };
-    found.iter().flatten().try_for_each(|rows| locations.add(rows))?;
-    locations.found.sort_by_key(|location| location.key);
-    Ok(locations.found)
+    RecordIndex::open(metadata)?.look_up(None, keys, threads)
 }
 
-/// The shards in their order: one group of them, or one for each data partition.
-fn shard_groups(shards: &[FileSlice]) -> Result<BTreeMap<&str, Vec<&FileSlice>>> {
-    let mut groups: BTreeMap<&str, BTreeMap<usize, &FileSlice>> = BTreeMap::new();
-    for shard in shards {
-        let odd = || {
-            Error::corrupt("a file group of the record index does not have a name that Hudi gives it")
-                .with("file group", &shard.file_id)
+/// The record index of a table.
+pub(crate) struct RecordIndex<'m> {
+    metadata: &'m MetadataTable,
+    shards: RecordIndexShards,
+    /// The newest slice of each shard, in the order of the shards.
+    slices: Vec<FileSlice>,
+}
+
+impl<'m> RecordIndex<'m> {
+    /// Finds the shards.
+    ///
+    /// # Errors
+    /// `InvalidOption` without this index; `Corrupt` if one of them is missing; `Storage`.
+    pub(crate) fn open(metadata: &'m MetadataTable) -> Result<Self> {
+        let mut found: HashMap<String, FileSlice> =
+            metadata.shards(RECORD_INDEX)?.into_iter().map(|slice| (slice.file_id.clone(), slice)).collect();
+        let shards = RecordIndexShards::of_file_ids(found.keys().map(String::as_str))?;
+        let slices = shards.file_ids().iter().filter_map(|id| found.remove(id)).collect();
+        Ok(Self { metadata, shards, slices })
+    }
+
+    /// Whether each data partition has shards of its own.
+    pub(crate) fn is_partitioned(&self) -> bool {
+        self.shards.is_partitioned()
+    }
+
+    /// Where the records of some keys are: in a data partition, or, for `None`, in the table.
+    ///
+    /// Each shard reads its log files and the blocks of its base file that may have its keys, once; the shards are read at
+    /// the same time.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(crate) fn look_up(
+        &self,
+        partition: Option<&str>,
+        keys: &StringArray,
+        threads: usize,
+    ) -> Result<Vec<KeyLocation>> {
+        let mut numbers: HashMap<&str, Vec<usize>> = HashMap::with_capacity(keys.len());
+        for (number, key) in keys.iter().enumerate() {
+            if let Some(key) = key {
+                numbers.entry(key).or_default().push(number);
+            }
+        }
+        let groups: Vec<Range<usize>> = match partition {
+            Some(partition) => self.shards.of_partition(partition).into_iter().collect(),
+            None => self.shards.groups().collect(),
         };
-        let name = shard.file_id.strip_prefix(SHARD).and_then(|name| name.strip_suffix("-0")).ok_or_else(odd)?;
-        let (group, number) = name.rsplit_once('-').unwrap_or(("", name));
-        let number = number.parse().map_err(|_| odd())?;
-        groups.entry(group).or_default().insert(number, shard);
+        let mut wanted: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for group in &groups {
+            for key in numbers.keys() {
+                wanted.entry(shard_in(group, key)).or_default().push((*key).to_owned());
+            }
+        }
+        let found = run_parallel(wanted.into_iter().collect(), threads, |(shard, mut keys): (usize, Vec<String>)| {
+            keys.sort_unstable();
+            let mut rows = Vec::new();
+            let slice = self.slices.get(shard).ok_or_else(|| Error::internal("a shard of the record index is lost"))?;
+            self.metadata.each_wanted(Kind::RecordIndex, slice, Wanted::Keys(&keys), &mut |batch| {
+                rows.push(batch);
+                Ok(())
+            })?;
+            Ok(rows)
+        })?;
+        let mut locations = Locations { numbers, names: HashMap::new(), found: Vec::new() };
+        found.iter().flatten().try_for_each(|rows| locations.add(rows))?;
+        locations.found.sort_by_key(|location| location.key);
+        // Keys of other partitions are in the shards of the whole table too.
+        locations.found.retain(|location| partition.is_none_or(|partition| *location.partition == *partition));
+        Ok(locations.found)
     }
-    // A shard that is missing would have the keys of another's number looked for in the wrong one.
-    if groups.values().any(|group| group.keys().copied().ne(0..group.len())) {
-        return Err(Error::corrupt("a file group of the record index is missing"));
-    }
-    Ok(groups.into_iter().map(|(name, group)| (name, group.into_values().collect())).collect())
 }
 
 struct Locations<'k> {
@@ -129,44 +150,5 @@ impl Locations<'_> {
         let kept: Arc<str> = name.as_str().into();
         self.names.insert(name, kept.clone());
         kept
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn shard(file_id: &str) -> FileSlice {
-        FileSlice {
-            partition: String::new(),
-            file_id: file_id.to_owned(),
-            base_instant: String::new(),
-            base: None,
-            logs: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn shards_are_of_the_table_or_of_a_partition() {
-        let all = [shard("record-index-0001-0"), shard("record-index-0000-0")];
-        let groups = shard_groups(&all).unwrap();
-        let ids: Vec<&str> = groups.values().flatten().map(|shard| shard.file_id.as_str()).collect();
-        assert_eq!(ids, ["record-index-0000-0", "record-index-0001-0"]);
-        let by_partition =
-            [shard("record-index-p%2Da-0000-0"), shard("record-index-p%2Da-0001-0"), shard("record-index-b-0000-0")];
-        let groups = shard_groups(&by_partition).unwrap();
-        assert_eq!(
-            groups.into_iter().map(|(name, group)| (name, group.len())).collect::<Vec<_>>(),
-            [("b", 1), ("p%2Da", 2)]
-        );
-    }
-
-    #[test]
-    fn a_shard_that_is_missing_is_no_answer() {
-        for names in [["record-index-0000-0", "record-index-0002-0"], ["record-index-0001-0", "record-index-0002-0"]] {
-            assert!(shard_groups(&names.map(shard)).is_err());
-        }
-        assert!(shard_groups(&[shard("other-0000-0")]).is_err());
     }
 }

@@ -40,6 +40,7 @@ mod merge;
 mod open;
 mod raw;
 mod record_index;
+pub(crate) mod record_index_shards;
 mod secondary_index;
 mod secondary_lookup;
 pub(crate) mod services;
@@ -52,8 +53,8 @@ use arrow::datatypes::SchemaRef;
 
 pub(crate) use file_stats::{ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
-pub(crate) use key_lookup::RECORD_INDEX;
 pub use key_lookup::{KeyLocation, look_up_keys};
+pub(crate) use key_lookup::{RECORD_INDEX, RecordIndex};
 pub use open::{MetadataTable, PartitionSummary};
 pub(crate) use secondary_lookup::look_up_values;
 

@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+use super::DELETE_MARK;
 use super::HudiTable;
 use super::merge_settings::{MergeSettings, OPERATION};
 use super::truncated_logs::{SKIP_TRUNCATED, check_headers, check_truncated};
@@ -124,6 +127,33 @@ impl FileGroupReader {
             self.settings.keys(&batch?)?.iter().flatten().for_each(&mut *each);
         }
         Ok(())
+    }
+
+    /// Passes the keys of the rows of a slice to `each`, batch after batch.
+    ///
+    /// # Errors
+    /// Those of [`FileGroupReader::read`]; those of `each`.
+    pub fn each_keys(&self, slice: &FileSlice, each: &mut dyn FnMut(&StringArray) -> Result<()>) -> Result<()> {
+        let columns = self.settings.columns(&Schema::empty(), &self.table);
+        self.read(slice, &columns)?.try_for_each(|batch| each(&self.settings.keys(&batch?)?))
+    }
+
+    /// Whether the log files of a slice may delete records, as the headers of their blocks tell.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub fn may_delete(&self, slice: &FileSlice) -> Result<bool> {
+        if slice.logs.is_empty() {
+            return Ok(false);
+        }
+        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        let marker = self.settings.marker.as_ref().map(|marker| marker.field.as_str());
+        Ok(scan.may_delete(&[DELETE_MARK, OPERATION].into_iter().chain(marker).collect::<Vec<_>>()))
+    }
+
+    /// Whether a delete in a log file deletes whatever the base file has.
+    pub fn deletes_win(&self) -> bool {
+        self.settings.ordering.is_empty() && self.settings.rule.picks().is_some()
     }
 
     /// Gives each key that the log files of a slice name to `each`, without looking at the base file; and whether they

@@ -216,7 +216,7 @@ impl MetadataFiles {
 }
 
 /// Whether an error tells of what is stored, and not of a storage that fails or of a call that was interrupted.
-pub(super) fn is_about_content(e: &Error) -> bool {
+pub(crate) fn is_about_content(e: &Error) -> bool {
     use ErrorKind::{Corrupt, InvalidOption, NotFound, Schema, Unsupported};
     matches!(e.kind(), Corrupt | InvalidOption | NotFound | Schema | Unsupported)
 }

@@ -9,6 +9,10 @@ use crate::timeline::Timeline;
 
 /// Option: whether the metadata table is used.
 const ENABLE: &str = "hoodie.metadata.enable";
+/// Option: whether the metadata table gets a record index of the whole table.
+const GLOBAL_RECORD_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
+/// Option: whether it gets one of each data partition.
+const RECORD_INDEX_BY_PARTITION: &str = "hoodie.metadata.record.level.index.enable";
 
 impl HudiTable {
     /// The metadata table; `None` if the table has none that is complete.
@@ -62,11 +66,25 @@ impl HudiTable {
     /// `InvalidOption`.
     pub(crate) fn makes_metadata_table(&self, timeline: &Timeline) -> Result<bool> {
         let is_new = timeline.completed_writes().next().is_none();
-        Ok(self.options().flag(ENABLE, true)? && (is_new || self.options().get(ENABLE).is_some()))
+        Ok(self.options().flag(ENABLE, true)?
+            && (is_new || self.options().get(ENABLE).is_some() || self.wanted_record_index()?.is_some()))
+    }
+
+    /// Whether the options ask for a record index, and if so, whether each data partition is to have shards of its own.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(crate) fn wanted_record_index(&self) -> Result<Option<bool>> {
+        let is_on = |option: &str| self.options().flag(option, false);
+        Ok(match (is_on(GLOBAL_RECORD_INDEX)?, is_on(RECORD_INDEX_BY_PARTITION)?) {
+            (true, _) => Some(false),
+            (false, true) => Some(true),
+            (false, false) => None,
+        })
     }
 
     /// Warns of a metadata table that is not used, or not for all that it is for; of the same thing once.
-    pub(super) fn warn_of_metadata_table(&self, message: &str) {
+    pub(crate) fn warn_of_metadata_table(&self, message: &str) {
         warn_once(&self.warned, self.storage(), message);
     }
 }

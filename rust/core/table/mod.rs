@@ -31,6 +31,7 @@ mod pending_plans;
 mod read_query;
 pub mod scan;
 mod schema;
+mod slice_keys;
 mod stored_schema;
 mod time_travel;
 mod truncated_logs;
@@ -54,6 +55,7 @@ pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
 pub use evolution::schema_changes;
 pub(crate) use evolution::{ColumnChange, Evolution};
+pub(crate) use file_listing::is_about_content;
 pub(crate) use file_options::base_file_options;
 pub use given_options::Options;
 pub(crate) use lookup::{KeyMatch, key_arrays};
@@ -67,6 +69,7 @@ pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
 pub use schema::{TableSchema, with_meta_columns};
+pub(crate) use slice_keys::SliceKeys;
 pub(crate) use view::TableView;
 
 /// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.

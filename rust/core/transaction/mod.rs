@@ -14,6 +14,7 @@ mod conflicts;
 mod data_files;
 mod metadata_table;
 mod new_file;
+pub(crate) mod record_index;
 mod rolling_file_writer;
 
 use std::collections::HashSet;
@@ -182,6 +183,7 @@ impl Transaction {
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
+        let keys = metadata_table::keys_ahead(&self.table, requested, follow)?;
         let look = || both(storage.is_remote(), || metadata_table::look(&self.table), own);
         let mut warnings = Vec::new();
         let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
@@ -192,7 +194,7 @@ impl Transaction {
                 remove_unreported_files(storage, requested, reported)?;
             }
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
-            warnings = metadata_table.follow(&self.table, timeline, requested, follow, new_time)?;
+            warnings = metadata_table.follow(&self.table, timeline, requested, (follow, keys), new_time)?;
             Ok(())
         })?;
         let mut completed = self.end(done, reported);

@@ -3,7 +3,11 @@
 use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileOptions;
 use crate::file_group::log::BlockFormat;
-use crate::table::{Options, base_file_options};
+use crate::metadata_table::RECORD_INDEX;
+use crate::table::{HudiTable, Options, base_file_options};
+
+/// Option by which a write builds a record index.
+const BUILD: &str = "hoodie.metadata.global.record.level.index.enable";
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +77,10 @@ pub(crate) enum IndexType {
     GlobalBloom,
     /// By key in the whole table.
     GlobalSimple,
+    /// By the record index of the metadata table, within the partition.
+    RecordLevel,
+    /// By the record index of the metadata table, in the whole table.
+    GlobalRecordLevel,
 }
 
 impl IndexType {
@@ -82,14 +90,43 @@ impl IndexType {
             "SIMPLE" => Ok(Self::Simple),
             "GLOBAL_BLOOM" => Ok(Self::GlobalBloom),
             "GLOBAL_SIMPLE" => Ok(Self::GlobalSimple),
-            other => Err(Error::unsupported(format!("index type {other} is not supported"))
-                .remedy("Use BLOOM, SIMPLE, GLOBAL_BLOOM or GLOBAL_SIMPLE in hoodie.index.type")),
+            "RECORD_LEVEL_INDEX" => Ok(Self::RecordLevel),
+            "GLOBAL_RECORD_LEVEL_INDEX" | "RECORD_INDEX" => Ok(Self::GlobalRecordLevel),
+            other => Err(Error::unsupported(format!("index type {other} is not supported")).remedy(
+                "Use BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE, RECORD_LEVEL_INDEX or GLOBAL_RECORD_LEVEL_INDEX in \
+                 hoodie.index.type",
+            )),
         }
     }
 
     /// Whether a key is unique in the table and not only in its partition.
     pub(crate) fn is_global(self) -> bool {
-        matches!(self, Self::GlobalBloom | Self::GlobalSimple)
+        matches!(self, Self::GlobalBloom | Self::GlobalSimple | Self::GlobalRecordLevel)
+    }
+
+    /// Whether the record index is asked.
+    pub(crate) fn is_record_level(self) -> bool {
+        matches!(self, Self::RecordLevel | Self::GlobalRecordLevel)
+    }
+
+    /// What takes the place of a record index that is not there, as in Hudi.
+    fn without_record_index(self) -> Self {
+        match self {
+            Self::RecordLevel => Self::Simple,
+            Self::GlobalRecordLevel => Self::GlobalSimple,
+            other => other,
+        }
+    }
+
+    /// Whether rows whose partition changed move there, if keys are unique in the whole table.
+    fn updates_partition_path(self, options: &Options) -> Result<bool> {
+        match self {
+            Self::GlobalBloom | Self::Bloom => options.flag("hoodie.bloom.index.update.partition.path", true),
+            Self::GlobalSimple | Self::Simple => options.flag("hoodie.simple.index.update.partition.path", true),
+            Self::GlobalRecordLevel | Self::RecordLevel => {
+                options.flag("hoodie.record.index.update.partition.path", false)
+            }
+        }
     }
 }
 
@@ -148,13 +185,34 @@ pub(crate) struct WriteConfig {
 }
 
 impl WriteConfig {
+    /// The options of a write to a table. Where it is to look keys up in a record index that the table does not have, it
+    /// looks into the files instead.
+    ///
+    /// # Errors
+    /// Those of [`WriteConfig::new`].
+    pub(crate) fn of_table(table: &HudiTable) -> Result<Self> {
+        let options = table.options();
+        let mut config = Self::new(options)?;
+        let has_index = || table.config().complete_metadata_partitions().iter().any(|name| name == RECORD_INDEX);
+        if config.index.is_record_level() && !(options.flag("hoodie.metadata.enable", true)? && has_index()) {
+            let index = config.index.without_record_index();
+            // Where one is wanted, this write builds it.
+            if table.wanted_record_index()?.is_none() {
+                tracing::warn!(
+                    table = table.storage().uri(),
+                    "keys are looked for in the files, for the table has no record index. Set {BUILD}=true to build one, or \
+                     another hoodie.index.type"
+                );
+            }
+            config.update_partition_path = index.updates_partition_path(options)?;
+            config.index = index;
+        }
+        Ok(config)
+    }
+
     /// Reads and checks the options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let index = IndexType::parse(options.get("hoodie.index.type").unwrap_or("SIMPLE"))?;
-        let update_key = match index {
-            IndexType::GlobalBloom | IndexType::Bloom => "hoodie.bloom.index.update.partition.path",
-            IndexType::GlobalSimple | IndexType::Simple => "hoodie.simple.index.update.partition.path",
-        };
         let max_file_size = options.number("hoodie.parquet.max.file.size", 120u64 << 20)?;
         if max_file_size == 0 {
             return Err(
@@ -164,7 +222,7 @@ impl WriteConfig {
         let small_file_limit = options.number("hoodie.parquet.small.file.limit", 100i64 << 20)?;
         Ok(Self {
             index,
-            update_partition_path: options.flag(update_key, true)?,
+            update_partition_path: index.updates_partition_path(options)?,
             combine_before_upsert: options.flag("hoodie.combine.before.upsert", true)?,
             combine_before_insert: options.flag("hoodie.combine.before.insert", false)?,
             allow_duplicates_on_insert: options.flag("hoodie.merge.allow.duplicate.on.inserts", true)?,

@@ -11,6 +11,7 @@ use super::commit::replaced::file_groups;
 use super::config::{Operation, WriteConfig};
 use super::locate::log_keys::Logs;
 use super::locate::lookup::{Tagged, Tagging};
+use super::locate::record_index::{IndexLookup, metadata_table_of};
 use super::locate::tagging::tag;
 use super::prepare::incoming::{Incoming, Preparer, is_anywhere};
 use super::prepare::key_encoding::encoding_of_keys;
@@ -60,7 +61,7 @@ impl WriteSetup {
                 .with("table", table.storage().uri())
                 .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
         }
-        let config = WriteConfig::new(table.options())?;
+        let config = WriteConfig::of_table(table)?;
         let old_schema = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
         let evolution = evolution(&config, operation, old_schema.as_ref(), given, partial);
         let evolution = evolution.map_err(|e| e.with("table", table.storage().uri()))?;
@@ -115,9 +116,11 @@ impl WriteSetup {
         matches!(self.operation, Operation::Upsert | Operation::Delete) && !self.keys.generates_keys()
     }
 
-    /// Whether keys are looked up in all partitions: the rows of a key have to be together for that.
-    pub(in crate::write) fn is_whole_table(&self, given: &Schema) -> bool {
-        self.looks_up() && (self.config.index.is_global() || self.is_anywhere(given))
+    /// Whether keys are looked up before it is known to which file group their rows go, in all partitions or in the record
+    /// index: the rows of a key have to be together for that.
+    pub(in crate::write) fn locates_first(&self, given: &Schema) -> bool {
+        let index = self.config.index;
+        self.looks_up() && (index.is_global() || index.is_record_level() || self.is_anywhere(given))
     }
 
     /// Whether rows of these columns are deletes that do not say in which partition they are.
@@ -190,7 +193,12 @@ impl WriteSetup {
         (anywhere, threads): (bool, usize),
         slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
     ) -> Result<Tagged> {
+        let metadata = match self.config.index.is_record_level() {
+            true => metadata_table_of(&self.table, &self.view)?,
+            false => None,
+        };
         let tagging = Tagging {
+            index: metadata.as_deref().map(|metadata| IndexLookup::new(&self.table, metadata)),
             context,
             operation: self.operation,
             global: self.config.index.is_global(),

@@ -135,6 +135,16 @@ impl LogScan {
         })
     }
 
+    /// Whether a block may delete records: it is a block of deletes, or one of records with one of the columns `marks`.
+    pub fn may_delete(&self, marks: &[&str]) -> bool {
+        let has_mark = |schema: &str| marks.iter().any(|mark| schema.contains(mark));
+        self.blocks.iter().any(|(_, block)| match block.kind {
+            BlockKind::Delete => true,
+            // Without a schema nobody can tell.
+            _ => block.header(HeaderKey::Schema).is_none_or(has_mark),
+        })
+    }
+
     /// Whether a block has only some of the columns.
     pub fn is_partial(&self) -> bool {
         self.blocks.iter().any(|(_, block)| is_partial(block))

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
+
 use crate::format::avro::metadata::{CleanMetadata, WriteStat};
 use crate::format::column_range::SharedRanges;
 
@@ -44,6 +46,19 @@ pub(crate) struct PartitionChanges {
 pub(crate) struct FileChanges {
     /// The partitions in which it did something.
     pub(crate) partitions: BTreeMap<String, PartitionChanges>,
+    /// Where the keys may have changed their location.
+    pub(crate) keys: Option<KeyWrites>,
+}
+
+/// The files by which an action may have changed the locations of keys.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyWrites {
+    /// The files that it wrote.
+    pub(crate) stats: Vec<WriteStat>,
+    /// File groups, by partition, whose keys are gone unless these files have them.
+    pub(crate) emptied: BTreeMap<String, Vec<String>>,
+    /// The columns of the table after it, without meta columns.
+    pub(crate) columns: SchemaRef,
 }
 
 impl FileChanges {
@@ -64,6 +79,11 @@ impl FileChanges {
             known.added.push(AddedFile { name: name.to_owned(), size, ranges, bloom: None });
         }
         changes
+    }
+
+    /// The same, of an action after which keys may be elsewhere.
+    pub(crate) fn with_keys(self, keys: KeyWrites) -> Self {
+        Self { keys: Some(keys), ..self }
     }
 
     /// Those of a clean. Files that were missing already are gone too.

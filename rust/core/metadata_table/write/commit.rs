@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bloom::with_bloom_filters;
 use super::changes::FileChanges;
 use super::partition_stats::partition_stats;
+use super::record_index::{KeyChanges, write_logs};
 use super::records::{Indexed, PartitionUpdate, Updates, updates};
 use super::removal::remove_from;
 use super::{MAINTAINED, log_file};
@@ -16,15 +17,16 @@ use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::open::timeline_config;
-use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD};
+use crate::metadata_table::record_index_shards::RecordIndexShards;
+use crate::metadata_table::{
+    BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX,
+};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
 use crate::timeline::{Timeline, TimelineConfig};
 
 /// The operation that commits of the metadata table have.
 const OPERATION: &str = "UPSERT_PREPPED";
-/// Files of one delta commit are written by one task.
-const WRITE_TOKEN: &str = "0-0-0";
 /// Log files that are written at a time.
 const THREADS: usize = 16;
 
@@ -39,6 +41,8 @@ pub(crate) struct MetadataWriter {
 /// What an action changes here.
 pub(crate) struct Prepared {
     updates: Updates,
+    /// The keys whose location changed, if there is a record index.
+    pub(crate) keys: Option<KeyChanges>,
     /// Partitions that cannot be kept up to date.
     pub(crate) unkept: Vec<&'static str>,
 }
@@ -69,6 +73,16 @@ impl MetadataWriter {
         self.timeline.completed_writes().all(|instant| instant.requested.starts_with(INITIAL))
     }
 
+    /// The shards of the record index; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` if one of them is missing.
+    pub(crate) fn record_index_shards(&self) -> Result<Option<RecordIndexShards>> {
+        let file_ids = self.shards.get(RECORD_INDEX);
+        let shards = file_ids.map(|ids| RecordIndexShards::of_file_ids(ids.iter().map(String::as_str))).transpose();
+        shards.map_err(|e| e.with("table", self.storage.uri()).remedy(REBUILD))
+    }
+
     /// What an action of the table changes here. `table` is the timeline of the table.
     ///
     /// # Errors
@@ -77,7 +91,7 @@ impl MetadataWriter {
         let has = |name: &str| self.shards.contains_key(name);
         let with_bloom_filters = has(BLOOM_FILTERS).then(|| with_bloom_filters(&self.storage, changes)).transpose()?;
         let changes = with_bloom_filters.as_ref().unwrap_or(changes);
-        let mut prepared = Prepared { updates: updates(changes, indexed, has), unkept: Vec::new() };
+        let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: None, unkept: Vec::new() };
         if has(PARTITION_STATS) {
             let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
             let stored = MetadataTable::of_timelines(&self.storage, table, self.timeline.clone(), names);
@@ -126,7 +140,10 @@ impl MetadataWriter {
         create(&inflight, Vec::new())?;
         let logs = by_shard(prepared.updates, shards)?;
         let threads = if storage.is_remote() { THREADS } else { 1 };
-        let stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
+        let mut stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
+        if let Some(keys) = prepared.keys {
+            stats.extend(write_logs(storage, requested, keys)?);
+        }
         let completed = Instant {
             state: State::Completed,
             completed: Some(new_time(timeline.newest_time().max(Some(requested)))?),
@@ -140,32 +157,23 @@ impl MetadataWriter {
 
     fn write(&self, requested: &str, log: ShardLog) -> Result<WriteStat> {
         let ShardLog { partition, file_id, update } = log;
-        let name = LogFile::file_name(&file_id, requested, 1, WRITE_TOKEN);
-        let path = format!("{partition}/{name}");
-        let count = |n: usize| i64::try_from(n).ok();
-        let (records, deletes) = (count(update.records.len()), count(update.deletes.len()));
+        let counts = (update.records.len(), update.deletes.len());
         let content = log_file::content(requested, partition, update)?;
-        let bytes = count(content.len());
+        let stat = log_file::stat(requested, (partition, &file_id, 1), content.len(), counts);
+        let path = stat.path.as_deref().unwrap_or_default();
         self.storage.create(&format!("{FOLDER}/{path}"), content)?;
-        Ok(WriteStat {
-            file_id: Some(file_id),
-            path: Some(path),
-            prev_commit: Some(requested.to_owned()),
-            num_writes: records,
-            num_deletes: deletes,
-            num_update_writes: records,
-            num_inserts: Some(0),
-            total_write_bytes: bytes,
-            total_write_errors: Some(0),
-            partition_path: Some(partition.to_owned()),
-            file_size_in_bytes: bytes,
-            log_version: Some(1),
-            log_offset: Some(0),
-            base_file: Some(String::new()),
-            log_files: Some(vec![name]),
-            ..WriteStat::default()
-        })
+        Ok(stat)
     }
+}
+
+/// The shards of the record index.
+///
+/// # Errors
+/// `Corrupt` if there are none, or if one of them is missing; `Storage`.
+pub(crate) fn record_index_shards(storage: &Storage) -> Result<RecordIndexShards> {
+    let ids = file_ids(storage, RECORD_INDEX)?;
+    let shards = RecordIndexShards::of_file_ids(ids.iter().map(String::as_str));
+    shards.map_err(|e| e.with("table", storage.uri()).remedy(REBUILD))
 }
 
 /// The file ids of a partition's shards, in their order.

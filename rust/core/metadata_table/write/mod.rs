@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
+//! | `record_index` | the keys whose location changed, and the log files of the shards that have them |
 //! | `partition_stats.rs` | the ranges of partitions |
 //! | `bloom.rs` | the bloom filters of new base files |
 //! | `log_file.rs` | the log file of a shard |
@@ -27,17 +28,19 @@ mod create;
 mod initialize;
 mod log_file;
 mod partition_stats;
+pub(crate) mod record_index;
 mod records;
 mod removal;
 
 pub(crate) use bloom::read_bloom_filter;
-pub(crate) use changes::{AddedFile, FileChanges};
-pub(crate) use commit::MetadataWriter;
+pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
+pub(crate) use commit::{MetadataWriter, record_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
+pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
-pub(crate) const MAINTAINED: [&str; 4] =
-    [super::FILES, super::COLUMN_STATS, super::BLOOM_FILTERS, super::PARTITION_STATS];
+pub(crate) const MAINTAINED: [&str; 5] =
+    [super::FILES, super::COLUMN_STATS, super::BLOOM_FILTERS, super::RECORD_INDEX, super::PARTITION_STATS];

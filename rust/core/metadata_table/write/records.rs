@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn column_stats_of(changes: PartitionChanges, columns: &[&str]) -> usize {
-        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), changes)]) };
+        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), changes)]), keys: None };
         updates(&changes, &indexed(columns), |_| true).get(COLUMN_STATS).map_or(0, |update| update.records.len())
     }
 
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(none.keys().copied().collect::<Vec<_>>(), [FILES]);
         assert_eq!(none[FILES].records.len(), 1);
         let gone = PartitionChanges { is_removed: true, deleted: vec!["f".to_owned()], ..PartitionChanges::default() };
-        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]) };
+        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]), keys: None };
         let gone = updates(&changes, &indexed(&["a"]), |_| true);
         assert_eq!(
             (gone[FILES].deletes.as_slice(), gone[COLUMN_STATS].deletes.len()),

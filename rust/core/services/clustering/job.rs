@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
-use crate::metadata_table::write::FileChanges;
+use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
@@ -148,12 +148,14 @@ impl ClusteringJob {
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
-        let done =
-            self.transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |timeline| {
-                let unchanged = check_unchanged(&table, timeline, &requested, groups);
-                outdated = unchanged.is_err();
-                unchanged.map(|_| ())
-            });
+        // All keys of the old file groups are in the new ones.
+        let (emptied, columns) = (BTreeMap::new(), schema_of(&table, &self.view)?.data);
+        let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites { stats: stats.clone(), emptied, columns });
+        let done = self.transaction.complete(body, Follow::Files(&changes), &reported, |timeline| {
+            let unchanged = check_unchanged(&table, timeline, &requested, groups);
+            outdated = unchanged.is_err();
+            unchanged.map(|_| ())
+        });
         let done = match done {
             Err(e) if outdated => {
                 // The plan can never be completed, and it would block writers.

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
-use super::existing_files::{Wanted, existing_files};
+use super::build_record_index::build_record_index;
+use super::existing_files::{Wanted, columns_of, existing_files};
+use super::properties::{COMPLETE, INFLIGHT, now};
 use super::wanted::{new_partition, wanted_partitions};
-use super::{COMPLETE, INFLIGHT, columns_of, now};
 use crate::error::{Error, Result};
 use crate::file_group::join;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::{
     AddedFile, FileChanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
 };
-use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS};
+use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
 use crate::timeline::Timeline;
 
@@ -41,12 +42,18 @@ struct Scope {
     /// Whether all is made anew.
     is_fresh: bool,
     partitions: Vec<NewPartition>,
+    /// Whether the record index is built, which is made of the keys of the table.
+    record_index: bool,
     columns: Vec<String>,
 }
 
 impl Scope {
     fn has(&self, name: &str) -> bool {
         self.partitions.iter().any(|partition| partition.name == name)
+    }
+
+    fn makes(&self, name: &str) -> bool {
+        self.has(name) || self.record_index && name == RECORD_INDEX
     }
 }
 
@@ -116,7 +123,7 @@ impl IndexBuild {
         }
         let mut partitions: Vec<NewPartition> = Vec::new();
         // In the order in which they are made.
-        for name in MAINTAINED.into_iter().filter(|name| asks(&names, name)) {
+        for name in MAINTAINED.into_iter().filter(|name| *name != RECORD_INDEX && asks(&names, name)) {
             partitions.push(new_partition(table, name)?);
         }
         if let Some(other) = names.iter().find(|name| !MAINTAINED.contains(&name.as_str())) {
@@ -139,7 +146,7 @@ impl IndexBuild {
         };
         let bloom_filters = asks(&names, BLOOM_FILTERS);
         let wanted = Wanted { columns: columns.clone(), schema: stored, bloom_filters };
-        Ok((Scope { is_fresh, partitions, columns }, wanted))
+        Ok((Scope { is_fresh, partitions, record_index: asks(&names, RECORD_INDEX), columns }, wanted))
     }
 
     /// The columns that have statistics after the build.
@@ -179,11 +186,12 @@ impl IndexBuild {
         };
         let path = config.get(PATH_PROPERTY).map(str::to_owned);
         let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
+        let was_partitioned = definitions.has_record_index_by_partition();
         let indexed = Indexed { columns: scope.columns.clone(), version };
         // First nobody reads what is made anew.
         let mut left: Vec<String> = match scope.is_fresh {
             true => Vec::new(),
-            false => config.metadata_partitions().into_iter().filter(|name| !scope.has(name)).collect(),
+            false => config.metadata_partitions().into_iter().filter(|name| !scope.makes(name)).collect(),
         };
         if left.len() != config.metadata_partitions().len() {
             TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, "")], &now(table))?;
@@ -193,9 +201,9 @@ impl IndexBuild {
             for gone in config.metadata_partitions().iter().filter(|name| !scope.has(name)) {
                 definitions.remove(gone);
             }
-            create(storage, &of, &scope.partitions, &existing, &indexed, new_time)?
+            create(storage, &of, &scope.partitions, &existing, &indexed, &new_time)?
         } else {
-            add(storage, config.timeline(), &scope.partitions, &existing, &indexed, new_time)?
+            add(storage, config.timeline(), &scope.partitions, &existing, &indexed, &new_time)?
         };
         let mut properties = Vec::new();
         if scope.has(COLUMN_STATS) {
@@ -208,6 +216,12 @@ impl IndexBuild {
         properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, String::new())]);
         let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // From now on readers take it for valid.
-        TableConfig::update(storage, &properties, &now(table))
+        let built = TableConfig::update(storage, &properties, &now(table))?;
+        if !scope.record_index {
+            return Ok(built);
+        }
+        let is_partitioned = table.wanted_record_index()?.unwrap_or(was_partitioned);
+        let also = view.partitions()?;
+        build_record_index(table, timeline, &built, is_partitioned, &also, new_time)
     }
 }

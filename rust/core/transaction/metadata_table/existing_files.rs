@@ -1,6 +1,6 @@
 //! The files that a table has, for a metadata table, or a partition of one, that is made when there are some.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use arrow::datatypes::SchemaRef;
 
@@ -63,7 +63,7 @@ pub(crate) fn existing_files(
         };
         Ok((partition, read))
     })?;
-    let mut changes = FileChanges { partitions: BTreeMap::new() };
+    let mut changes = FileChanges::default();
     for (partition, file) in added {
         changes.partitions.entry(partition).or_default().added.push(file);
     }
@@ -100,4 +100,20 @@ fn ranges_of(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<Opti
         })?;
     }
     Ok(Some(ranges.finish()))
+}
+
+/// The columns of which the files of an action have statistics.
+pub(super) fn columns_of(changes: &FileChanges) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for file in changes.partitions.values().flat_map(|one| &one.added) {
+        let Some(ranges) = &file.ranges else { continue };
+        let ranges = ranges.get();
+        let names = ranges.ranges.iter().map(|range| &range.column);
+        for name in names.chain(ranges.unknown.iter().map(|unknown| &unknown.column)) {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+    }
+    columns
 }

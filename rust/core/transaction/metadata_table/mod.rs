@@ -2,25 +2,27 @@
 //! wanted.
 
 mod build;
+mod build_record_index;
 mod existing_files;
+mod properties;
 mod wanted;
 
 use std::sync::atomic::Ordering;
 
 pub(crate) use build::{BuildRequest, IndexBuild};
+use build_record_index::build_wanted_record_index;
+use existing_files::columns_of;
+use properties::{COMPLETE, ENABLE, INFLIGHT, now};
 
+use super::record_index::key_changes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter};
-use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, PARTITION_STATS};
+use crate::metadata_table::write::record_index::KeyChanges;
+use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, record_index_shards};
+use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::table::{HudiTable, TableConfig};
-use crate::timeline::{TimeZone, Timeline, format_instant};
-
-/// Whether the metadata table is kept.
-const ENABLE: &str = "hoodie.metadata.enable";
-const COMPLETE: &str = "hoodie.table.metadata.partitions";
-const INFLIGHT: &str = "hoodie.table.metadata.partitions.inflight";
+use crate::timeline::Timeline;
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
 /// table was opened.
@@ -55,7 +57,7 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
         return Ok(Found::Missing { config: Box::new(config), files });
     }
     let config = Box::new(config);
-    match MetadataWriter::open(storage, config.timeline(), &partitions) {
+    match open(table, &config) {
         Ok(writer) => Ok(Found::Kept { config, writer: Box::new(writer) }),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Found::Damaged { config, error }),
         Err(other) => Err(other),
@@ -73,15 +75,52 @@ pub(crate) enum Follow<'a> {
     Build(&'a IndexBuild),
 }
 
+/// Opens the metadata table for the partitions of it that are kept.
+fn open(table: &HudiTable, config: &TableConfig) -> Result<MetadataWriter> {
+    let kept: Vec<String> = config.metadata_partitions().into_iter().filter(|name| is_kept(config, name)).collect();
+    MetadataWriter::open(table.storage(), config.timeline(), &kept)
+}
+
+/// Whether a partition is kept up to date. A record index that somebody is building, and has not completed, is not: its
+/// shards may not be there yet.
+fn is_kept(config: &TableConfig, name: &str) -> bool {
+    let is_complete = || config.complete_metadata_partitions().iter().any(|complete| complete == name);
+    MAINTAINED.contains(&name) && (name != RECORD_INDEX || is_complete())
+}
+
+/// Finds out which keys an action put somewhere else, if the table has a record index, before the table lock is taken.
+pub(super) fn keys_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>) -> Result<Option<KeyChanges>> {
+    let Follow::Files(FileChanges { keys: Some(writes), .. }) = follow else { return Ok(None) };
+    if !is_kept(table.config(), RECORD_INDEX)
+        || !table.config().metadata_partitions().iter().any(|name| name == RECORD_INDEX)
+        || !is_wanted(table)?
+    {
+        return Ok(None);
+    }
+    let found = record_index_shards(table.storage()).and_then(|shards| key_changes(table, requested, &shards, writes));
+    match found {
+        Ok(keys) => Ok(Some(keys)),
+        // Under the lock it is seen whether the index is still there, and what becomes of it.
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::NotFound) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 impl Found {
-    /// Commits an action to the metadata table, or drops the metadata table. `new_time` gives the next time after the newest
-    /// that there is. Returns warnings. The caller holds the table lock.
+    /// The metadata table of a table with these properties, which name partitions of it.
+    fn kept(table: &HudiTable, config: TableConfig) -> Result<Self> {
+        let writer = Box::new(open(table, &config)?);
+        Ok(Self::Kept { config: Box::new(config), writer })
+    }
+
+    /// Commits an action to the metadata table, or drops the metadata table. `keys` are those of [`keys_ahead`]. `new_time`
+    /// gives the next time after the newest that there is. Returns warnings. The caller holds the table lock.
     pub(super) fn follow(
         self,
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        follow: Follow<'_>,
+        (follow, keys): (Follow<'_>, Option<KeyChanges>),
         new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match (self, follow) {
@@ -102,9 +141,7 @@ impl Found {
             (Self::Missing { config, .. }, Follow::Files(changes)) if table.makes_metadata_table(timeline)? => {
                 let build = IndexBuild::of_options(table)?;
                 let config = build.execute(table, timeline, &config, Some(changes), &new_time)?;
-                let writer = MetadataWriter::open(table.storage(), config.timeline(), &config.metadata_partitions())?;
-                let kept = Self::Kept { config: Box::new(config), writer: Box::new(writer) };
-                kept.follow(table, timeline, requested, follow, new_time)
+                Self::kept(table, config)?.follow(table, timeline, requested, (follow, keys), new_time)
             }
             (Self::Missing { files, .. }, _) => {
                 table.metadata_folder_checked().store(true, Ordering::Relaxed);
@@ -112,16 +149,57 @@ impl Found {
             }
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
             (Self::Kept { config, writer }, Follow::Files(changes)) => {
+                if let Some(config) = build_wanted_record_index(table, timeline, &config, changes, &new_time)? {
+                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, None), new_time);
+                }
                 let path = config.get(PATH_PROPERTY).map(str::to_owned);
                 let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let prepared = writer.prepare(timeline, changes, &indexed)?;
-                let is_kept = |name: &str| MAINTAINED.contains(&name) && !prepared.unkept.contains(&name);
-                let gone = take_out(table, &config, &mut definitions, is_kept)?;
+                let mut prepared = writer.prepare(timeline, changes, &indexed)?;
+                match moved_keys(table, requested, &writer, changes, keys)? {
+                    Moved::Keys(keys) => prepared.keys = keys,
+                    Moved::Unknown(e) => {
+                        tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
+                        prepared.unkept.push(RECORD_INDEX);
+                    }
+                }
+                let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
+                let gone = take_out(table, &config, &mut definitions, stays)?;
                 table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
                 Ok(if gone.is_empty() { Vec::new() } else { vec![dropped(&gone)] })
             }
         }
+    }
+}
+
+/// What an action did to the locations of keys.
+enum Moved {
+    /// The keys that it put somewhere else, if there is a record index.
+    Keys(Option<KeyChanges>),
+    /// The record index cannot learn of it.
+    Unknown(Error),
+}
+
+/// The keys that an action put somewhere else. Another writer may have made the record index, or made it anew, since they
+/// were looked for.
+fn moved_keys(
+    table: &HudiTable,
+    requested: &str,
+    writer: &MetadataWriter,
+    changes: &FileChanges,
+    ahead: Option<KeyChanges>,
+) -> Result<Moved> {
+    let shards = match writer.record_index_shards() {
+        Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(Moved::Unknown(e)),
+        shards => shards?,
+    };
+    let (Some(shards), Some(writes)) = (shards, &changes.keys) else { return Ok(Moved::Keys(None)) };
+    if let Some(keys) = ahead.filter(|keys| keys.are_for(&shards)) {
+        return Ok(Moved::Keys(Some(keys)));
+    }
+    match key_changes(table, requested, &shards, writes) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Moved::Unknown(e)),
+        keys => keys.map(|keys| Moved::Keys(Some(keys))),
     }
 }
 
@@ -162,32 +240,16 @@ fn indexed(
     Ok(Indexed { columns, version })
 }
 
-/// The columns of which the files of an action have statistics.
-fn columns_of(changes: &FileChanges) -> Vec<String> {
-    let mut columns: Vec<String> = Vec::new();
-    for file in changes.partitions.values().flat_map(|one| &one.added) {
-        let Some(ranges) = &file.ranges else { continue };
-        let ranges = ranges.get();
-        let names = ranges.ranges.iter().map(|range| &range.column);
-        for name in names.chain(ranges.unknown.iter().map(|unknown| &unknown.column)) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
-            }
-        }
-    }
-    columns
-}
-
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then
 /// the definitions of their indexes and the files. Returns their names.
 fn take_out(
     table: &HudiTable,
     config: &TableConfig,
     definitions: &mut IndexDefinitions,
-    is_kept: impl Fn(&str) -> bool,
+    stays: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
     let (kept, gone): (Vec<String>, Vec<String>) =
-        config.metadata_partitions().into_iter().partition(|name| is_kept(name));
+        config.metadata_partitions().into_iter().partition(|name| stays(name));
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -245,8 +307,4 @@ fn drop_metadata_table(table: &HudiTable, partitions: bool, files: bool) -> Resu
         TableConfig::update(storage, &[(COMPLETE, ""), (INFLIGHT, "")], &now(table))?;
     }
     if partitions || files { storage.delete_folder(FOLDER) } else { Ok(()) }
-}
-
-fn now(table: &HudiTable) -> String {
-    format_instant(table.clock().now_ms(), TimeZone::Utc)
 }

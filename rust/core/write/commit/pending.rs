@@ -10,7 +10,7 @@ use crate::format::avro::metadata::{
     CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
 use crate::format::instant::Action;
-use crate::metadata_table::write::FileChanges;
+use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
@@ -144,7 +144,12 @@ impl PendingCommit {
         };
         let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
         let own = transaction.requested().to_owned();
-        let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |now| {
+        let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites {
+            stats: stats.clone(),
+            emptied: replaced.clone(),
+            columns: Arc::new(schema.clone()),
+        });
+        let done = transaction.complete(body, Follow::Files(&changes), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert,

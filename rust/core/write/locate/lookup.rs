@@ -7,6 +7,7 @@ use crate::merge::RowRef;
 use crate::table::keygen::KeyGenConfig;
 use crate::write::config::Operation;
 use crate::write::locate::log_keys::Logs;
+use crate::write::locate::record_index::IndexLookup;
 use crate::write::rewrite::context::WriteContext;
 
 /// A stored record that an incoming row meets.
@@ -71,6 +72,8 @@ pub(crate) struct Tagged {
 
 /// How tagging is done.
 pub(crate) struct Tagging<'a> {
+    /// The record index, which names the file groups to look into.
+    pub index: Option<IndexLookup<'a>>,
     /// The write.
     pub context: &'a WriteContext,
     /// What it does.

@@ -5,5 +5,6 @@ pub(in crate::write) mod logged;
 pub(in crate::write) mod lookup;
 pub(in crate::write) mod new_rows;
 pub(in crate::write) mod pending_file_groups;
+pub(in crate::write) mod record_index;
 pub(in crate::write) mod stored_records;
 pub(in crate::write) mod tagging;

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use arrow::array::Array;
+use arrow::array::{Array, StringArray};
 
 use crate::error::{Error, Result};
 use crate::file_group::base::keys::compare_keys;
@@ -34,7 +34,11 @@ struct Group<'a> {
     records: Precombined,
     /// Rows that are stored besides those, when their key is new: each row is, where keys are not to become one.
     more: Vec<RowRef>,
+    /// Its data partition, by number; `None` for the whole table.
+    partition: Option<u32>,
     slices: Vec<FileSlice>,
+    /// Records whose keys these slices have, as the record index says.
+    located: HashSet<u32>,
 }
 
 /// Finds out which rows update what, and which are new. `slices` gives the slices of a partition, or of the table.
@@ -43,21 +47,49 @@ pub(crate) fn tag(
     tagging: &Tagging<'_>,
     slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
 ) -> Result<Tagged> {
-    let groups = make_groups(incoming, tagging, slices)?;
+    let mut groups = make_groups(incoming, tagging, slices)?;
+    let all: Vec<usize> = (0..groups.len()).collect();
+    let mut found = look_into_files(&groups, &all, tagging)?;
+    let stray = |g: &usize| groups.get(*g).zip(found.get(*g)).is_some_and(|(group, found)| !group.are_found(found));
+    let strays: Vec<usize> = all.into_iter().filter(stray).collect();
+    if !strays.is_empty() {
+        // Of a record index that is wrong about one key, nothing is believed.
+        if let Some(index) = &tagging.index {
+            index.distrust(&"a key is not where it says");
+        }
+        for g in &strays {
+            let group = groups.get_mut(*g).ok_or_else(|| no_group(*g))?;
+            let partition = group.partition.map(|partition| incoming.partition(partition)).transpose()?;
+            group.slices = slices(partition)?;
+        }
+        for (g, again) in strays.iter().zip(look_into_files(&groups, &strays, tagging)?) {
+            *found.get_mut(*g).ok_or_else(|| no_group(*g))? = again;
+        }
+    }
+    let mut tagged = Tagged::default();
+    for (group, found) in groups.iter().zip(found) {
+        group.resolve(incoming, tagging, found, &mut tagged)?;
+    }
+    Ok(tagged)
+}
+
+/// What the slices of some groups hold of their keys, for each of these groups.
+fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>) -> Result<Vec<Vec<Found>>> {
+    let chosen = chosen.iter().map(|g| groups.get(*g).ok_or_else(|| no_group(*g))).collect::<Result<Vec<_>>>()?;
     let mut work: Vec<(usize, FileSlice, BaseFile)> = Vec::new();
-    for (g, group) in groups.iter().enumerate() {
+    for (g, group) in chosen.iter().enumerate() {
         for slice in &group.slices {
             if let Some(base) = &slice.base {
                 work.push((g, slice.clone(), base.clone()));
             }
         }
     }
-    let keys: Vec<KeyList<'_>> = groups.iter().map(Group::key_list).collect();
+    let keys: Vec<KeyList<'_>> = chosen.iter().map(|group| group.key_list()).collect();
     // In an object store most of the time goes by waiting for footers.
     let storage = &tagging.context.storage;
     let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
     let found = run_parallel(work, threads, |(g, slice, base)| {
-        let (group, keys) = groups.get(g).zip(keys.get(g)).ok_or_else(|| no_group(g))?;
+        let (group, keys) = chosen.get(g).zip(keys.get(g)).ok_or_else(|| no_group(g))?;
         let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(group.records.find(&group.keyed, hash, key));
         let query = KeyQuery { range: keys.range, keys: &keys.all, find: &find };
         let reader = tagging.context.opened.open(storage, &base)?;
@@ -67,19 +99,17 @@ pub(crate) fn tag(
         }
         Ok((g, slice, matches))
     })?;
-    let mut by_group: Vec<Vec<(FileSlice, Vec<KeyMatch>)>> = groups.iter().map(|_| Vec::new()).collect();
+    let mut by_group: Vec<Vec<(FileSlice, Vec<KeyMatch>)>> = chosen.iter().map(|_| Vec::new()).collect();
     for (g, slice, matches) in found {
         if !matches.is_empty() {
             by_group.get_mut(g).ok_or_else(|| no_group(g))?.push((slice, matches));
         }
     }
-    let mut tagged = Tagged::default();
-    for (group, found) in groups.iter().zip(by_group) {
+    let look = |(group, found): (&&Group<'_>, Vec<(FileSlice, Vec<KeyMatch>)>)| {
         let find = |key: &str| group.records.find(&group.keyed, hash_key(key), key).next();
-        let found = look_into_logs(tagging, &group.slices, found, group.records.rows.len(), &find)?;
-        group.resolve(incoming, tagging, found, &mut tagged)?;
-    }
-    Ok(tagged)
+        look_into_logs(tagging, &group.slices, found, group.records.rows.len(), &find)
+    };
+    chosen.iter().zip(by_group).map(look).collect()
 }
 
 fn no_group(number: usize) -> Error {
@@ -96,17 +126,12 @@ fn make_groups<'a>(
     slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
 ) -> Result<Vec<Group<'a>>> {
     let whole_table = tagging.global || tagging.anywhere;
-    let lists = incoming.by_partition(whole_table);
-    let mut waiting = Vec::with_capacity(lists.len());
-    for (partition, batches) in lists {
-        let known = if whole_table { slices(None)? } else { slices(Some(incoming.partition(partition)?))? };
-        waiting.push((batches, known));
-    }
+    let waiting: Vec<(u32, Vec<u32>)> = incoming.by_partition(whole_table).into_iter().collect();
     let (mode, combine) = match tagging.operation {
         Operation::Delete => (MergeMode::CommitTime, true),
         _ => (tagging.context.batch_mode(), tagging.context.config.combine_before_upsert),
     };
-    run_parallel(waiting, tagging.threads, |(batches, slices)| {
+    let mut groups = run_parallel(waiting, tagging.threads, |(partition, batches)| {
         let keyed = incoming.keyed_rows(&batches, &tagging.context.settings)?;
         // Rows of one key may be for different partitions: which is the later one, only the order given tells.
         // What is stored already is merged with all rows of its key, whether these are to become one or not.
@@ -115,8 +140,25 @@ fn make_groups<'a>(
             false => precombine(&keyed, mode, true)?,
         };
         let more = if combine { Vec::new() } else { other_rows(&keyed, &records) };
-        Ok(Group { batches, keyed, records, more, slices })
-    })
+        let partition = (!whole_table).then_some(partition);
+        Ok(Group { batches, keyed, records, more, partition, slices: Vec::new(), located: HashSet::new() })
+    })?;
+    let index = match &tagging.index {
+        Some(lookup) => lookup.open(tagging.global)?.map(|index| (lookup, index)),
+        None => None,
+    };
+    for group in &mut groups {
+        let partition = group.partition.map(|partition| incoming.partition(partition)).transpose()?;
+        let located = match &index {
+            Some((lookup, index)) => lookup.locate(index, &group.keys(), partition, slices, tagging.threads)?,
+            None => None,
+        };
+        (group.slices, group.located) = match located {
+            Some(located) => (located.slices, located.keys),
+            None => (slices(partition)?, HashSet::new()),
+        };
+    }
+    Ok(groups)
 }
 
 /// Rows that are not among the records.
@@ -137,6 +179,21 @@ impl Group<'_> {
     /// The key of one of the rows; merging them looked at each.
     fn key(&self, at: RowRef) -> &str {
         self.keyed.get(at.batch as usize).map_or("", |b| b.keys.value(at.row as usize))
+    }
+
+    /// The keys of the records.
+    fn keys(&self) -> StringArray {
+        self.records.rows.iter().map(|at| Some(self.key(*at))).collect()
+    }
+
+    /// Whether each key was found that the record index knows.
+    fn are_found(&self, found: &[Found]) -> bool {
+        if self.located.is_empty() {
+            return true;
+        }
+        let entries = |f: &Found| f.matches.iter().map(|m| m.entry).chain(f.logged.iter().copied()).collect::<Vec<_>>();
+        let met: HashSet<u32> = found.iter().flat_map(entries).collect();
+        self.located.is_subset(&met)
     }
 
     fn key_list(&self) -> KeyList<'_> {
@@ -246,7 +303,7 @@ impl Group<'_> {
                 "moving a record to another partition in a table whose records are merged column by column",
             )
             .with("partition", &slice.partition)
-            .remedy("Set hoodie.bloom.index.update.partition.path or hoodie.simple.index.update.partition.path to false, or keep the rows in their partition"));
+            .remedy("Set hoodie.bloom.index.update.partition.path, hoodie.simple.index.update.partition.path or hoodie.record.index.update.partition.path (of your index type) to false, or keep the rows in their partition"));
         }
         let stored = match (stored, &slice.base) {
             (Some(stored), _) => stored.ordering(leaving.iter().map(|row| row.entry))?,

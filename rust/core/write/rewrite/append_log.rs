@@ -156,7 +156,7 @@ fn check_partitions(slice: &FileSlice, rows: &AppendRows<'_>) -> Result<()> {
     Err(Error::unsupported("updating a row of a merge-on-read table that stays in another partition than it says")
         .with("partition", &slice.partition)
         .remedy(
-            "Set hoodie.bloom.index.update.partition.path and hoodie.simple.index.update.partition.path to true, or give the row its partition",
+            "Set hoodie.bloom.index.update.partition.path, hoodie.simple.index.update.partition.path or hoodie.record.index.update.partition.path (of your index type) to true, or give the row its partition",
         ))
 }
 

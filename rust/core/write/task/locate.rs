@@ -1,4 +1,5 @@
-//! Routes for a write that looks its keys up in all partitions: a global index, or deletes that name no partition.
+//! Routes for a write that looks its keys up in all partitions, or in the record index: a global index, a record index, or
+//! deletes that name no partition.
 //!
 //! All rows of a key are here, so that they become one record first. What becomes of it is decided as in one process,
 //! by [`tag`]: it may replace a stored record where that is, drop it there and go to another partition, or be new.
@@ -93,7 +94,7 @@ pub fn locate_rows(
     let anywhere = preparer.is_anywhere();
     let mut incoming = preparer.finish();
     if setup.combines() {
-        combine_rows(&context, &mut incoming, true)?;
+        combine_rows(&context, &mut incoming, anywhere || setup.config.index.is_global())?;
     }
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1))?;

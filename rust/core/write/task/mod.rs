@@ -8,8 +8,8 @@
 //! | [`apply_routes`]: merge each route's rows into its file group, or make new files | tasks |
 //! | [`DistributedWrite::commit`] | driver |
 //!
-//! Where keys are looked for in all partitions ([`TaskPlan::whole_table`]), the rows of a key have to meet before it
-//! can be said where they go. Two steps stand in place of the router:
+//! Where keys are looked for in all partitions, or in the record index ([`TaskPlan::whole_table`]), the rows of a key have to
+//! meet before it can be said where they go. Two steps stand in place of the router:
 //!
 //! | step | where |
 //! |---|---|
@@ -77,7 +77,7 @@ impl WriteSetup {
         Ok(Self {
             table: table.clone(),
             operation: Operation::parse(&plan.operation)?,
-            config: WriteConfig::new(table.options())?,
+            config: WriteConfig::of_table(table)?,
             keys: encoding_of_keys(table)?,
             settings: table.merge_settings()?,
             view: table.view(Some(&plan.instant))?,

@@ -34,7 +34,7 @@ pub struct TaskPlan {
     pub buckets: u32,
     /// Bytes of a record on average.
     pub record_size: u64,
-    /// Keys are looked for in all partitions: the rows of a key have to meet before they get a route.
+    /// Keys are looked for in all partitions or in the record index: the rows of a key have to meet before they get a route.
     pub whole_table: bool,
     /// What the newest commits tell of log files.
     pub log_writes: LogWrites,
@@ -118,7 +118,7 @@ impl DistributedWrite {
             buckets: buckets.max(1),
             record_size,
             log_writes,
-            whole_table: setup.is_whole_table(given),
+            whole_table: setup.locates_first(given),
             given: setup.given.clone(),
             batch_rows,
             columns: STANDARD.encode_to_string(stream_header(&columns_on_the_way(own_fields(given), &[]))?),

@@ -1,151 +1,248 @@
-//! `record_index` against the file groups. Hudi's writers look keys up in it: a key that is missing is inserted twice.
+//! `record_index` against the keys of the table. Hudi's writers look keys up in it: a key that is missing is inserted twice.
 //!
-//! Each entry must name a file group that is there. Entries are counted by file group, and compared with the rows of its
-//! base file where there are no log files. Some keys of each base file are looked for.
+//! All keys of both are brought into one order, on the disk where memory does not hold them, and compared.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Field, Schema};
-use std::sync::Arc;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 
 use super::{Compared, FOLDER, REBUILD_PARTITION, Report, is_about_content};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, ScanOptions};
-use crate::file_group::{BaseFile, FileSlice};
-use crate::metadata_table::MetadataTable;
-
-const RECORD_KEY: &str = "_hoodie_record_key";
-/// Base files of which keys are looked for, and keys of each.
-const SAMPLE_FILES: usize = 64;
-const SAMPLE_KEYS: usize = 256;
+use crate::file_group::join;
+use crate::metadata_table::{MetadataTable, RecordIndex};
+use crate::parallel::run_parallel;
+use crate::sort::{Keyer, Sorter};
+use crate::table::SliceKeys;
 
 /// A partition and a file id.
 type Group = (String, String);
 
-/// What the entries of the index are compared with, and what was found.
-struct Index {
-    /// Entries by file group.
-    entries: BTreeMap<Group, u64>,
-    /// Keys that are looked for, with the file groups that have them.
-    wanted: HashMap<String, Vec<Group>>,
-    rows: u64,
+pub(super) fn check(compared: &Compared<'_>, metadata: &MetadataTable, report: &mut Report) -> Result<()> {
+    let is_partitioned = RecordIndex::open(metadata)?.is_partitioned();
+    let both = BothSides::new(compared, is_partitioned)?;
+    let source = SliceKeys::new(compared.table, compared.view)?;
+    let slices: Vec<_> = compared.latest.values().flatten().collect();
+    let unread = run_parallel(slices, compared.table.threads()?, |slice| {
+        let group = (slice.partition.clone(), slice.file_id.clone());
+        let number = both.stored(&group);
+        match source.each(slice, &mut |keys| both.add(keys, |_| Ok((&*slice.partition, number)), false)) {
+            Ok(()) => Ok(None),
+            // Reported with the base files, or with the merger that is missing.
+            Err(e) if is_about_content(&e) => Ok(Some(number)),
+            Err(e) => Err(e),
+        }
+    })?;
+    let mut entries = 0;
+    metadata.each_row("record_index", &mut |rows| {
+        entries += rows.num_rows() as u64;
+        both.add_entries(&rows)
+    })?;
+    report.count("metadata table record index entries", entries);
+    let found = both.compare(&unread.into_iter().flatten().collect::<Vec<_>>())?;
+    for (group, differences) in &found {
+        describe(group, differences, report);
+    }
+    Ok(())
 }
 
-pub(super) fn check(compared: &Compared<'_>, metadata: &MetadataTable, report: &mut Report) -> Result<()> {
-    let mut index = Index { entries: BTreeMap::new(), wanted: HashMap::new(), rows: 0 };
-    let slices = || compared.latest.iter().flat_map(|(p, slices)| slices.iter().map(move |slice| (p, slice)));
-    let mut rows: HashMap<Group, u64> = HashMap::new();
-    let mut sampled = 0;
-    for (partition, slice) in slices().filter(|(_, slice)| slice.logs.is_empty()) {
-        let Some(base) = slice.base.as_ref().filter(|base| base.path.ends_with(".parquet")) else { continue };
-        let group = (partition.clone(), slice.file_id.clone());
-        let looked = compared.table.storage().reader(&base.path, base.size).and_then(BaseFileReader::open);
-        let reader = match looked {
-            Ok(reader) => reader,
-            // Reported with the base files.
-            Err(e) if is_about_content(&e) => continue,
-            Err(e) => return Err(e),
+/// Keys of a file group that are not in the index as they are in the table, with one of them each.
+#[derive(Default)]
+struct Differences {
+    /// Whether the table has no such file group.
+    is_unknown: bool,
+    /// In the table only.
+    lacking: Keys,
+    /// In the index, with another file group.
+    elsewhere: Keys,
+    /// In the index only.
+    gone: Keys,
+}
+
+/// How many keys, and one of them.
+#[derive(Default)]
+struct Keys {
+    count: u64,
+    example: String,
+}
+
+impl Keys {
+    fn add(&mut self, key: &str) {
+        if self.count == 0 {
+            key.clone_into(&mut self.example);
+        }
+        self.count += 1;
+    }
+}
+
+fn describe((partition, file_id): &Group, differences: &Differences, report: &mut Report) {
+    let subject = format!("{FOLDER}/record_index: {}", join(partition, file_id));
+    let Differences { is_unknown, lacking, elsewhere, gone } = differences;
+    let mut error = |some: &Keys, message: &str| {
+        if some.count > 0 {
+            let message = format!("the record index {message} ({} keys, for example '{}')", some.count, some.example);
+            report.error(subject.clone(), message, REBUILD_PARTITION);
+        }
+    };
+    error(lacking, "lacks keys of the file group: upserts by it insert them twice");
+    if *is_unknown {
+        error(elsewhere, "names a file group that is not there for keys that are in another: upserts of them fail");
+        error(gone, "names a file group that is not there: upserts of its keys fail");
+    } else {
+        error(elsewhere, "names this file group for keys that are in another: upserts by it insert them twice");
+        error(
+            gone,
+            "has keys that the file group does not have: rows of other partitions are taken for updates of them",
+        );
+    }
+}
+
+/// The keys of the table and those of the index.
+struct BothSides {
+    is_partitioned: bool,
+    schema: SchemaRef,
+    keyer: Keyer,
+    rows: Mutex<(u64, Sorter)>,
+    /// Numbers of file groups; those of the table come first.
+    groups: Mutex<(HashMap<Group, u32>, usize)>,
+}
+
+impl BothSides {
+    fn new(compared: &Compared<'_>, is_partitioned: bool) -> Result<Self> {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("key", DataType::Utf8, false),
+            Field::new("partition", DataType::Utf8, false),
+            Field::new("group", DataType::UInt32, false),
+            Field::new("is_entry", DataType::Boolean, false),
+        ]));
+        // A key may be in several partitions, if each has an index of its own.
+        let columns = if is_partitioned { 2 } else { 1 };
+        let by_key = Arc::new(move |rows: &RecordBatch| Ok(rows.columns().iter().take(columns).cloned().collect()));
+        let spill = compared.table.spill_options()?;
+        let sorter = Sorter::new(schema.clone(), by_key, spill, compared.table.threads()?)?;
+        let groups: HashMap<Group, u32> = compared
+            .latest
+            .values()
+            .flatten()
+            .zip(0u32..)
+            .map(|(slice, number)| ((slice.partition.clone(), slice.file_id.clone()), number))
+            .collect();
+        let known = groups.len();
+        Ok(Self {
+            is_partitioned,
+            schema,
+            keyer: sorter.keyer(),
+            rows: Mutex::new((0, sorter)),
+            groups: Mutex::new((groups, known)),
+        })
+    }
+
+    /// The number of a file group of the table.
+    fn stored(&self, group: &Group) -> u32 {
+        lock(&self.groups).0.get(group).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Adds keys, each with its partition and file group.
+    fn add<'a>(&self, keys: &StringArray, of: impl Fn(usize) -> Result<(&'a str, u32)>, is_entry: bool) -> Result<()> {
+        let of = (0..keys.len()).map(of).collect::<Result<Vec<_>>>()?;
+        let partitions: StringArray = of.iter().map(|(partition, _)| Some(*partition)).collect();
+        let groups: UInt32Array = of.iter().map(|(_, group)| Some(*group)).collect();
+        let flags: ArrayRef = Arc::new(BooleanArray::from(vec![is_entry; keys.len()]));
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys.clone()), Arc::new(partitions), Arc::new(groups), flags];
+        let keyed = self.keyer.keyed(RecordBatch::try_new(self.schema.clone(), columns)?)?;
+        let mut rows = lock(&self.rows);
+        rows.0 += 1;
+        let number = rows.0;
+        rows.1.push_keyed(number, keyed)
+    }
+
+    /// Adds entries of the index.
+    fn add_entries(&self, rows: &RecordBatch) -> Result<()> {
+        let missing = || Error::internal("rows of the record index lack a column");
+        let strings =
+            |name: &str| rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>()).ok_or_else(missing);
+        let (keys, partitions, file_ids) = (strings("key")?, strings("partition")?, strings("file_id")?);
+        let partition = |row: usize| match partitions.is_valid(row) {
+            true => Some(partitions.value(row)).filter(|partition| *partition != ".").unwrap_or_default(),
+            false => "",
         };
-        rows.insert(group.clone(), reader.rows());
-        if sampled < SAMPLE_FILES && compared.table.config().populates_meta_fields() {
-            sampled += 1;
-            for key in sample(&reader, base)? {
-                index.wanted.entry(key).or_default().push(group.clone());
+        let of = |row: usize| {
+            let group = (partition(row).to_owned(), file_ids.value(row).to_owned());
+            let groups = &mut lock(&self.groups).0;
+            let next = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+            Ok((partition(row), *groups.entry(group).or_insert(next)))
+        };
+        self.add(keys, of, true)
+    }
+
+    /// What is different, by file group. Nothing is said of keys in file groups that could not be read.
+    fn compare(self, unread: &[u32]) -> Result<BTreeMap<Group, Differences>> {
+        let (groups, known) = self.groups.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (_, sorter) = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut differences: HashMap<u32, Differences> = HashMap::new();
+        let mut same = SameKey::default();
+        for rows in sorter.finish()? {
+            let rows = rows?;
+            let lost = || Error::internal("sorted keys have other columns than they had");
+            let [keys, partitions, of, flags] = rows.columns() else { return Err(lost()) };
+            let strings = |column: &ArrayRef| column.as_string_opt::<i32>().cloned().ok_or_else(lost);
+            let (keys, partitions) = (strings(keys)?, strings(partitions)?);
+            let of = of.as_primitive_opt::<UInt32Type>().ok_or_else(lost)?;
+            let flags = flags.as_boolean_opt().ok_or_else(lost)?;
+            for row in 0..rows.num_rows() {
+                let partition = if self.is_partitioned { partitions.value(row) } else { "" };
+                if !same.is(keys.value(row), partition) {
+                    same.settle(unread, &mut differences);
+                    same.begin(keys.value(row), partition);
+                }
+                if flags.value(row) { &mut same.entries } else { &mut same.stored }.push(of.value(row));
             }
         }
-    }
-    let looked_for = index.wanted.len();
-    metadata.each_row("record_index", &mut |batch| add(&batch, &mut index))?;
-    report.count("metadata table record index entries", index.rows);
-    let known: HashMap<Group, &FileSlice> =
-        slices().map(|(partition, slice)| ((partition.clone(), slice.file_id.clone()), slice)).collect();
-    for (group, entries) in &index.entries {
-        compare(group, *entries, &known, &rows, report);
-    }
-    for (group, rows) in rows.iter().filter(|(group, rows)| **rows > 0 && !index.entries.contains_key(*group)) {
-        report.warning(subject(group), format!("the record index has none of the {rows} keys"), REBUILD_PARTITION);
-    }
-    lost_keys(&index, looked_for, report);
-    Ok(())
-}
-
-fn subject((partition, file_id): &Group) -> String {
-    format!("{FOLDER}/record_index: {}", crate::file_group::join(partition, file_id))
-}
-
-/// Compares the entries of a file group with it.
-fn compare(
-    group: &Group,
-    entries: u64,
-    known: &HashMap<Group, &FileSlice>,
-    rows: &HashMap<Group, u64>,
-    report: &mut Report,
-) {
-    if !known.contains_key(group) {
-        report.error(
-            subject(group),
-            format!(
-                "{entries} entries of the record index name a file group that is not there: Hudi's upserts of them fail"
-            ),
-            REBUILD_PARTITION,
-        );
-        return;
-    }
-    let Some(rows) = rows.get(group).filter(|rows| **rows != entries) else { return };
-    let message = format!("the record index has {entries} entries for the {rows} rows of the base file");
-    if entries < *rows {
-        report.warning(
-            subject(group),
-            format!("{message}: Hudi's upserts insert keys again that it lacks, unless rows share their keys"),
-            REBUILD_PARTITION,
-        );
-    } else {
-        report.error(subject(group), format!("{message}: upserts of keys that are gone are lost"), REBUILD_PARTITION);
+        same.settle(unread, &mut differences);
+        let named = |(group, number): (Group, u32)| {
+            let mut found = differences.remove(&number)?;
+            found.is_unknown = number as usize >= known;
+            Some((group, found))
+        };
+        Ok(groups.into_iter().filter_map(named).collect())
     }
 }
 
-fn lost_keys(index: &Index, looked_for: usize, report: &mut Report) {
-    let mut lost: Vec<(&String, &Group)> =
-        index.wanted.iter().flat_map(|(key, groups)| groups.iter().map(move |group| (key, group))).collect();
-    lost.sort();
-    if let Some((key, group)) = lost.first() {
-        let message = format!(
-            "the record index does not have {} of {looked_for} keys that were looked for (a sample), \
-             for example '{key}'",
-            lost.len()
-        );
-        report.error(subject(group), message, REBUILD_PARTITION);
+/// The file groups that have one key, and those that the index names.
+#[derive(Default)]
+struct SameKey {
+    key: String,
+    partition: String,
+    stored: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+impl SameKey {
+    fn is(&self, key: &str, partition: &str) -> bool {
+        self.key == key && self.partition == partition
+    }
+
+    fn begin(&mut self, key: &str, partition: &str) {
+        key.clone_into(&mut self.key);
+        partition.clone_into(&mut self.partition);
+        self.stored.clear();
+        self.entries.clear();
+    }
+
+    /// Of several rows that share a key, the index knows one.
+    fn settle(&self, unread: &[u32], differences: &mut HashMap<u32, Differences>) {
+        let Self { key, stored, entries, .. } = self;
+        if let (Some(group), []) = (stored.first(), entries.as_slice()) {
+            differences.entry(*group).or_default().lacking.add(key);
+        }
+        for entry in entries.iter().filter(|entry| !stored.contains(entry) && !unread.contains(entry)) {
+            let found = differences.entry(*entry).or_default();
+            if stored.is_empty() { &mut found.gone } else { &mut found.elsewhere }.add(key);
+        }
     }
 }
 
-fn add(batch: &arrow::array::RecordBatch, index: &mut Index) -> Result<()> {
-    let missing = || Error::internal("rows of the record index lack a column");
-    let strings =
-        |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>()).ok_or_else(missing);
-    let (keys, partitions, file_ids) = (strings("key")?, strings("partition")?, strings("file_id")?);
-    index.rows += batch.num_rows() as u64;
-    for row in 0..batch.num_rows() {
-        let partition = if partitions.is_valid(row) { partitions.value(row) } else { "" };
-        let partition = if partition == "." { "" } else { partition };
-        let group = (partition.to_owned(), file_ids.value(row).to_owned());
-        // Rows of several file groups may share a key, which the index has once.
-        index.wanted.remove(keys.value(row));
-        *index.entries.entry(group).or_default() += 1;
-    }
-    Ok(())
-}
-
-/// The first keys of a base file.
-fn sample(reader: &BaseFileReader<crate::storage::FileReader>, base: &BaseFile) -> Result<Vec<String>> {
-    let schema = Arc::new(Schema::new(vec![Field::new(RECORD_KEY, DataType::Utf8, true)]));
-    let options = ScanOptions::new(schema).with_batch_size(SAMPLE_KEYS);
-    let batch = match reader.scan(&options).and_then(|mut rows| rows.next().transpose()) {
-        Ok(batch) => batch,
-        // Reported with the base files.
-        Err(e) if is_about_content(&e) => None,
-        Err(e) => return Err(e.with("file", &base.path)),
-    };
-    let keys = batch.as_ref().and_then(|batch| batch.column_by_name(RECORD_KEY)?.as_string_opt::<i32>());
-    Ok(keys.into_iter().flat_map(|keys| keys.iter().flatten().map(str::to_owned)).collect())
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

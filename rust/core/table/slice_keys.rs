@@ -1,0 +1,78 @@
+//! The record keys of file slices: of a base file its key column alone, of a slice with log files those of the merged rows.
+
+use std::sync::Arc;
+
+use arrow::array::StringArray;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::file_group_reader::FileGroupReader;
+use super::keygen::KeyGenConfig;
+use super::lookup::key_arrays;
+use super::{HudiTable, TableSchema, TableType, TableView};
+use crate::error::{Error, Result};
+use crate::file_group::{BaseFile, FileSlice};
+use crate::storage::Storage;
+use crate::timeline::Timeline;
+
+/// Reads the record keys of the slices of a table.
+pub(crate) struct SliceKeys {
+    storage: Storage,
+    /// Computes keys where the table keeps none.
+    virtual_keys: Option<KeyGenConfig>,
+    /// Of a table that has log files.
+    reader: Option<FileGroupReader>,
+}
+
+impl SliceKeys {
+    /// Those of the slices of a view.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::file_group_reader`].
+    pub(crate) fn new(table: &HudiTable, view: &TableView) -> Result<Self> {
+        let columns = TableSchema::resolve(table.config(), view)?.map(|schema| schema.data);
+        Self::at(table, view.timeline().clone(), &columns.unwrap_or_else(|| Arc::new(Schema::empty())))
+    }
+
+    /// Those of slices as a timeline shows them; `columns` are those of the table, without meta columns.
+    ///
+    /// # Errors
+    /// Those of [`HudiTable::file_group_reader`].
+    pub(crate) fn at(table: &HudiTable, timeline: Timeline, columns: &SchemaRef) -> Result<Self> {
+        let reader = match table.config().table_type() {
+            TableType::CopyOnWrite => None,
+            TableType::MergeOnRead => {
+                let (columns, _) = table.file_settings(columns)?;
+                Some(table.file_group_reader(Arc::new(timeline), columns)?)
+            }
+        };
+        let virtual_keys = if table.config().populates_meta_fields() { None } else { Some(table.key_config()?) };
+        Ok(Self { storage: table.storage().clone(), virtual_keys, reader })
+    }
+
+    /// Passes the keys of the rows of a slice to `each`, batch after batch.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Unsupported` where the table's merger is missing; `Storage`; those of `each`.
+    pub(crate) fn each(&self, slice: &FileSlice, each: &mut dyn FnMut(&StringArray) -> Result<()>) -> Result<()> {
+        match &slice.base {
+            Some(base) if slice.logs.is_empty() => self.of_base(base)?.try_for_each(|keys| each(&keys?)),
+            _ => self.reader()?.each_keys(slice, each),
+        }
+    }
+
+    /// The keys of a base file, batch after batch.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(crate) fn of_base(&self, base: &BaseFile) -> Result<impl Iterator<Item = Result<StringArray>>> {
+        key_arrays(&self.storage, base, self.virtual_keys.as_ref())
+    }
+
+    /// Reads slices with log files.
+    ///
+    /// # Errors
+    /// `Internal` in a table that has none.
+    pub(crate) fn reader(&self) -> Result<&FileGroupReader> {
+        self.reader.as_ref().ok_or_else(|| Error::internal("log files in a table that has none"))
+    }
+}

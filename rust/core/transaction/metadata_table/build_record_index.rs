@@ -1,0 +1,70 @@
+//! Builds the record index of a table whose metadata table has none, where the options ask for one.
+
+use std::collections::BTreeSet;
+
+use super::properties::{COMPLETE, now};
+use crate::error::{ErrorKind, Result};
+use crate::metadata_table::RECORD_INDEX;
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
+use crate::metadata_table::write::{FileChanges, initialize_partition};
+use crate::table::{HudiTable, TableConfig, TableView};
+use crate::timeline::Timeline;
+use crate::transaction::record_index::keys_of_table;
+
+/// Builds the index that the options ask for, if there is none, for the state of the table before an action that is
+/// completed next, which made these changes. Returns the properties with it; `None` if nothing is built. The caller holds the
+/// table lock.
+///
+/// # Errors
+/// `InvalidOption`; `Corrupt`; `Storage`; those of `new_time`.
+pub(super) fn build_wanted_record_index(
+    table: &HudiTable,
+    timeline: &Timeline,
+    config: &TableConfig,
+    changes: &FileChanges,
+    new_time: impl Fn(Option<&str>) -> Result<String>,
+) -> Result<Option<TableConfig>> {
+    let Some(is_partitioned) = table.wanted_record_index()? else { return Ok(None) };
+    let has_index = config.metadata_partitions().iter().any(|name| name == RECORD_INDEX);
+    if has_index || changes.keys.is_none() || changes.partitions.is_empty() {
+        return Ok(None);
+    }
+    let partitions: Vec<String> = changes.partitions.keys().cloned().collect();
+    match build_record_index(table, timeline, config, is_partitioned, &partitions, new_time) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            tracing::warn!(table = table.storage().uri(), "the record index is not built: {e}");
+            Ok(None)
+        }
+        built => built.map(Some),
+    }
+}
+
+/// Builds the index for the state of the table that a timeline shows; in an index by partition the data partitions `also` get
+/// shards too. The table's properties do not name the index. Returns those that do. The caller holds the table lock.
+///
+/// # Errors
+/// `InvalidOption`; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of `new_time`.
+pub(super) fn build_record_index(
+    table: &HudiTable,
+    timeline: &Timeline,
+    config: &TableConfig,
+    is_partitioned: bool,
+    also: &[String],
+    new_time: impl Fn(Option<&str>) -> Result<String>,
+) -> Result<TableConfig> {
+    let storage = table.storage();
+    let view = TableView::new(storage.clone(), timeline.clone())?;
+    let keys = keys_of_table(table, &view, is_partitioned, also.iter().map(String::as_str))?;
+    let shards = keys.into_shards(&table.spill_options()?)?;
+    initialize_partition(storage, config.timeline(), RECORD_INDEX, shards, new_time)?;
+    let path = config.get(PATH_PROPERTY).map(str::to_owned);
+    let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
+    definitions.set_record_index(is_partitioned);
+    definitions.write(storage)?;
+    let complete = config.complete_metadata_partitions();
+    let names: BTreeSet<String> = complete.into_iter().chain([RECORD_INDEX.to_owned()]).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(",");
+    let properties = [(COMPLETE, names.as_str()), (PATH_PROPERTY, definitions.path())];
+    // From now on readers take it for valid.
+    TableConfig::update(storage, &properties, &now(table))
+}

@@ -1,0 +1,167 @@
+//! Which keys an action put somewhere else: what the record index of the metadata table has to learn.
+//!
+//! | what was written | keys |
+//! |---|---|
+//! | a base file of a new file group | all of them are there now |
+//! | a base file in place of another | those that the other lacks are there now, those that only the other has are gone |
+//! | log files | deleted ones are gone, deleted ones that were written anew are back |
+//! | file groups that were replaced as a whole | all of them are gone |
+//!
+//! A key that is gone here and there now elsewhere has moved. This is found out before the table lock is taken, and does not
+//! depend on how the write found its keys.
+
+mod difference;
+mod logs;
+mod snapshot;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use arrow::array::{Array, StringArray};
+
+use self::difference::added_and_gone;
+use self::logs::AddedLogs;
+pub(crate) use self::snapshot::keys_of_table;
+use crate::error::{Error, Result};
+use crate::file_group::{BaseFile, FileSlice, LogFile};
+use crate::format::avro::metadata::WriteStat;
+use crate::metadata_table::record_index_shards::RecordIndexShards;
+use crate::metadata_table::write::KeyWrites;
+use crate::metadata_table::write::record_index::{KeyChanges, KeyCollector, Location};
+use crate::parallel::run_parallel;
+use crate::storage::{FileMeta, SpillOptions};
+use crate::table::{HudiTable, SliceKeys};
+use crate::timeline::parse_instant_ms;
+
+/// Shards of a data partition that is new to an index by partition.
+const NEW_SHARDS: &str = "hoodie.metadata.record.level.index.min.filegroup.count";
+/// The part of the memory budget that keys may take: the rows of the write may still be there.
+const SHARE: usize = 4;
+
+/// What was done to a file group.
+enum Unit {
+    /// A base file was written, perhaps in place of another.
+    Base { partition: String, new: BaseFile, old: Option<BaseFile> },
+    /// Log files were added to its slice.
+    Logs(AddedLogs),
+    /// It was replaced.
+    Replaced(FileSlice),
+}
+
+/// The keys whose location an action changed, for an index with these shards.
+///
+/// # Errors
+/// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
+pub(super) fn key_changes(
+    table: &HudiTable,
+    requested: &str,
+    shards: &RecordIndexShards,
+    writes: &KeyWrites,
+) -> Result<KeyChanges> {
+    let known = shards.file_ids().len();
+    let mut keys = KeyCollector::new(shards.clone(), new_shards(table)?, spill_options(table)?)?;
+    let units = units(table, writes)?;
+    keys.add_partitions(units.iter().filter_map(|unit| match unit {
+        Unit::Base { partition, .. } => Some(partition.as_str()),
+        _ => None,
+    }));
+    let written_ms = parse_instant_ms(requested, table.config().timeline().zone)
+        .ok_or_else(|| Error::internal("the requested time of an action is no time").with("instant", requested))?;
+    // What the action wrote is seen as well.
+    let timeline = table.timeline()?.with_archived([(requested.to_owned(), requested.to_owned())]);
+    let source = SliceKeys::at(table, timeline, &writes.columns)?;
+    let collecting = Collecting { keys, source, written_ms };
+    run_parallel(units, table.threads()?, |unit| collecting.collect(&unit))?;
+    collecting.keys.finish(known)
+}
+
+/// How many shards a data partition gets that is new to an index by partition.
+///
+/// # Errors
+/// `InvalidOption`.
+fn new_shards(table: &HudiTable) -> Result<usize> {
+    table.options().number(NEW_SHARDS, 1usize)
+}
+
+/// What keys may take of the memory.
+fn spill_options(table: &HudiTable) -> Result<SpillOptions> {
+    let spill = table.spill_options()?;
+    Ok(SpillOptions { budget: spill.budget / SHARE, ..spill })
+}
+
+/// What was done to which file group, as the table was before.
+fn units(table: &HudiTable, writes: &KeyWrites) -> Result<Vec<Unit>> {
+    let view = table.view(None)?;
+    let partition_of = |stat: &WriteStat| stat.partition_path.clone().unwrap_or_default();
+    let is_new = |stat: &WriteStat| stat.prev_commit.as_deref().is_none_or(|commit| commit == "null");
+    let touched: BTreeSet<String> = writes.stats.iter().filter(|stat| !is_new(stat)).map(partition_of).collect();
+    let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
+    for partition in touched.iter().chain(writes.emptied.keys()) {
+        let known = view.latest_slices(partition)?;
+        slices.extend(known.into_iter().map(|slice| ((partition.clone(), slice.file_id.clone()), slice)));
+    }
+    let mut units = Vec::new();
+    let mut logs: BTreeMap<(String, String), AddedLogs> = BTreeMap::new();
+    for stat in &writes.stats {
+        let (Some(path), Some(size)) = (stat.path.clone(), stat.file_size_in_bytes) else { continue };
+        let file = FileMeta { path, size: u64::try_from(size).unwrap_or(0), modified_ms: 0 };
+        let partition = partition_of(stat);
+        if let Some(log) = LogFile::parse(&file) {
+            let group = (partition, log.file_id.clone());
+            let before = || slices.get(&group).cloned().unwrap_or_else(|| no_slice(&group));
+            logs.entry(group.clone()).or_insert_with(|| AddedLogs::to(before())).add(log, stat);
+        } else if let Some(new) = BaseFile::parse(&file).filter(|_| size > 0) {
+            let group = (partition, new.file_id.clone());
+            let old = slices.get(&group).and_then(|slice| slice.base.clone());
+            units.push(Unit::Base { partition: group.0, new, old });
+        }
+    }
+    units.extend(logs.into_values().map(Unit::Logs));
+    for (partition, ids) in &writes.emptied {
+        let replaced = ids.iter().filter_map(|id| slices.get(&(partition.clone(), id.clone())).cloned());
+        units.extend(replaced.map(Unit::Replaced));
+    }
+    Ok(units)
+}
+
+fn no_slice((partition, file_id): &(String, String)) -> FileSlice {
+    let (partition, file_id) = (partition.clone(), file_id.clone());
+    FileSlice { partition, file_id, base_instant: String::new(), base: None, logs: Vec::new() }
+}
+
+struct Collecting {
+    keys: KeyCollector,
+    source: SliceKeys,
+    written_ms: i64,
+}
+
+impl Collecting {
+    fn collect(&self, unit: &Unit) -> Result<()> {
+        let Self { keys, source, .. } = self;
+        match unit {
+            Unit::Base { partition, new, old: None } => {
+                let location = self.location(partition, &new.file_id);
+                source.of_base(new)?.try_for_each(|some| keys.put(partition, &some?, location))
+            }
+            Unit::Base { partition, new, old: Some(old) } => {
+                let location = self.location(partition, &new.file_id);
+                let mut put = |some: &StringArray| keys.put(partition, some, location);
+                let gone = added_and_gone(source.of_base(old)?, || source.of_base(new), &mut put)?;
+                keys.remove(partition, &gone)
+            }
+            Unit::Logs(logs) => {
+                let (back, gone) = logs.back_and_gone(source.reader()?)?;
+                let (partition, file_id) = logs.group();
+                if !back.is_empty() {
+                    keys.put(partition, &back, self.location(partition, file_id))?;
+                }
+                keys.remove(partition, &gone)
+            }
+            Unit::Replaced(slice) => source.each(slice, &mut |some| keys.remove(&slice.partition, some)),
+        }
+    }
+
+    fn location(&self, partition: &str, file_id: &str) -> u32 {
+        let (partition, file_id) = (partition.to_owned(), file_id.to_owned());
+        self.keys.location(Location { partition, file_id, written_ms: self.written_ms })
+    }
+}
