@@ -16,7 +16,12 @@ from hoodoo.cli.commands import app
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64()), ("s", pa.string())])
 OFF = {"hoodie.metadata.enable": "false"}
-FILTERS: list[list[tuple[str, str, Any]]] = [[("v", ">", 20)], [("s", "=", "s7")], [("id", "<", 3)], [("part", "=", "p1"), ("v", "<", 5)]]
+FILTERS: list[list[tuple[str, str, Any]]] = [
+    [("v", ">", 20)],
+    [("s", "=", "s7")],
+    [("id", "<", 3)],
+    [("part", "=", "p1"), ("v", "<", 5)],
+]
 
 
 def _rows(keys: range, v: int) -> pa.Table:
