@@ -323,3 +323,26 @@ def test_an_index_that_is_wrong_is_not_believed(
     Table(path, {"hoodie.index.type": BY_INDEX["global"]}).upsert(rows(range(45), 7))
     assert caplog.text.count("keys are looked for in the files") == 1
     assert len(stored_keys(path)) == 45
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_it_is_built_when_asked_for_and_with_the_metadata_table(tmp_path: Path, layout: str) -> None:
+    path = tmp_path / "t"
+    hoodoo.write(rows(range(30), 1), str(path), operation="insert", options=options("MERGE_ON_READ"))
+    Table(path).upsert(rows(range(25, 35), 2))
+    Table(path).delete(rows([3], 3))
+    Table(path, LAYOUTS[layout]).index("record_index")
+    check(path)
+    Table(path).upsert(rows(range(30, 50), 4))
+    # Built anew, it keeps its form.
+    for build in (lambda table: table.index("record_index"), lambda table: table.rebuild_metadata_table()):
+        build(Table(path))
+        check(path)
+        definitions = json.loads((path / ".hoodie/.index_defs/index.json").read_text(encoding="utf-8"))
+        index = definitions["indexDefinitions"]["record_index"]
+        assert index["indexOptions"]["isPartitioned"] == ("true" if layout == "partitioned" else "false")
+    Table(path).drop_index("record_index")
+    Table(path).upsert(rows(range(45, 55), 5))
+    metadata = Table(path).metadata_table
+    assert metadata is not None
+    assert "record_index" not in metadata.partitions
