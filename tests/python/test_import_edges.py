@@ -37,7 +37,7 @@ RUST_EDGES: dict[str, set[str]] = {
     "file_group": BASE,
     "sort": {"storage", "parallel"},
     "merge": {"format"},
-    "metadata_table": FILES | {"merge"},
+    "metadata_table": FILES | {"merge", "sort"},
     "table": TABLE,
     # One action from its instant to its end: writes and services go through it.
     "transaction": TABLE | {"table"},

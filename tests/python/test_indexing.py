@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,12 @@ from hoodoo.cli.commands import app
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64()), ("s", pa.string())])
 OFF = {"hoodie.metadata.enable": "false"}
-FILTERS = [[("v", ">", 20)], [("s", "=", "s7")], [("id", "<", 3)], [("part", "=", "p1"), ("v", "<", 5)]]
+FILTERS: list[list[tuple[str, str, Any]]] = [
+    [("v", ">", 20)],
+    [("s", "=", "s7")],
+    [("id", "<", 3)],
+    [("part", "=", "p1"), ("v", "<", 5)],
+]
 
 
 def _rows(keys: range, v: int) -> pa.Table:
@@ -23,7 +29,9 @@ def _rows(keys: range, v: int) -> pa.Table:
     return pa.table({**data, "s": [f"s{k}" for k in keys]}, schema=SCHEMA)
 
 
-def _make(path: Path, table_type: str = "MERGE_ON_READ", partitioned: bool = True, **options: str) -> Table:
+def _make(
+    path: Path, table_type: str = "MERGE_ON_READ", options: dict[str, str] | None = None, *, partitioned: bool = True
+) -> Table:
     return Table.create(
         str(path),
         SCHEMA,
@@ -31,7 +39,7 @@ def _make(path: Path, table_type: str = "MERGE_ON_READ", partitioned: bool = Tru
         record_key="id",
         partition_by="part" if partitioned else None,
         table_type=table_type,
-        options={"hoodie.compact.inline": "false", **options},
+        options={"hoodie.compact.inline": "false", **(options or {})},
     )
 
 
@@ -41,7 +49,7 @@ def _check(path: Path, partitions: set[str]) -> None:
     assert table.metadata_table is not None
     assert set(table.metadata_table.partitions) == partitions
     assert not table.verify().problems
-    for filters in [None, *FILTERS]:
+    for filters in (None, *FILTERS):
         one, other = (t.to_arrow(filters=filters).sort_by("id") for t in (table, Table(str(path), OFF)))
         assert one.equals(other), filters
 
@@ -70,17 +78,17 @@ def test_a_new_table_has_one(tmp_path: Path, table_type: str) -> None:
 
 
 def test_options_say_what_a_new_one_has(tmp_path: Path) -> None:
-    _make(tmp_path / "off", **OFF).insert(_rows(range(5), 0))
+    _make(tmp_path / "off", options=OFF).insert(_rows(range(5), 0))
     assert Table(str(tmp_path / "off")).metadata_table is None
     options = {f"hoodie.metadata.index.{one}.enable": "false" for one in ("column.stats", "partition.stats")}
-    _make(tmp_path / "files", **options).insert(_rows(range(5), 0))
+    _make(tmp_path / "files", options=options).insert(_rows(range(5), 0))
     _check(tmp_path / "files", {"files"})
     more = {
         "hoodie.metadata.index.bloom.filter.enable": "true",
         "hoodie.metadata.index.column.stats.column.list": "v",
         "hoodie.metadata.index.column.stats.file.group.count": "3",
     }
-    table = _make(tmp_path / "more", **more)
+    table = _make(tmp_path / "more", options=more)
     table.insert(_rows(range(5), 0))
     _check(tmp_path / "more", {*ALL, "bloom_filters"})
     metadata = Table(table.uri).metadata_table
@@ -93,7 +101,7 @@ def test_options_say_what_a_new_one_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_an_index_is_built_from_the_files_that_there_are(tmp_path: Path, table_type: str) -> None:
     path = tmp_path / "t"
-    table = _make(path, table_type, **OFF)
+    table = _make(path, table_type, OFF)
     table.insert(_rows(range(30), 0))
     table.upsert(_rows(range(5, 15), 50))
     table.delete([7, 8])
@@ -166,8 +174,9 @@ def test_a_damaged_one_is_made_anew(tmp_path: Path) -> None:
 
 def test_writers_go_on_while_an_index_is_built(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    _make(tmp_path / "t", **OFF).insert(_rows(range(300), 0))
-    stop, written = threading.Event(), []
+    _make(tmp_path / "t", options=OFF).insert(_rows(range(300), 0))
+    stop = threading.Event()
+    written: list[hoodoo.Commit] = []
 
     def write() -> None:
         while not stop.is_set():

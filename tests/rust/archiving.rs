@@ -163,13 +163,14 @@ fn what_was_savepointed_meanwhile_stays() {
 #[test]
 fn what_is_written_meanwhile_does_not_matter() {
     let (store, table, oldest) = due("meanwhile-written");
-    let other = table.clone();
+    let (other, before) = (table.clone(), everything(&table));
     let outcome = archive_while(&store, "meanwhile-written", move || {
         write(&other, Operation::Upsert, &ROWS).unwrap();
     });
-    assert_eq!((outcome.files, outcome.plan.instants.len()), (1, 5));
+    assert!(outcome.files == 1 && outcome.plan.instants.contains(&oldest), "{outcome:?}");
     assert!(!table.timeline().unwrap().instants().contains(&oldest));
-    assert_eq!(everything(&table).len(), 9);
+    let after = everything(&table);
+    assert!(after.len() > before.len() && before.iter().all(|(key, body)| after.get(key) == Some(body)));
     assert!(verify(&table).unwrap().is_clean());
 }
 

@@ -14,6 +14,7 @@ mod fuzz;
 mod growth;
 mod log_blocks;
 mod lost_lock;
+mod metadata_services;
 mod power_cut;
 mod requests;
 mod true_time;

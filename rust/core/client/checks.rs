@@ -9,6 +9,7 @@ use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::services::clustering::ClusteringOptions;
 use crate::services::compaction::CompactionOptions;
+use crate::services::metadata_table::MetadataServiceOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
 use crate::table::{HudiTable, TableType};
@@ -101,6 +102,9 @@ fn check_services(table: &HudiTable) -> Result<()> {
     }
     if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
         ArchiveOptions::from_options(options)?;
+    }
+    if options.flag("hoodie.table.services.enabled", true)? && !table.config().metadata_partitions().is_empty() {
+        MetadataServiceOptions::from_options(options)?;
     }
     if table.config().table_type() == TableType::MergeOnRead {
         CompactionOptions::from_options(options)?;

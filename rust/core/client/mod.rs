@@ -27,6 +27,7 @@ use crate::services::clustering::{
     self, Clustered, ClusteredFile, ClusteringJob, ClusteringOptions, ClusteringTask, Planned,
 };
 use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOptions, Kind};
+use crate::services::metadata_table::serve_metadata_table;
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
 use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
@@ -584,6 +585,12 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
         Ok(())
     });
     settle(table, "cleaning", cleaned, warnings);
+    // Before archiving, which takes nothing beyond the last compaction of the metadata table.
+    let served = is_on("hoodie.table.services.enabled").and_then(|on| match on {
+        true => serve_metadata_table(table, || now(known.clone())),
+        false => Ok(()),
+    });
+    settle(table, "maintenance of the metadata table", served, warnings);
     let archived = is_on("hoodie.archive.automatic").and_then(|on| match on {
         true => from_timeline(table, now(known)?, |timeline| archive_if_due(table, &timeline).map(|_| ())),
         false => Ok(()),

@@ -28,9 +28,9 @@ pub(super) fn flat_schema() -> SchemaRef {
 }
 
 /// Size of a file, and whether it is deleted.
-type FileInfo = (i64, bool);
+pub(super) type FileInfo = (i64, bool);
 /// The files of a record by name.
-type Files = BTreeMap<String, FileInfo>;
+pub(super) type Files = BTreeMap<String, FileInfo>;
 
 /// Records of files that were read so far. Logs come first, in their order, and the base file last.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl FileRecords {
 
 /// The files of two records. A file that the newer one deletes is gone, unless both do: then it stays a deleted file, and
 /// deletes it in older records too.
-fn combine(mut old: Files, new: Files) -> Files {
+pub(super) fn combine(mut old: Files, new: Files) -> Files {
     for (name, (size, is_deleted)) in new {
         match old.get(&name).copied() {
             None => {

@@ -27,7 +27,9 @@ pub(super) fn is_ahead(table: &Timeline, metadata: &Timeline) -> bool {
     let times = |timeline: &Timeline| timeline.instants().iter().filter_map(|i| i.completed.clone()).max();
     let newest = times(table);
     let is_known = |requested: &str| table.instants().iter().any(|i| i.requested == requested);
-    metadata.completed_writes().any(|i| i.completed > newest && !is_known(&i.requested))
+    // Compactions of the metadata table add nothing to it.
+    let mut actions = metadata.completed(Action::DeltaCommit);
+    actions.any(|i| i.completed > newest && !is_known(&i.requested))
 }
 
 /// A rollback takes its target back in the metadata table too, before it is completed, and adds nothing there of its own if
@@ -92,6 +94,7 @@ mod tests {
         // It is pending here, so that it does not count.
         assert!(!ahead(&["20260101000007000_20260101000009000.deltacommit"]));
         assert!(!ahead(&["20260101000005200_20260101000005400.commit"]));
+        assert!(!ahead(&["20260101000008000_20260101000009000.commit"]));
         assert!(ahead(&["20260101000008000_20260101000009000.deltacommit"]));
     }
 

@@ -43,6 +43,7 @@ mod record_index;
 pub(crate) mod record_index_shards;
 mod secondary_index;
 mod secondary_lookup;
+pub(crate) mod services;
 mod slice;
 mod stat_value;
 pub(crate) mod write;

@@ -99,11 +99,21 @@ impl MetadataTable {
         lag::is_ahead(table, self.instants.metadata())
     }
 
-    /// The newest file slice of each shard of a partition, by file id.
+    /// Its timeline.
+    pub(crate) fn timeline(&self) -> &Timeline {
+        self.instants.metadata()
+    }
+
+    /// Whether the records of an instant are read.
+    pub(super) fn counts(&self, instant: &str) -> bool {
+        self.instants.is_valid(instant)
+    }
+
+    /// The shards of a partition by file id, with all their file slices.
     ///
     /// # Errors
-    /// `InvalidOption` for a partition that is not there; `Corrupt` if it has no files; `Storage`.
-    pub(crate) fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
+    /// `InvalidOption` for a partition that is not there; `Storage`.
+    pub(crate) fn groups(&self, partition: &str) -> Result<Vec<FileGroup>> {
         self.check_name(partition)?;
         let folder = format!("{FOLDER}/{partition}");
         let files = self.storage.list(&folder)?.files;
@@ -115,11 +125,20 @@ impl MetadataTable {
             let known = self.instants.with_archived(writes.map(|e| (e.requested, e.completed)).collect());
             groups = group_files(&folder, &files, &known);
         }
+        Ok(groups)
+    }
+
+    /// The newest file slice of each shard of a partition, by file id.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a partition that is not there; `Corrupt` if it has no files; `Storage`.
+    pub(crate) fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
+        let groups = self.groups(partition)?;
         let slices: Vec<FileSlice> = groups.into_iter().filter_map(|group| group.slices.into_iter().next()).collect();
         if slices.is_empty() {
             return Err(Error::corrupt("a partition of the metadata table has no files")
                 .with("table", self.storage.uri())
-                .with("file", folder)
+                .with("file", format!("{FOLDER}/{partition}"))
                 .remedy(REBUILD));
         }
         let counts = |instant: &str| self.instants.is_valid(instant);
@@ -280,7 +299,7 @@ impl MetadataTable {
         Ok(MetadataRows { schema, batches })
     }
 
-    fn kind(&self, partition: &str) -> Result<Kind> {
+    pub(super) fn kind(&self, partition: &str) -> Result<Kind> {
         self.check_name(partition)?;
         Kind::of(partition, || Ok(self.definitions()?.index_type(partition) == Some("bloom_filters")))
     }

@@ -20,7 +20,7 @@ const BATCH_ROWS: usize = 16_384;
 const SCHEMA: &str = "schema";
 
 /// An HFile of the table's storage.
-struct StoredFile(FileReader);
+pub(super) struct StoredFile(FileReader);
 
 impl ReadAt for StoredFile {
     fn size(&self) -> u64 {
@@ -49,13 +49,29 @@ pub(super) fn each_logged(
     each: &mut dyn FnMut(LogBatch) -> Result<()>,
 ) -> Result<()> {
     let scan = LogScan::open(storage, &slice.logs, counts)?;
-    let truncated = scan.truncated_files().next();
-    if let Some(file) = truncated {
-        return Err(Error::corrupt("a log file of the metadata table is empty or has bytes that are no block")
-            .with("table", storage.uri())
-            .with("file", file));
-    }
+    check_logs(storage, &scan)?;
     (0..scan.blocks()).try_for_each(|block| scan.read_as_stored(block, wanted, columns, each)).map_err(damaged)
+}
+
+/// Checks that log files have nothing but whole blocks.
+///
+/// # Errors
+/// `Corrupt` for one that has something else.
+pub(super) fn check_logs(storage: &Storage, scan: &LogScan) -> Result<()> {
+    match scan.truncated_files().next() {
+        None => Ok(()),
+        Some(file) => Err(Error::corrupt("a log file of the metadata table is empty or has bytes that are no block")
+            .with("table", storage.uri())
+            .with("file", file)),
+    }
+}
+
+/// Opens a base file.
+///
+/// # Errors
+/// `Corrupt`; `Unsupported` for HFiles that Hudi does not write; `Storage`.
+pub(super) fn open_base(storage: &Storage, base: &BaseFile) -> Result<HFileReader<StoredFile>> {
+    Ok(HFileReader::open(StoredFile(storage.reader(&base.path, base.size)?))?)
 }
 
 /// Records without a column, or with nulls where Hudi has none, are of a damaged file, not of another table.
@@ -78,7 +94,7 @@ pub(super) fn each_stored(
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let read = || {
-        let file = HFileReader::open(StoredFile(storage.reader(&base.path, base.size)?))?;
+        let file = open_base(storage, base)?;
         let schema = file.file_info(SCHEMA).ok_or_else(|| Error::corrupt("an HFile has no schema in its file info"))?;
         let schema = std::str::from_utf8(schema)
             .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;

@@ -8,6 +8,7 @@ pub mod clean;
 pub mod clustering;
 pub mod compaction;
 pub mod indexing;
+pub(crate) mod metadata_table;
 pub mod rollback;
 pub mod verify;
 

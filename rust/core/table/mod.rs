@@ -40,7 +40,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
@@ -94,6 +94,8 @@ pub struct HudiTable {
     last_lease: Arc<LastLease>,
     /// Whether this handle has looked for the folder of a metadata table that was dropped.
     metadata_folder_checked: Arc<AtomicBool>,
+    /// The timeline of the metadata table as the last action of this handle left it.
+    metadata_timeline: Arc<Mutex<Option<Timeline>>>,
     /// Warnings that this handle gave about the metadata table.
     warned: file_listing::Warned,
 }
@@ -110,8 +112,18 @@ impl HudiTable {
         let storage = storage.with_local_settings(local_settings(&options)?);
         let config = TableConfig::load(&storage)?;
         let (mergers, last_lease, metadata_folder_checked) = (Arc::new([]), Arc::default(), Arc::default());
-        let warned = file_listing::Warned::default();
-        Ok(Self { storage, config, options, clock, mergers, last_lease, metadata_folder_checked, warned })
+        let (warned, metadata_timeline) = (file_listing::Warned::default(), Arc::default());
+        Ok(Self {
+            storage,
+            config,
+            options,
+            clock,
+            mergers,
+            last_lease,
+            metadata_folder_checked,
+            metadata_timeline,
+            warned,
+        })
     }
 
     /// The table's files.
@@ -161,6 +173,16 @@ impl HudiTable {
     /// folder was deleted.
     pub(crate) fn metadata_folder_checked(&self) -> &AtomicBool {
         &self.metadata_folder_checked
+    }
+
+    /// Keeps the timeline of the metadata table as an action of this handle left it.
+    pub(crate) fn keep_metadata_timeline(&self, metadata: Timeline) {
+        *self.metadata_timeline.lock().unwrap_or_else(PoisonError::into_inner) = Some(metadata);
+    }
+
+    /// Takes what the last action of this handle left; `None` if that is taken, or there was none.
+    pub(crate) fn take_metadata_timeline(&self) -> Option<Timeline> {
+        self.metadata_timeline.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A value of the table, or else of the options.

@@ -296,6 +296,14 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.index.bloom.filter.enable", &[]),
     yes("hoodie.metadata.index.bloom.filter.file.group.count", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
+    yes("hoodie.metadata.compact.max.delta.commits", &[]),
+    absent(
+        harmless("hoodie.metadata.log.compaction.enable"),
+        OFF,
+        "the metadata table is compacted into base files only. Leave it out, or lower \
+         hoodie.metadata.compact.max.delta.commits",
+    ),
+    harmless("hoodie.metadata.log.compaction.blocks.threshold"),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
     yes(LOCK_PROVIDER, &[]),
     yes("hoodie.write.num.retries.on.conflict.failures", &[]),

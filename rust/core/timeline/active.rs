@@ -186,6 +186,20 @@ impl Timeline {
         Self { side_files, ..Self::from_raw(config, raw) }
     }
 
+    /// The same timeline with an action that was begun and completed since.
+    #[must_use]
+    pub(crate) fn with_action(self, completed: &Instant) -> Self {
+        let Self { config, mut raw, side_files, .. } = self;
+        raw.retain(|(i, _)| i.requested != completed.requested);
+        let pending =
+            [State::Requested, State::Inflight].map(|state| Instant { state, completed: None, ..completed.clone() });
+        raw.extend(pending.into_iter().chain([completed.clone()]).map(|instant| {
+            let path = instant_path(&config, &instant);
+            (instant, ListedFile { path, size: None })
+        }));
+        Self { side_files, ..Self::from_raw(config, raw) }
+    }
+
     /// The same timeline that knows when archived writes completed: requested and completion times.
     #[must_use]
     pub fn with_archived(mut self, writes: impl IntoIterator<Item = (String, String)>) -> Self {

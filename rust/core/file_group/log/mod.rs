@@ -5,5 +5,6 @@ mod records;
 mod writer;
 
 pub use order::order_blocks;
+pub(crate) use records::RawBlock;
 pub use records::{LogBatch, LogScan};
 pub(crate) use writer::{BlockFormat, BlockSettings, LogWriter, ordering_values};

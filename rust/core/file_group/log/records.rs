@@ -2,6 +2,7 @@
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
 
 use super::order::order_blocks;
 use crate::error::{Error, Result};
@@ -28,6 +29,19 @@ const LEAST_BYTES: usize = 256 << 10;
 pub enum LogBatch {
     /// Records, in the requested columns.
     Records(RecordBatch),
+    /// Keys of deleted records.
+    Deletes(Deletes),
+}
+
+/// The content of a block as it is stored.
+pub(crate) enum RawBlock<'a> {
+    /// An HFile of records, and their schema.
+    Records {
+        /// The HFile.
+        content: Bytes,
+        /// The schema of its values.
+        schema: &'a str,
+    },
     /// Keys of deleted records.
     Deletes(Deletes),
 }
@@ -232,6 +246,29 @@ impl LogScan {
             }
             BlockKind::ParquetData => {
                 Err(Error::unsupported("Parquet log blocks of a metadata table are not supported"))
+            }
+            BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
+        };
+        decode("a log block", read)
+            .map_err(|e| e.with("table", &self.table).with("file", path).with("offset", block.range.start))
+    }
+
+    /// Passes the content of one block to `each`, not decoded: for those of the metadata table.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Unsupported` for blocks of another kind than the metadata table has; `Storage`; and those of `each`.
+    pub(crate) fn read_raw(&self, block: usize, each: &mut dyn FnMut(RawBlock<'_>) -> Result<()>) -> Result<()> {
+        let (number, block) = self.block(block)?;
+        let file = self.files.get(*number);
+        let (path, file) =
+            file.ok_or_else(|| Error::internal(format!("a log block is in file {number} of a slice")))?;
+        let read = || match block.kind {
+            BlockKind::Delete => each(RawBlock::Deletes(Deletes::read(&file.content(block)?)?)),
+            BlockKind::HfileData => {
+                each(RawBlock::Records { content: file.content(block)?, schema: AvroRecords::schema(block)? })
+            }
+            BlockKind::AvroData | BlockKind::ParquetData => {
+                Err(Error::unsupported("log blocks of a metadata table that are no HFiles are not supported"))
             }
             BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
         };

@@ -113,7 +113,8 @@ impl MetadataWriter {
     }
 
     /// Commits an action of the table: `requested` is its time, `new_time` gives the next time after the newest that there
-    /// is. What another attempt of the same action left here is removed first.
+    /// is. What another attempt of the same action left here is removed first. Returns the timeline of the metadata table as
+    /// it is then.
     ///
     /// # Errors
     /// `Storage`; those of `new_time`.
@@ -122,7 +123,7 @@ impl MetadataWriter {
         requested: &str,
         prepared: Prepared,
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
-    ) -> Result<()> {
+    ) -> Result<Timeline> {
         let Self { storage, timeline, shards } = self;
         remove_from(storage, timeline, requested)?;
         let instant = Instant {
@@ -150,7 +151,8 @@ impl MetadataWriter {
         };
         create(&completed, encode(&commit_metadata(stats, OPERATION))?)?;
         // The action itself is published next, and its own file alone is synced then.
-        storage.sync()
+        storage.sync()?;
+        Ok(timeline.clone().with_action(&completed))
     }
 
     fn write(&self, requested: &str, log: ShardLog) -> Result<WriteStat> {

@@ -38,6 +38,7 @@ pub(crate) use commit::{MetadataWriter, record_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;
+pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.

@@ -26,7 +26,7 @@ pub(crate) fn remove_instant(storage: &Storage, table: &TimelineConfig, requeste
 ///
 /// # Errors
 /// `Storage`.
-pub(super) fn remove_from(storage: &Storage, metadata: &Timeline, requested: &str) -> Result<()> {
+pub(in crate::metadata_table) fn remove_from(storage: &Storage, metadata: &Timeline, requested: &str) -> Result<()> {
     let files = metadata.files_of(requested);
     if files.is_empty() {
         return Ok(());

@@ -16,7 +16,9 @@ use crate::format::instant::{Action, Instant, State};
 use crate::parallel::both;
 use crate::storage::Storage;
 use crate::table::HudiTable;
-use crate::timeline::history::{Compacted, HistoryEntry, HistoryReader, HistoryWriter, LoadMode, Snapshot};
+use crate::timeline::history::{
+    Compacted, CompactionLimits, HistoryEntry, HistoryReader, HistoryWriter, LoadMode, Snapshot,
+};
 use crate::timeline::{LockGuard, Timeline};
 
 /// How often a plan is made without the lock, if other writers change what it stands on before it is executed.
@@ -115,8 +117,9 @@ impl Prepared {
         if !half_archived(&timeline).is_empty() || !made.holds(storage, &timeline, options)? {
             return Ok(None);
         }
-        let work = Move { table, held: &held, timeline: &timeline, history, snapshot, marked };
-        work.run(made.plan, Some(entries), options).map(Some)
+        let threads = table.threads()?;
+        let work = Move { storage, threads, held: &held, timeline: &timeline, history, snapshot, marked };
+        work.run(made.plan, Some(entries), &options.history).map(Some)
     }
 }
 
@@ -136,12 +139,35 @@ fn archive_locked(table: &HudiTable, options: &ArchiveOptions) -> Result<Archive
     let history = history_of(table)?;
     let snapshot = history.load()?;
     let marked = marked_instants(table.storage())?.into_iter().collect();
-    Move { table, held: &held, timeline: &timeline, history, snapshot, marked }.run(plan, None, options)
+    let (storage, threads) = (table.storage(), table.threads()?);
+    Move { storage, threads, held: &held, timeline: &timeline, history, snapshot, marked }.run(
+        plan,
+        None,
+        &options.history,
+    )
+}
+
+/// Moves the instants of a plan of another timeline in the table's storage to its history. The caller holds the table lock.
+///
+/// # Errors
+/// `Lock`; `Corrupt`; `Storage`. No instant is deleted before it is in the history.
+pub(in crate::services) fn archive_planned(
+    storage: &Storage,
+    threads: usize,
+    held: &LockGuard,
+    timeline: &Timeline,
+    plan: ArchivePlan,
+    limits: &CompactionLimits,
+) -> Result<ArchiveOutcome> {
+    let history = HistoryWriter::new(storage, timeline.config()).with_threads(threads);
+    let snapshot = history.load()?;
+    Move { storage, threads, held, timeline, history, snapshot, marked: HashSet::new() }.run(plan, None, limits)
 }
 
 /// The end of an archiving, under the lock.
 struct Move<'a> {
-    table: &'a HudiTable,
+    storage: &'a Storage,
+    threads: usize,
     held: &'a LockGuard,
     timeline: &'a Timeline,
     history: HistoryWriter,
@@ -156,10 +182,10 @@ impl Move<'_> {
         mut self,
         plan: ArchivePlan,
         mut entries: Option<Vec<HistoryEntry>>,
-        options: &ArchiveOptions,
+        limits: &CompactionLimits,
     ) -> Result<ArchiveOutcome> {
         let mut outcome = ArchiveOutcome { plan, ..ArchiveOutcome::default() };
-        let (storage, threads) = (self.table.storage(), self.table.threads()?);
+        let (storage, threads) = (self.storage, self.threads);
         let actions = gather(self.timeline, &outcome.plan.instants);
         let mut rest = actions.as_slice();
         while !rest.is_empty() {
@@ -172,13 +198,13 @@ impl Move<'_> {
             rest = later;
         }
         self.held.verify()?;
-        outcome.compacted = self.history.compact_from(self.snapshot, &options.history)?;
+        outcome.compacted = self.history.compact_from(self.snapshot, limits)?;
         Ok(outcome)
     }
 
     /// Adds entries to the history and deletes the files of their instants. Returns whether the history did not have them.
     fn append(&mut self, actions: &[ActiveAction<'_>], entries: &[HistoryEntry]) -> Result<bool> {
-        let storage = self.table.storage();
+        let storage = self.storage;
         for action in actions.iter().filter(|a| self.marked.contains(&a.completed.requested)) {
             delete_markers(storage, &action.completed.requested)?;
         }
@@ -197,7 +223,7 @@ fn history_of(table: &HudiTable) -> Result<HistoryWriter> {
 
 /// Deletes the remaining files of instants that an interrupted archiving has moved to the history. Returns whether
 /// there were any.
-fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
+pub(in crate::services) fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
     let half_archived = half_archived(timeline);
     let (Some(first), Some(last)) = (half_archived.first(), half_archived.last()) else { return Ok(false) };
     let history = HistoryReader::new(storage, timeline.config());
@@ -213,7 +239,7 @@ fn finish_interrupted(storage: &Storage, timeline: &Timeline) -> Result<bool> {
 }
 
 /// Completed instants that lack one of their pending files.
-fn half_archived(timeline: &Timeline) -> Vec<Instant> {
+pub(in crate::services) fn half_archived(timeline: &Timeline) -> Vec<Instant> {
     let files: HashSet<(&str, Action, State)> =
         timeline.raw().iter().map(|(i, _)| (i.requested.as_str(), i.action.completed_as(), i.state)).collect();
     let has = |i: &Instant, state: State| files.contains(&(i.requested.as_str(), i.action, state));

@@ -43,6 +43,7 @@ impl MadePlan {
             last_clean: None,
             metadata_table: MetadataTable::Absent,
             files_left: Vec::new(),
+            more_bounds: Vec::new(),
         };
         if timeline.completed_writes().count() <= options.keep_max {
             // After most commits nothing is due, which needs no reads.
@@ -80,13 +81,14 @@ impl MadePlan {
             last_clean: last_clean(storage, now)?,
             metadata_table: self.metadata_table.clone(),
             files_left: self.files_left.clone(),
+            more_bounds: Vec::new(),
         };
         let due: HashSet<Instant> = plan_archive(&input, options).instants.into_iter().collect();
         Ok(self.plan.instants.iter().all(|i| due.contains(i)))
     }
 }
 
-fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
+pub(in crate::services) fn last_clean(storage: &Storage, timeline: &Timeline) -> Result<Option<LastClean>> {
     let Some(clean) = timeline.completed(Action::Clean).next_back() else { return Ok(None) };
     let requested = Instant { state: State::Requested, completed: None, ..clean.clone() };
     // Without its plan, replaced files count as not cleaned.

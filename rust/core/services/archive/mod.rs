@@ -13,4 +13,7 @@ mod tests;
 
 pub(crate) use execute::archive_if_due;
 pub use execute::{ArchiveOutcome, archive, compact_history, planned};
+pub(in crate::services) use execute::{archive_planned, finish_interrupted, half_archived};
+pub(in crate::services) use input::last_clean;
 pub(crate) use plan::ArchiveOptions;
+pub(in crate::services) use plan::{ArchiveInput, MetadataTable, Reason, Retention, plan_archive};

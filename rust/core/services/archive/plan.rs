@@ -126,6 +126,10 @@ pub enum Reason {
     MetadataTableNeverCompacted,
     /// The metadata table was last compacted before it.
     MetadataTableNotCompacted,
+    /// Of an instant of the metadata table: the table's own timeline begins with it, or has it pending.
+    TableNeeds,
+    /// Of an instant of the metadata table: files that its cleaner has not deleted yet are of it.
+    NotCleaned,
 }
 
 impl Reason {
@@ -141,7 +145,10 @@ impl Reason {
             Reason::ReplacedNotCleaned => "Clean the table; hoodie.clean.automatic=true does it after each commit",
             Reason::FilesLeft(_) => "Clean the table; if the files stay, delete those that verify() reports",
             Reason::MetadataTableNeverCompacted | Reason::MetadataTableNotCompacted => {
-                "Let Hudi compact the metadata table (hoodie.metadata.compact.max.delta.commits), or set hoodie.metadata.enable=false"
+                "Nothing to do: writes compact the metadata table after hoodie.metadata.compact.max.delta.commits; a lower number archives more"
+            }
+            Reason::TableNeeds | Reason::NotCleaned => {
+                "Nothing to do: it is archived when the table's own timeline is, and the metadata table is cleaned"
             }
         }
     }
@@ -158,6 +165,8 @@ impl fmt::Display for Reason {
             Reason::FilesLeft(file) => write!(f, "a file that it replaced or rolled back is still there: {file}"),
             Reason::MetadataTableNeverCompacted => f.write_str("the metadata table was never compacted"),
             Reason::MetadataTableNotCompacted => f.write_str("the metadata table was last compacted before it"),
+            Reason::TableNeeds => f.write_str("the timeline of the table still needs it"),
+            Reason::NotCleaned => f.write_str("files of the metadata table that are not cleaned yet are of it"),
         }
     }
 }
@@ -190,7 +199,7 @@ pub struct ArchivePlan {
 
 /// The state of the metadata table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum MetadataTable {
+pub(in crate::services) enum MetadataTable {
     /// There is none.
     Absent,
     /// It was never compacted.
@@ -201,7 +210,7 @@ pub(super) enum MetadataTable {
 
 /// The last completed clean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct LastClean {
+pub(in crate::services) struct LastClean {
     /// Its requested time.
     pub requested: String,
     /// The earliest instant that its plan retained, if its policy has one.
@@ -211,7 +220,7 @@ pub(super) struct LastClean {
 }
 
 /// Input of a plan.
-pub(super) struct ArchiveInput<'a> {
+pub(in crate::services) struct ArchiveInput<'a> {
     /// The active timeline.
     pub timeline: &'a Timeline,
     /// Whether the table is merge-on-read.
@@ -222,11 +231,13 @@ pub(super) struct ArchiveInput<'a> {
     pub metadata_table: MetadataTable,
     /// Requested times of instants whose replaced or rolled back files still exist, with one of the files.
     pub files_left: Vec<(String, String)>,
+    /// More requested times from which on nothing can be archived, each with its reason.
+    pub more_bounds: Vec<(String, Reason)>,
 }
 
 /// Makes the plan. Sources: `TimelineArchiverV2.getCommitInstantsToArchive`, `ArchivalUtils`, `ClusteringUtils`,
 /// `CompactionUtils` of Hudi 1.2.
-pub(super) fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> ArchivePlan {
+pub(in crate::services) fn plan_archive(input: &ArchiveInput<'_>, options: &ArchiveOptions) -> ArchivePlan {
     let timeline = input.timeline;
     let writes: Vec<&Instant> = timeline.completed_writes().collect();
     let (keep_min, keep_max) = keep(timeline, options, &writes);
@@ -307,6 +318,7 @@ fn bounds(input: &ArchiveInput<'_>, options: &ArchiveOptions, writes: &[&Instant
         bounds.push((first.requested.clone(), Reason::Savepoint));
     }
     bounds.extend(input.files_left.iter().map(|(at, file)| (at.clone(), Reason::FilesLeft(file.clone()))));
+    bounds.extend(input.more_bounds.iter().cloned());
     bounds
 }
 

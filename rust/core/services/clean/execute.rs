@@ -234,11 +234,25 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<(CleanM
     let (table, storage) = (&table, table.storage());
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", &instant))?;
     let begun = table.clock().now_ms();
-    let partition_metadata = delete(table, &work, &plan.policy)?;
+    let partition_metadata = delete(storage, table.threads()?, &work, &plan.policy)?;
+    let taken_ms = (table.clock().now_ms() - begun).max(0);
+    let metadata = metadata_of(plan, &instant.requested, partition_metadata, taken_ms);
+    let changes = FileChanges::of_clean(&metadata);
+    let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |_| Ok(()))?;
+    Ok((metadata, done.timeline))
+}
+
+/// The result of a clean.
+fn metadata_of(
+    plan: &CleanerPlan,
+    requested: &str,
+    partition_metadata: BTreeMap<String, CleanPartitionMetadata>,
+    taken_ms: i64,
+) -> CleanMetadata {
     let deleted: usize = partition_metadata.values().map(|p| p.success_delete_files.len()).sum();
-    let metadata = CleanMetadata {
-        start_clean_time: instant.requested.clone(),
-        time_taken_in_millis: (table.clock().now_ms() - begun).max(0),
+    CleanMetadata {
+        start_clean_time: requested.to_owned(),
+        time_taken_in_millis: taken_ms,
         total_files_deleted: i32::try_from(deleted).unwrap_or(i32::MAX),
         earliest_commit_to_retain: plan
             .earliest_instant_to_retain
@@ -250,10 +264,27 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<(CleanM
         bootstrap_partition_metadata: Some(BTreeMap::new()),
         extra_metadata: Some(plan.extra_metadata.clone().unwrap_or_default()),
         ..Default::default()
-    };
-    let changes = FileChanges::of_clean(&metadata);
-    let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |_| Ok(()))?;
-    Ok((metadata, done.timeline))
+    }
+}
+
+/// Deletes the files of a plan of another table below this one: in `base`, a folder of this table. Partitions stay.
+///
+/// # Errors
+/// `Corrupt` for a plan that names something else than data files; `Storage`.
+pub(in crate::services) fn execute_below(
+    storage: &Storage,
+    base: &str,
+    threads: usize,
+    plan: &CleanerPlan,
+    requested: &str,
+) -> Result<CleanMetadata> {
+    let mut work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", requested))?;
+    for part in &mut work {
+        part.whole = false;
+        part.files.iter_mut().for_each(|(_, path)| *path = format!("{base}/{path}"));
+    }
+    let partition_metadata = delete(storage, threads, &work, &plan.policy)?;
+    Ok(metadata_of(plan, requested, partition_metadata, 0))
 }
 
 fn work_of(plan: &CleanerPlan) -> Result<Vec<PartitionWork>> {
@@ -295,13 +326,17 @@ fn work_of(plan: &CleanerPlan) -> Result<Vec<PartitionWork>> {
     Ok(work)
 }
 
-fn delete(table: &HudiTable, work: &[PartitionWork], policy: &str) -> Result<BTreeMap<String, CleanPartitionMetadata>> {
-    let storage = table.storage();
+fn delete(
+    storage: &Storage,
+    threads: usize,
+    work: &[PartitionWork],
+    policy: &str,
+) -> Result<BTreeMap<String, CleanPartitionMetadata>> {
     let all: Vec<String> = work.iter().flat_map(|w| w.files.iter().map(|(_, path)| path.clone())).collect();
     let was_there = match storage.is_remote() {
         // One request for many files. It reports missing objects as deleted.
         true => storage.delete_all(&all).map(|()| vec![true; all.len()])?,
-        false => run_parallel(all, table.threads()?, |path: String| storage.delete(&path))?,
+        false => run_parallel(all, threads, |path: String| storage.delete(&path))?,
     };
     let mut was_there = was_there.into_iter();
     let mut done = BTreeMap::new();

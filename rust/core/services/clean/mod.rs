@@ -12,5 +12,6 @@ mod tests;
 
 pub use execute::clean;
 pub(crate) use execute::clean_from;
+pub(in crate::services) use execute::execute_below;
+pub(in crate::services) use plan::{CleanInput, CleanedTable, SAVEPOINTS, plan_clean, policy};
 pub(crate) use plan::{CleanOptions, earliest_to_retain};
-pub(in crate::services) use plan::{SAVEPOINTS, policy};

@@ -73,10 +73,37 @@ pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
     set.unwrap_or((POLICY, None))
 }
 
+/// A table that is cleaned.
+pub(crate) trait CleanedTable {
+    /// Its timeline.
+    fn timeline(&self) -> &Timeline;
+    /// The file groups of a partition, of which these files were listed.
+    ///
+    /// # Errors
+    /// `Corrupt` and `Storage` if the history cannot be read.
+    fn groups_of(&self, partition: &str, listed: &[FileMeta]) -> Result<Vec<FileGroup>>;
+    /// The instant that replaced a file group.
+    fn replaced_at(&self, partition: &str, file_id: &str) -> Option<&str>;
+}
+
+impl CleanedTable for TableView {
+    fn timeline(&self) -> &Timeline {
+        TableView::timeline(self)
+    }
+
+    fn groups_of(&self, partition: &str, listed: &[FileMeta]) -> Result<Vec<FileGroup>> {
+        self.group(partition, listed)
+    }
+
+    fn replaced_at(&self, partition: &str, file_id: &str) -> Option<&str> {
+        TableView::replaced_at(self, partition, file_id)
+    }
+}
+
 /// Input of a plan.
 pub(crate) struct CleanInput<'a> {
     /// The table.
-    pub view: &'a TableView,
+    pub view: &'a dyn CleanedTable,
     /// Listed files by partition path: of all partitions, or of those that changed since the last clean.
     pub partitions: &'a BTreeMap<String, Vec<FileMeta>>,
     /// Savepoints by the requested time of the commit that each protects.
@@ -197,8 +224,8 @@ impl<'a> Keep<'a> {
     }
 
     /// Paths of the files to delete, those of replaced file groups first.
-    fn files_to_delete(&self, view: &TableView, partition: &str, listed: &[FileMeta]) -> Result<Vec<String>> {
-        let groups = view.group(partition, listed)?;
+    fn files_to_delete(&self, view: &dyn CleanedTable, partition: &str, listed: &[FileMeta]) -> Result<Vec<String>> {
+        let groups = view.groups_of(partition, listed)?;
         let (replaced, live): (Vec<&FileGroup>, Vec<&FileGroup>) =
             groups.iter().partition(|g| view.replaced_at(partition, &g.file_id).is_some());
         let gone = replaced

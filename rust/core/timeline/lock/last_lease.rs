@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(other.likely(), Some(version("4")));
         // What a killed process was writing.
         std::fs::write(folder.path().join(SHARED), "{\"vers").unwrap();
-        assert_eq!(other.likely(), Some(version("4")));
+        assert_eq!(one.likely(), Some(version("4")));
         assert!(process().likely().is_none());
     }
 

@@ -165,7 +165,7 @@ impl Found {
                 }
                 let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
                 let gone = take_out(table, &config, &mut definitions, stays)?;
-                writer.commit(requested, prepared, new_time)?;
+                table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
                 Ok(if gone.is_empty() { Vec::new() } else { vec![dropped(&gone)] })
             }
         }

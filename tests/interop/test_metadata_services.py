@@ -1,0 +1,137 @@
+"""The services of the metadata table: hoodoo compacts, cleans and archives it, and real Hudi goes on with it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from hoodoo import Table
+from tests.interop.hudi import Hudi
+from tests.interop.test_writing_metadata import Turns, rows
+
+COMPACT_AFTER = "4"
+OPTIONS = {
+    "hoodie.metadata.compact.max.delta.commits": COMPACT_AFTER,
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.compact.inline": "false",
+    "hoodie.clustering.inline": "false",
+}
+
+
+def _instants(path: Path) -> set[str]:
+    timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    return {file.name for file in timeline.iterdir() if file.is_file() and not file.name.endswith(".crc")}
+
+
+def _services(names: set[str]) -> set[str]:
+    return {name.rsplit(".", 1)[-1] for name in names} - {"requested", "inflight", "deltacommit"}
+
+
+def _compacted_by_us(path: Path) -> bool:
+    """Tasks of hoodoo have other names than those of Spark."""
+    files = (path / ".hoodie" / "metadata" / "files").glob("*.hfile")
+    return any(re.search(r"_\d+-0-0_2\d{16}\.hfile$", file.name) for file in files)
+
+
+class Served:
+    """A table to which hoodoo and Hudi write in turns, both with services of the metadata table."""
+
+    def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str) -> None:
+        self.hudi, self.path = hudi, path
+        self.turns = Turns(hudi, path, table_type, version)
+        self.turns.options |= OPTIONS
+        self.seen: set[str] = set()
+
+    def ours(self, at: int) -> None:
+        """Write once; what was archived meanwhile is seen too."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            commit = Table(self.path, OPTIONS).upsert(rows(range(at, at + 3), at))
+        assert not commit.warnings
+        self.seen |= _instants(self.path)
+
+    def check(self, what: str) -> None:
+        """All ways of reading give the same rows, and Hudi's own check finds nothing."""
+        self.turns.compare(what)
+        name = self.path.name
+        self.hudi.sql(f"create table if not exists {name} using hudi location '{self.path}'")
+        assert self.hudi.sql(f"call validate_metadata_table_files(table => '{name}')") == [], what
+
+
+@pytest.mark.parametrize(
+    ("table_type", "version"),
+    [("COPY_ON_WRITE", "9"), ("MERGE_ON_READ", "9"), ("COPY_ON_WRITE", "8"), ("MERGE_ON_READ", "8")],
+)
+def test_both_serve_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: str, version: str) -> None:
+    served = Served(hudi, tmp_path / f"served_{table_type[0].lower()}{version}", table_type, version)
+    served.turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
+    properties = served.path / ".hoodie" / "metadata" / ".hoodie" / "hoodie.properties"
+    made = properties.read_text(encoding="utf-8")
+    at = 2
+    while not _compacted_by_us(served.path):
+        served.ours(at)
+        at += 1
+        assert at < 20, "no compaction"
+    served.check("our first compaction")
+    # Hudi goes on with it, and compacts again.
+    for _ in range(2):
+        hudi.write(rows(range(at, at + 3), at), served.path, "upsert", **served.turns.options)
+        at += 1
+    served.check("writes of Hudi after our compaction")
+    while "clean" not in _services(served.seen):
+        served.ours(at)
+        at += 1
+        assert at < 50, "no clean"
+    served.check("our clean")
+    for _ in range(12):
+        served.ours(at)
+        at += 1
+    history = served.path / ".hoodie" / "metadata" / ".hoodie" / "timeline" / "history"
+    assert list(history.glob("*.parquet")), "nothing was archived"
+    assert len([name for name in _instants(served.path) if name.endswith("deltacommit")]) < 45
+    served.check("our archiving")
+    for _ in range(int(COMPACT_AFTER) + 1):
+        hudi.write(rows(range(at, at + 3), at), served.path, "upsert", **served.turns.options)
+        at += 1
+    served.check("Hudi's compaction after ours")
+    served.ours(at)
+    served.check("our write after Hudi's compaction")
+    assert properties.read_text(encoding="utf-8") == made, "Hudi built a new metadata table"
+
+
+def test_hudi_reads_what_hoodoo_compacted_alone(hudi: Hudi, tmp_path: Path) -> None:
+    """Every record of the metadata table, by Hudi's own reader, before and after."""
+    path = tmp_path / "alone"
+    served = Served(hudi, path, "MERGE_ON_READ", "9")
+    served.turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
+
+    def records() -> list[str]:
+        frame = hudi.spark.read.format("hudi").load(str(path / ".hoodie" / "metadata"))
+        columns = [name for name in frame.columns if not name.startswith("_hoodie")]
+        return sorted(str(row.asDict(recursive=True)) for row in frame.select(*columns).collect())
+
+    at = 2
+    found = False
+    for at in range(2, 14):
+        before = _instants(path)
+        served.ours(at)
+        new = _instants(path) - before
+        if any(name.endswith(".commit") for name in new):
+            found = True
+            break
+    assert found, "no compaction"
+    compacted = records()
+    (commit,) = [name for name in new if name.endswith(".commit")]
+    time = commit.split("_")[0]
+    # Without the compaction: the log files are still there.
+    timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    for file in timeline.glob(f"{time}*"):
+        file.unlink()
+    for file in (path / ".hoodie" / "metadata").rglob(f"*_{time}.hfile"):
+        file.unlink()
+    assert compacted == records()
