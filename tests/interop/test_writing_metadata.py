@@ -137,7 +137,7 @@ def test_both_keep_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: st
     assert hudi.sql(f"call validate_metadata_table_files(table => '{name}')") == []
 
 
-def test_indexes_that_nobody_keeps_are_dropped(hudi: Hudi, tmp_path: Path) -> None:
+def test_indexes_of_hudi_are_kept(hudi: Hudi, tmp_path: Path) -> None:
     """A stale record index would make Hudi insert keys twice."""
     path = tmp_path / "indexed"
     case = Case("indexed", "COPY_ON_WRITE", partitioned=True, version="9")
@@ -145,13 +145,10 @@ def test_indexes_that_nobody_keeps_are_dropped(hudi: Hudi, tmp_path: Path) -> No
     before = Table(path).metadata_table
     assert before is not None
     assert {"record_index", "bloom_filters"} <= set(before.partitions)
-    with pytest.warns(UserWarning, match="record_index"):
-        commit = Table(path).upsert(rows(range(15, 30), 2))
-    assert any("record_index" in warning for warning in commit.warnings)
+    assert Table(path).upsert(rows(range(15, 30), 2)).warnings == ()
     after = Table(path).metadata_table
     assert after is not None
-    assert not {"record_index", "bloom_filters"} & set(after.partitions)
-    assert not (path / ".hoodie" / "metadata" / "record_index").exists()
+    assert set(after.partitions) == set(before.partitions)
     hudi.write(rows(range(10, 40), 3), path, "upsert", **case.options)
     ours = arrow_rows(Table(path).to_arrow())
     assert ours == hudi.read(path) == _by_metadata(hudi, path)

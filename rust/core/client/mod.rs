@@ -20,6 +20,7 @@ use arrow::datatypes::Schema;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::interrupt;
+use crate::metadata_table::FOLDER as METADATA_FOLDER;
 use crate::parallel::both;
 use crate::services::archive::archive_if_due;
 use crate::services::clean::clean_from;
@@ -43,6 +44,8 @@ pub use merge_rows::{MergeRequest, merge_rows};
 
 /// Longest time that a writer takes to write a file of the timeline.
 const UNFINISHED: Duration = Duration::from_secs(10);
+/// The timeline of the metadata table.
+const METADATA_TIMELINE: &str = ".hoodie/metadata/.hoodie/timeline";
 /// How often a plan is retried if other writers archive or clean meanwhile.
 const LOOKS: u32 = 4;
 
@@ -176,6 +179,13 @@ fn reopen(
     TableConfig::finish_update(storage)?;
     for folder in [META_FOLDER, fresh.config().timeline().folder.as_str(), HEARTBEATS] {
         storage.remove_unfinished(folder, UNFINISHED)?;
+    }
+    let partitions = fresh.config().metadata_partitions();
+    if !partitions.is_empty() {
+        storage.remove_unfinished(METADATA_TIMELINE, UNFINISHED)?;
+    }
+    for partition in partitions {
+        storage.remove_unfinished(&format!("{METADATA_FOLDER}/{partition}"), UNFINISHED)?;
     }
     Ok((fresh, left))
 }
