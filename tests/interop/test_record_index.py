@@ -13,6 +13,7 @@ import pytest
 import hoodoo
 from hoodoo import Table
 from tests.interop.hudi import Hudi
+from tests.record_index import index_of, stored_keys
 from tests.rows import arrow_rows, spark_rows
 
 LISTED = {"hoodie.metadata.enable": "false"}
@@ -41,8 +42,6 @@ _BY_PARTITION = {
     "hoodie.metadata.record.level.index.max.filegroup.count": "2",
 }
 BY_INDEX = {"global": "GLOBAL_RECORD_LEVEL_INDEX", "partitioned": "RECORD_LEVEL_INDEX"}
-
-Keys = dict[tuple[str, str], str]
 
 
 def rows(keys: range | list[int], ts: int, part: str | None = None, *, deleted: bool = False) -> pa.Table:
@@ -111,23 +110,6 @@ class Turns:
         wanted = sorted(keys)[::7]
         condition = f"id in ({', '.join(repr(key) for key in wanted)})"
         assert spark_rows(indexed.where(condition)) == spark_rows(plain.where(condition)), f"by keys after {what}"
-
-
-def index_of(path: Path) -> Keys:
-    """The file group of each key and partition, by the record index."""
-    metadata = Table(path).metadata_table
-    assert metadata is not None
-    found = metadata.to_arrow("record_index").to_pylist()
-    keys = {(row["key"], row["partition"]): row["file_id"] for row in found}
-    assert len(keys) == len(found)
-    return keys
-
-
-def stored_keys(path: Path) -> Keys:
-    """The same, by the rows of the table."""
-    meta = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
-    found = Table(path, LISTED).to_arrow(columns=meta).to_pylist()
-    return {(key, partition): name.split("_")[0] for key, partition, name in (row.values() for row in found)}
 
 
 def locations(path: Path) -> dict[tuple[str, str], tuple[str, str]]:

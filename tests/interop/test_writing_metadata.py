@@ -14,6 +14,7 @@ from tests.interop.hudi import Hudi
 from tests.interop.metadata_tables import Case, stored_files
 from tests.interop.test_reading_by_metadata import FILTERS, LISTED
 from tests.interop.test_reading_by_metadata import rows as all_columns
+from tests.record_index import index_of, stored_keys
 from tests.rows import Row, arrow_rows, spark_rows
 
 SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
@@ -182,3 +183,32 @@ def test_a_write_that_died_between_both_commits_is_taken_back(hudi: Hudi, tmp_pa
         problems = Table(one).verify().problems
         assert all("no instant on the timeline wrote this file" in problem.message for problem in problems)
     assert not Table(path).verify().problems
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_goes_on_with_indexes_that_we_built(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
+    """On a table of Hudi that had no metadata table; the actions of the timeline among them are ours."""
+    turns = Turns(hudi, tmp_path / f"built_{table_type[0].lower()}", table_type, "9")
+    without = turns.options | {"hoodie.metadata.enable": "false"}
+    hudi.write(rows(range(30), 1), turns.path, "insert", mode="overwrite", **without)
+    hudi.write(rows(range(10, 20), 2), turns.path, "upsert", **without)
+    hudi.write(rows(range(5), 3), turns.path, "delete", **without)
+    for name in ("column_stats", "partition_stats", "bloom_filters", "record_index"):
+        assert name in Table(turns.path).index(name).partitions
+        turns.compare(f"our index {name}")
+    properties = turns.path / ".hoodie" / "metadata" / ".hoodie" / "hoodie.properties"
+    made = properties.read_text(encoding="utf-8")
+    turns.options["hoodie.metadata.index.bloom.filter.enable"] = "true"
+    by_key = {
+        "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+    }
+    turns.theirs(rows(range(8, 36), 4), "upsert", **by_key)
+    turns.theirs(rows(range(20, 25), 5), "delete", **by_key)
+    turns.ours("upsert", rows(range(15, 45), 6))
+    turns.theirs(rows(range(40, 50), 7), "upsert", **by_key)
+    assert index_of(turns.path) == stored_keys(turns.path)
+    assert properties.read_text(encoding="utf-8") == made, "Hudi built a new metadata table"
+    metadata = Table(turns.path).metadata_table
+    assert metadata is not None
+    assert {"column_stats", "partition_stats", "bloom_filters", "record_index"} <= set(metadata.partitions)

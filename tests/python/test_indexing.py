@@ -195,6 +195,38 @@ def test_writers_go_on_while_an_index_is_built(tmp_path: Path) -> None:
     _check(tmp_path / "t", {*ALL, "bloom_filters"})
 
 
+def test_what_another_process_builds_stays_under_construction(tmp_path: Path) -> None:
+    """It is written to, and nobody reads it yet."""
+    path = tmp_path / "t"
+    _make(path).insert(_rows(range(5), 0))
+    Table(str(path)).index("bloom_filters")
+    properties = path / ".hoodie" / "hoodie.properties"
+    pending = properties.read_text().replace("bloom_filters,", "", 1)
+    properties.write_text(pending.replace("partitions.inflight=", "partitions.inflight=bloom_filters", 1))
+    assert "bloom_filters" not in Table(str(path)).index("column_stats", "v").partitions
+    assert "partitions.inflight=bloom_filters" in properties.read_text()
+
+
+def test_options_that_ask_for_something_else_are_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    _make(tmp_path / "t").insert(_rows(range(5), 0))
+    options = {
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.metadata.index.partition.stats.enable": "false",
+        "hoodie.metadata.index.column.stats.column.list": "v,_hoodie_record_key",
+    }
+    with pytest.warns(hoodoo.HudiWarning) as told:
+        commit = Table(path, options).upsert(_rows(range(3), 1))
+    assert [str(one.message) for one in told] == list(commit.warnings)
+    bloom, partitions = commit.warnings
+    assert 'Table.index("bloom_filters")' in bloom
+    assert 'Table.drop_index("partition_stats")' in partitions
+    _check(tmp_path / "t", ALL)
+    Table(path).index("column_stats", "v")
+    with pytest.warns(hoodoo.HudiWarning, match="no statistics of s"):
+        Table(path, {"hoodie.metadata.index.column.stats.column.list": "v,s"}).upsert(_rows(range(3), 2))
+
+
 def test_what_a_killed_index_left_is_taken_off(tmp_path: Path) -> None:
     path = tmp_path / "t"
     _make(path).insert(_rows(range(5), 0))

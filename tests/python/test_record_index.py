@@ -15,8 +15,8 @@ import pytest
 
 import hoodoo
 from hoodoo import Table
+from tests.record_index import index_of, stored_keys
 
-Keys = dict[tuple[str, str], str]
 Rows = dict[tuple[str, str], int]
 
 GLOBAL = {
@@ -57,25 +57,6 @@ def rows(keys: list[int] | range, ts: int, parts: list[str] | None = None, delet
         }
     )
     return table if deleted is None else table.append_column("_hoodie_is_deleted", pa.array([deleted] * len(keys)))
-
-
-def index_of(path: Path) -> Keys:
-    """The file group of each key and partition, by the record index."""
-    metadata = Table(path).metadata_table
-    assert metadata is not None
-    found = metadata.to_arrow("record_index").to_pylist()
-    keys = {(row["key"], row["partition"]): row["file_id"] for row in found}
-    assert len(keys) == len(found)
-    return keys
-
-
-def stored_keys(path: Path) -> Keys:
-    """The same, by the rows of the table."""
-    meta = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
-    found = Table(path, LISTED).to_arrow(columns=meta).to_pylist()
-    keys = {(key, partition): name.split("_")[0] for key, partition, name in (row.values() for row in found)}
-    assert len(keys) == len(found), "keys are there twice"
-    return keys
 
 
 def check(path: Path, expected: Rows | None = None) -> None:

@@ -71,10 +71,17 @@ fn build(table: &HudiTable, transaction: &mut Transaction, request: &BuildReques
     let done = transaction.complete(body, Follow::Build(&build), &HashSet::new(), |_| Ok(()))?;
     let mut warnings = done.warnings;
     warnings.extend(done.ending.finish());
+    let partitions = TableConfig::load(table.storage())?.complete_metadata_partitions();
+    for name in request.partitions.iter().filter(|name| !partitions.contains(name)) {
+        warnings.push(format!(
+            "{name} was not built: nothing is known of a column in some file, and a range that is too narrow hides rows. Rewrite \
+             the file, by a clustering or a compaction"
+        ));
+    }
     Ok(Indexed {
         instant: done.instant.requested,
         completed: done.instant.completed.unwrap_or_default(),
-        partitions: TableConfig::load(table.storage())?.metadata_partitions(),
+        partitions,
         warnings,
     })
 }

@@ -188,13 +188,15 @@ impl IndexBuild {
         let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
         let was_partitioned = definitions.has_record_index_by_partition();
         let indexed = Indexed { columns: scope.columns.clone(), version };
-        // First nobody reads what is made anew.
-        let mut left: Vec<String> = match scope.is_fresh {
-            true => Vec::new(),
-            false => config.metadata_partitions().into_iter().filter(|name| !scope.makes(name)).collect(),
-        };
-        if left.len() != config.metadata_partitions().len() {
-            TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, "")], &now(table))?;
+        // First nobody reads what is made anew. Partitions that another process is building stay under construction.
+        let stays = |name: &String| !scope.is_fresh && !scope.makes(name);
+        let mut left: Vec<String> = config.complete_metadata_partitions();
+        let mut pending: Vec<String> = config.metadata_partitions();
+        pending.retain(|name| !left.contains(name) && stays(name));
+        left.retain(stays);
+        let pending = pending.join(",");
+        if left.len() + pending.split_terminator(',').count() != config.metadata_partitions().len() {
+            TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, &pending)], &now(table))?;
         }
         let made = if scope.is_fresh {
             let of = IndexedTable { name: config.name(), version: config.version(), timeline: config.timeline() };
@@ -213,7 +215,7 @@ impl IndexBuild {
         }
         left.extend(made.into_iter().map(str::to_owned));
         left.sort_unstable();
-        properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, String::new())]);
+        properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, pending)]);
         let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // From now on readers take it for valid.
         let built = TableConfig::update(storage, &properties, &now(table))?;

@@ -13,6 +13,7 @@ pub(crate) use build::{BuildRequest, IndexBuild};
 use build_record_index::build_wanted_record_index;
 use existing_files::columns_of;
 use properties::{COMPLETE, ENABLE, INFLIGHT, now};
+use wanted::unmet_options;
 
 use super::record_index::key_changes;
 use crate::error::{Error, ErrorKind, Result};
@@ -166,7 +167,9 @@ impl Found {
                 let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
                 let gone = take_out(table, &config, &mut definitions, stays)?;
                 table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
-                Ok(if gone.is_empty() { Vec::new() } else { vec![dropped(&gone)] })
+                let mut warnings = unmet_options(table, &config, &indexed.columns)?;
+                warnings.extend((!gone.is_empty()).then(|| dropped(&gone)));
+                Ok(warnings)
             }
         }
     }
