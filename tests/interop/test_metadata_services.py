@@ -65,7 +65,12 @@ class Served:
 
 @pytest.mark.parametrize(
     ("table_type", "version"),
-    [("COPY_ON_WRITE", "9"), ("MERGE_ON_READ", "9"), ("COPY_ON_WRITE", "8"), ("MERGE_ON_READ", "8")],
+    [
+        ("MERGE_ON_READ", "9"),
+        ("COPY_ON_WRITE", "8"),
+        pytest.param("COPY_ON_WRITE", "9", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "8", marks=pytest.mark.slow),
+    ],
 )
 def test_both_serve_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: str, version: str) -> None:
     served = Served(hudi, tmp_path / f"served_{table_type[0].lower()}{version}", table_type, version)

@@ -120,8 +120,15 @@ def locations(path: Path) -> dict[tuple[str, str], tuple[str, str]]:
     return {(row["key"], row["partition"]): (row["file_id"], row["instant_time"]) for row in found}
 
 
-@pytest.mark.parametrize("version", ["9", "8"])
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("table_type", "version"),
+    [
+        ("COPY_ON_WRITE", "8"),
+        ("MERGE_ON_READ", "9"),
+        pytest.param("COPY_ON_WRITE", "9", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "8", marks=pytest.mark.slow),
+    ],
+)
 def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, version: str) -> None:
     turns = Turns(hudi, tmp_path / f"turns_{table_type[0].lower()}{version}", table_type, version)
     by_index = BY_INDEX["global"]

@@ -97,9 +97,19 @@ class Turns:
         assert not problems, f"after {what}: {problems}"
 
 
-@pytest.mark.parametrize("first", ["hudi", "hoodoo"])
-@pytest.mark.parametrize("version", ["9", "8"])
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("table_type", "version", "first"),
+    [
+        ("COPY_ON_WRITE", "9", "hudi"),
+        ("MERGE_ON_READ", "9", "hoodoo"),
+        ("MERGE_ON_READ", "8", "hudi"),
+        pytest.param("COPY_ON_WRITE", "9", "hoodoo", marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "8", "hudi", marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "8", "hoodoo", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "9", "hudi", marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "8", "hoodoo", marks=pytest.mark.slow),
+    ],
+)
 def test_both_keep_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: str, version: str, first: str) -> None:
     """Whoever makes it."""
     turns = Turns(hudi, tmp_path / f"turns_{first}_{table_type[0].lower()}{version}", table_type, version)

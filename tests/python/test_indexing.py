@@ -253,3 +253,29 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "partition_stats" in run("rebuild", path)
     assert "dropped the metadata table" in run("drop", path)
     assert "nothing to drop" in run("drop", path)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("deltas", range(3, 9))
+def test_a_partition_that_is_filled_again_has_only_its_new_files(tmp_path: Path, table_type: str, deltas: int) -> None:
+    """Wherever the base file of `files` comes among the drop, the clean and the new rows."""
+    options = {
+        "hoodie.metadata.compact.max.delta.commits": str(deltas),
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+    }
+    table = _make(tmp_path / "t", table_type, options)
+    table = Table(str(tmp_path / "t"), {"hoodie.compact.inline": "false", **options})
+    table.insert(_rows(range(9), 1))
+    table.delete_partitions(["p1"])
+    elsewhere = _rows(range(0, 9, 3), 2)
+    for _ in range(3):
+        table.upsert(elsewhere)
+    assert not list((tmp_path / "t" / "p1").glob("*.parquet"))
+    table.upsert(_rows(range(1, 9, 3), 3))
+    _check(tmp_path / "t", ALL)
+    for _ in range(6):
+        table.upsert(elsewhere)
+        _check(tmp_path / "t", ALL)
+    assert table.to_arrow().num_rows == 9

@@ -32,7 +32,7 @@ const FIXED: [(&str, &str, &str); 9] = [
 /// Refuses a write that the table or this library cannot take.
 pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     check_table(table, timeline)?;
-    check_metadata_table(table)
+    check_metadata_table(table, timeline)
 }
 
 /// The same for an action that makes the metadata table anew, or drops it, so that it may be damaged.
@@ -70,7 +70,7 @@ pub(super) fn check_table(table: &HudiTable, timeline: &Timeline) -> Result<()> 
 }
 
 /// A metadata table is kept up to date, or dropped; and the former only if it can be read.
-fn check_metadata_table(table: &HudiTable) -> Result<()> {
+fn check_metadata_table(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     let partitions = table.config().metadata_partitions();
     if partitions.is_empty() {
         return Ok(());
@@ -78,7 +78,9 @@ fn check_metadata_table(table: &HudiTable) -> Result<()> {
     if table.options().flag("hoodie.metadata.enable", true)? {
         // Checked before the first change, because the write could not complete.
         table.storage().refuse_links(FOLDER)?;
-        return MetadataWriter::open(table.storage(), table.config().timeline(), &partitions).map(|_| ());
+        let writer = MetadataWriter::open(table.storage(), table.config().timeline(), &partitions)?;
+        table.keep_metadata_listing(timeline, writer.into_listing());
+        return Ok(());
     }
     if !table.options().flag("hoodie.metadata.auto.delete.partitions", true)? {
         return Err(Error::unsupported(

@@ -35,24 +35,32 @@ pub(super) type Files = BTreeMap<String, FileInfo>;
 /// Records of files that were read so far. Logs come first, in their order, and the base file last.
 #[derive(Default)]
 pub(super) struct FileRecords {
-    /// Files by key; `None` for a key that is deleted.
-    logs: BTreeMap<String, Option<Files>>,
+    logs: BTreeMap<String, Logged>,
     base: BTreeMap<String, Files>,
+}
+
+/// What the logs say of a key.
+#[derive(Default)]
+struct Logged {
+    /// Its files; `None` if it was deleted last.
+    files: Option<Files>,
+    /// Whether it was deleted once, so that the base file has nothing to say of it.
+    replaces_base: bool,
 }
 
 impl FileRecords {
     /// Adds records of a log block to those of the blocks before it.
     pub(super) fn add_logged(&mut self, stored: &RecordBatch) -> Result<()> {
         each_record(stored, &mut |key, files| {
-            let before = self.logs.remove(&key).flatten();
-            self.logs.insert(key, Some(combine(before.unwrap_or_default(), files)));
+            let logged = self.logs.entry(key).or_default();
+            logged.files = Some(combine(logged.files.take().unwrap_or_default(), files));
         })
     }
 
     /// Deletes keys.
     pub(super) fn delete(&mut self, keys: &StringArray) {
         for key in keys.iter().flatten() {
-            self.logs.insert(key.to_owned(), None);
+            self.logs.insert(key.to_owned(), Logged { files: None, replaces_base: true });
         }
     }
 
@@ -67,8 +75,8 @@ impl FileRecords {
     pub(super) fn finish(self, into: &mut ListedFiles) {
         let Self { mut logs, mut base } = self;
         while let Some((key, logged)) = logs.pop_first() {
-            let before = base.remove(&key);
-            if let Some(files) = logged {
+            let before = base.remove(&key).filter(|_| !logged.replaces_base);
+            if let Some(files) = logged.files {
                 base.insert(key, combine(before.unwrap_or_default(), files));
             }
         }
@@ -169,11 +177,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_was_deleted_and_written_anew_has_nothing_of_the_base_file() {
+        let mut records = FileRecords::default();
+        records.delete(&StringArray::from(vec!["p"]));
+        let logged = records.logs.get_mut("p").unwrap();
+        logged.files = Some(files(&[("new", 2, false)]));
+        records.base.insert("p".to_owned(), files(&[("old", 1, false)]));
+        let mut listed = ListedFiles::default();
+        records.finish(&mut listed);
+        let found: Vec<_> = listed.files.into_values().flatten().collect();
+        assert_eq!(found, [("new".to_owned(), 2)]);
+    }
+
+    #[test]
     fn the_base_file_is_older_than_the_logs() {
         let mut records = FileRecords::default();
-        records.logs.insert("p".to_owned(), Some(files(&[("a", 0, true), ("b", 2, false)])));
-        records.logs.insert("gone".to_owned(), None);
-        records.logs.insert(ALL_PARTITIONS.to_owned(), Some(files(&[("p", 0, false), ("gone", 0, true)])));
+        let logged = |list| Logged { files: Some(files(list)), replaces_base: false };
+        records.logs.insert("p".to_owned(), logged(&[("a", 0, true), ("b", 2, false)]));
+        records.delete(&StringArray::from(vec!["gone"]));
+        records.logs.insert(ALL_PARTITIONS.to_owned(), logged(&[("p", 0, false), ("gone", 0, true)]));
         records.base.insert("p".to_owned(), files(&[("a", 1, false), ("c", 3, false)]));
         records.base.insert("gone".to_owned(), files(&[("z", 1, false)]));
         records.base.insert(".".to_owned(), files(&[("y", 1, false)]));

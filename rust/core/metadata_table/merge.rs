@@ -3,8 +3,8 @@
 //! Log records are merged with each other in the order of their blocks, and then with the base file, which streams by. All
 //! but statistics that are not of everything simply replace what was there. A delete removes the key.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
 
@@ -37,9 +37,15 @@ struct LogRecords {
     /// Batch and row of each key, in the order of the keys' first records; `None` for a deleted one.
     rows: Vec<Option<(usize, usize)>>,
     by_key: HashMap<String, usize>,
+    /// Keys that were deleted once, by their place in `rows`: the base file has nothing to say of them.
+    deleted: HashSet<usize>,
 }
 
 impl LogRecords {
+    fn new(kind: Kind) -> Self {
+        Self { kind, batches: Vec::new(), rows: Vec::new(), by_key: HashMap::new(), deleted: HashSet::new() }
+    }
+
     fn add(&mut self, batch: RecordBatch) -> Result<()> {
         let keys = keys_of(&batch)?.clone();
         let number = self.batches.len();
@@ -82,17 +88,12 @@ impl LogRecords {
 
     fn delete(&mut self, keys: &StringArray) {
         for key in keys.iter().flatten() {
-            match self.by_key.entry(key.to_owned()) {
-                Entry::Vacant(entry) => {
-                    entry.insert(self.rows.len());
-                    self.rows.push(None);
-                }
-                Entry::Occupied(entry) => {
-                    if let Some(row) = self.rows.get_mut(*entry.get()) {
-                        *row = None;
-                    }
-                }
+            let slot = *self.by_key.entry(key.to_owned()).or_insert(self.rows.len());
+            match self.rows.get_mut(slot) {
+                Some(row) => *row = None,
+                None => self.rows.push(None),
             }
+            self.deleted.insert(slot);
         }
     }
 
@@ -103,7 +104,7 @@ impl LogRecords {
         for row in 0..keys.len() {
             let slot = self.by_key.get(keys.value(row)).copied();
             kept.push(slot.is_none());
-            let Some(slot) = slot else { continue };
+            let Some(slot) = slot.filter(|slot| !self.deleted.contains(slot)) else { continue };
             let Some(newer) = self.rows.get(slot).copied().flatten() else { continue };
             let combined = match self.batches.get(newer.0) {
                 Some(new) => self.kind.combine((base, row), (new, newer.1))?,
@@ -131,7 +132,7 @@ impl ShardReader<'_> {
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let columns = ["key", self.kind.column()];
-        let mut logs = LogRecords { kind: self.kind, batches: Vec::new(), rows: Vec::new(), by_key: HashMap::new() };
+        let mut logs = LogRecords::new(self.kind);
         each_logged(self.storage, slice, counts, self.wanted, &columns, &mut |content| match content {
             LogBatch::Records(stored) => logs.add(self.flat(&stored)?),
             LogBatch::Deletes(deletes) => {

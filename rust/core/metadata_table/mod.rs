@@ -36,6 +36,7 @@ mod key_lookup;
 pub(crate) mod keys;
 mod kind;
 mod lag;
+mod listing;
 mod merge;
 mod open;
 mod raw;
@@ -55,6 +56,7 @@ pub(crate) use file_stats::{ColumnStats, StoredBound};
 pub(crate) use files::ListedFiles;
 pub use key_lookup::{KeyLocation, look_up_keys};
 pub(crate) use key_lookup::{RECORD_INDEX, RecordIndex};
+pub(crate) use listing::MetadataListing;
 pub use open::{MetadataTable, PartitionSummary};
 pub(crate) use secondary_lookup::look_up_values;
 

@@ -13,25 +13,23 @@ use super::instants::ValidInstants;
 use super::keys::partition_hash;
 use super::kind::Kind;
 use super::lag;
+use super::listing::{MetadataListing, PROPERTIES};
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
 use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, PARTITION_STATS, REBUILD};
 use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
-use crate::format::instant::Layout;
 use crate::format::log::Wanted;
-use crate::format::properties::Properties;
 use crate::storage::Storage;
+use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
-use crate::timeline::{Timeline, TimelineConfig};
-
-pub(super) const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
 
 /// The metadata table of a table, as a snapshot of both timelines shows it.
 pub struct MetadataTable {
     storage: Storage,
     partitions: Vec<String>,
+    listing: MetadataListing,
     instants: ValidInstants,
     /// Files that commits wrote since a time.
     committed: Mutex<Option<(String, Arc<CommittedFiles>)>>,
@@ -62,21 +60,20 @@ impl MetadataTable {
     /// `Corrupt` for properties that are missing, damaged or not those of a metadata table; `Unsupported` for other
     /// versions than 8 and 9; `Storage`.
     pub(crate) fn open(storage: &Storage, timeline: &Timeline, partitions: Vec<String>) -> Result<Self> {
-        let config = timeline_config(storage, timeline.config())
+        let listing = MetadataListing::read(storage, timeline.config())
             .map_err(|e| e.with("table", storage.uri()).with("file", PROPERTIES).remedy(REBUILD))?;
-        let metadata = Timeline::load(storage, &config)?;
-        Ok(Self::of_timelines(storage, timeline, metadata, partitions))
+        Ok(Self::of_listing(storage, timeline, listing, partitions))
     }
 
-    /// The same for a timeline of the metadata table that was loaded already.
-    pub(super) fn of_timelines(
+    /// The same by a look at the metadata table that was taken already, after the timeline of the table was.
+    pub(crate) fn of_listing(
         storage: &Storage,
         table: &Timeline,
-        metadata: Timeline,
+        listing: MetadataListing,
         partitions: Vec<String>,
     ) -> Self {
-        let instants = ValidInstants::new(table, metadata);
-        Self { storage: storage.clone(), partitions, instants, committed: Mutex::default() }
+        let instants = ValidInstants::new(table, listing.timeline().clone());
+        Self { storage: storage.clone(), partitions, listing, instants, committed: Mutex::default() }
     }
 
     /// Names of the partitions.
@@ -116,7 +113,7 @@ impl MetadataTable {
     pub(crate) fn groups(&self, partition: &str) -> Result<Vec<FileGroup>> {
         self.check_name(partition)?;
         let folder = format!("{FOLDER}/{partition}");
-        let files = self.storage.list(&folder)?.files;
+        let files = self.listing.files(&self.storage, &folder)?;
         let mut groups = group_files(&folder, &files, &self.instants);
         if let Some(since) = self.unclear(&groups) {
             let history = HistoryReader::new(&self.storage, self.instants.metadata().config());
@@ -350,53 +347,4 @@ fn partition_names(keys: &ArrayRef, partitions: &HashMap<String, String>) -> Res
         names.append_option(key.and_then(|key| partitions.get(key.get(12..24)?)));
     }
     Ok(Arc::new(names.finish()))
-}
-
-/// How the timeline of the metadata table is stored, by its properties.
-pub(super) fn timeline_config(storage: &Storage, table: &TimelineConfig) -> Result<TimelineConfig> {
-    let content = storage.read_if_exists(PROPERTIES)?;
-    let content = content.ok_or_else(|| Error::corrupt("the metadata table has no hoodie.properties"))?;
-    let properties = Properties::parse(&content)?;
-    let expect = |key: &str, wanted: &[&str]| match properties.get_non_empty(key) {
-        Some(value) if wanted.iter().any(|one| one.eq_ignore_ascii_case(value.trim())) => Ok(()),
-        Some(value) => {
-            Err(Error::corrupt(format!("{key} of the metadata table is '{value}', expected {}", wanted.join(" or "))))
-        }
-        None => Err(Error::corrupt(format!("hoodie.properties of the metadata table has no {key}"))),
-    };
-    expect("hoodie.table.type", &["MERGE_ON_READ"])?;
-    expect("hoodie.table.base.file.format", &["HFILE"])?;
-    expect("hoodie.timeline.layout.version", &["2"])?;
-    match properties.get_non_empty("hoodie.table.version").map(str::trim) {
-        Some("8" | "9") => {}
-        Some(other) => {
-            return Err(Error::unsupported(format!("version {other} of the metadata table is not supported")));
-        }
-        None => return Err(Error::corrupt("hoodie.properties of the metadata table has no hoodie.table.version")),
-    }
-    check_checksum(&properties)?;
-    let part = |key: &str, default: &str| {
-        let value = properties.get_non_empty(key).unwrap_or(default).trim_matches('/').to_owned();
-        match value.split('/').any(|level| matches!(level, "" | "." | "..")) {
-            true => Err(Error::corrupt(format!("{key} of the metadata table is no folder within it: '{value}'"))),
-            false => Ok(value),
-        }
-    };
-    let folder = format!("{FOLDER}/.hoodie/{}", part("hoodie.timeline.path", "timeline")?);
-    let history_folder = format!("{folder}/{}", part("hoodie.timeline.history.path", "history")?);
-    Ok(TimelineConfig { layout: Layout::V2, folder, history_folder, zone: table.zone })
-}
-
-/// Checks the checksum, which is of the name of the table.
-fn check_checksum(properties: &Properties) -> Result<()> {
-    let Some(stored) = properties.get_non_empty("hoodie.table.checksum") else { return Ok(()) };
-    let database = properties.get("hoodie.database.name").unwrap_or_default();
-    let name = properties.get("hoodie.table.name").unwrap_or_default();
-    let computed = crc32fast::hash(format!("{database}.{name}").as_bytes()).to_string();
-    if stored == computed {
-        return Ok(());
-    }
-    Err(Error::corrupt(format!(
-        "hoodie.properties of the metadata table has checksum {stored}, but {computed} was computed"
-    )))
 }

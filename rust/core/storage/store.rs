@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use parquet::file::reader::ChunkReader;
 
 use super::content_cache::ContentCache;
 use super::file_reader::FileReader;
@@ -325,6 +326,14 @@ impl Storage {
             .collect();
         self.small.listed(files.iter().map(|file| file.path.as_str()).zip(objects));
         files
+    }
+
+    /// The content of a file that a listing shows with this size.
+    pub fn read_listed(&self, path: &str, size: u64) -> Result<Bytes> {
+        let length = usize::try_from(size).map_err(|_| Error::storage("the file is too large").with("file", path))?;
+        self.reader(path, size)?
+            .get_bytes(0, length)
+            .map_err(|e| Error::from(e).with("table", &self.uri).with("file", path))
     }
 
     /// Opens a file for random reading. `size` is the size from a listing.

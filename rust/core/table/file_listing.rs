@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::config::TableConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::{is_partition_metadata, join};
-use crate::metadata_table::{FILES, ListedFiles, MetadataTable, REBUILD};
+use crate::metadata_table::{FILES, ListedFiles, MetadataListing, MetadataTable, REBUILD};
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::{META_FOLDER, Timeline};
@@ -30,6 +30,8 @@ pub(super) struct MetadataSource {
     pub(super) timeline: Timeline,
     /// The partitions of the metadata table that may be read.
     pub(super) partitions: Vec<String>,
+    /// A look at it after the timeline was loaded, if there was one.
+    pub(super) listing: Mutex<Option<MetadataListing>>,
     /// Warnings that were given for this table.
     pub(super) warned: Warned,
 }
@@ -197,7 +199,11 @@ impl MetadataFiles {
     }
 
     fn read_once(storage: &Storage, source: &MetadataSource) -> Result<Self> {
-        let metadata = MetadataTable::open(storage, &source.timeline, source.partitions.clone())?;
+        let partitions = source.partitions.clone();
+        let metadata = match lock(&source.listing).take() {
+            Some(listing) => MetadataTable::of_listing(storage, &source.timeline, listing, partitions),
+            None => MetadataTable::open(storage, &source.timeline, partitions)?,
+        };
         if let Some(missing) = metadata.first_missing(&source.timeline) {
             return Err(Error::corrupt(format!(
                 "the action {missing} is completed on the table, and the metadata table does not have it: some writer does \

@@ -1,10 +1,12 @@
 //! The metadata table of a table.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::HudiTable;
 use super::file_listing::{MetadataSource, warn_once};
 use super::truncated_logs::SKIP_TRUNCATED;
 use crate::error::{Error, Result};
-use crate::metadata_table::{FILES, MetadataTable};
+use crate::metadata_table::{FILES, MetadataListing, MetadataTable};
 use crate::timeline::Timeline;
 
 /// Option: whether the metadata table is used.
@@ -56,7 +58,24 @@ impl HudiTable {
         if !has_files || !self.options().flag(ENABLE, true)? || self.options().flag(SKIP_TRUNCATED, false)? {
             return Ok(None);
         }
-        Ok(Some(MetadataSource { timeline: timeline.clone(), partitions, warned: self.warned.clone() }))
+        Ok(Some(MetadataSource {
+            timeline: timeline.clone(),
+            partitions,
+            listing: Mutex::new(self.take_metadata_listing(timeline)),
+            warned: self.warned.clone(),
+        }))
+    }
+
+    /// Keeps a look at the metadata table that was taken after the timeline of the table was loaded, for the view that is
+    /// made of this timeline.
+    pub(crate) fn keep_metadata_listing(&self, timeline: &Timeline, listing: MetadataListing) {
+        *self.metadata_listing.lock().unwrap_or_else(PoisonError::into_inner) = Some((timeline.clone(), listing));
+    }
+
+    /// Takes what was kept; `None` if that was beside another state of the timeline.
+    fn take_metadata_listing(&self, timeline: &Timeline) -> Option<MetadataListing> {
+        let kept = self.metadata_listing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|(beside, _)| beside.is_same(timeline)).map(|(_, listing)| listing)
     }
 
     /// Whether a metadata table is made with the next action where there is none: for a table to which nothing was written

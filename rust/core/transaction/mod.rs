@@ -151,6 +151,16 @@ impl Transaction {
         &self.timeline
     }
 
+    /// Takes the table lock before the action is completed, which is then done while it is held.
+    ///
+    /// # Errors
+    /// `Lock`; `Storage`.
+    pub(crate) fn hold_lock(&mut self) -> Result<LockGuard> {
+        let held = self.timeline.lock().acquire()?;
+        self.timeline = self.timeline.clone().with_lock(self.timeline.lock().holding(&held));
+        Ok(held)
+    }
+
     /// Makes the data files of this process.
     pub(crate) fn files(&self) -> &Arc<DataFiles> {
         &self.files

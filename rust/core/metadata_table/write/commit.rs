@@ -16,13 +16,13 @@ use crate::format::instant::{Action, Instant, State};
 use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
-use crate::metadata_table::open::timeline_config;
+use crate::metadata_table::listing::MetadataListing;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
 use crate::metadata_table::{
     BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX,
 };
 use crate::parallel::run_parallel;
-use crate::storage::Storage;
+use crate::storage::{FileMeta, Storage};
 use crate::timeline::{Timeline, TimelineConfig};
 
 /// The operation that commits of the metadata table have.
@@ -33,7 +33,7 @@ const THREADS: usize = 16;
 /// Commits to the metadata table of a table. The caller holds the table lock.
 pub(crate) struct MetadataWriter {
     storage: Storage,
-    timeline: Timeline,
+    listing: MetadataListing,
     /// The partitions that are kept up to date, with the file ids of their shards.
     shards: BTreeMap<&'static str, Vec<String>>,
 }
@@ -61,16 +61,21 @@ impl MetadataWriter {
     /// `Corrupt` for a metadata table that is damaged; `Unsupported` for other versions than 8 and 9; `Storage`.
     pub(crate) fn open(storage: &Storage, table: &TimelineConfig, partitions: &[String]) -> Result<Self> {
         let damaged = |e: Error| e.with("table", storage.uri()).remedy(REBUILD);
-        let config = timeline_config(storage, table).map_err(damaged)?;
-        let timeline = Timeline::load(storage, &config)?;
+        let listing = MetadataListing::read_all(storage, table).map_err(damaged)?;
         let kept = MAINTAINED.into_iter().filter(|name| partitions.iter().any(|one| one == name));
-        let shards = run_parallel(kept.collect(), THREADS, |name| Ok((name, file_ids(storage, name)?)))?;
-        Ok(Self { storage: storage.clone(), timeline, shards: shards.into_iter().collect() })
+        let ids = |name| file_ids(storage, name, &listing.files(storage, &format!("{FOLDER}/{name}"))?);
+        let shards = kept.map(|name| Ok((name, ids(name)?))).collect::<Result<_>>()?;
+        Ok(Self { storage: storage.clone(), listing, shards })
+    }
+
+    /// What it was opened with.
+    pub(crate) fn into_listing(self) -> MetadataListing {
+        self.listing
     }
 
     /// Whether nothing was committed here since the metadata table was made.
     pub(crate) fn is_new(&self) -> bool {
-        self.timeline.completed_writes().all(|instant| instant.requested.starts_with(INITIAL))
+        self.listing.timeline().completed_writes().all(|instant| instant.requested.starts_with(INITIAL))
     }
 
     /// The shards of the record index; `None` if there is none.
@@ -94,7 +99,7 @@ impl MetadataWriter {
         let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: None, unkept: Vec::new() };
         if has(PARTITION_STATS) {
             let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
-            let stored = MetadataTable::of_timelines(&self.storage, table, self.timeline.clone(), names);
+            let stored = MetadataTable::of_listing(&self.storage, table, self.listing.clone(), names);
             // Writers of Hudi make them of the statistics of files.
             let records = match has(COLUMN_STATS) && !indexed.columns.is_empty() {
                 true => partition_stats(Some(&stored), changes, indexed)?,
@@ -124,7 +129,8 @@ impl MetadataWriter {
         prepared: Prepared,
         new_time: impl FnOnce(Option<&str>) -> Result<String>,
     ) -> Result<Timeline> {
-        let Self { storage, timeline, shards } = self;
+        let Self { storage, listing, shards } = self;
+        let timeline = listing.timeline();
         remove_from(storage, timeline, requested)?;
         let instant = Instant {
             requested: requested.to_owned(),
@@ -171,14 +177,13 @@ impl MetadataWriter {
 /// # Errors
 /// `Corrupt` if there are none, or if one of them is missing; `Storage`.
 pub(crate) fn record_index_shards(storage: &Storage) -> Result<RecordIndexShards> {
-    let ids = file_ids(storage, RECORD_INDEX)?;
+    let ids = file_ids(storage, RECORD_INDEX, &storage.list(&format!("{FOLDER}/{RECORD_INDEX}"))?.files)?;
     let shards = RecordIndexShards::of_file_ids(ids.iter().map(String::as_str));
     shards.map_err(|e| e.with("table", storage.uri()).remedy(REBUILD))
 }
 
-/// The file ids of a partition's shards, in their order.
-fn file_ids(storage: &Storage, partition: &str) -> Result<Vec<String>> {
-    let files = storage.list(&format!("{FOLDER}/{partition}"))?.files;
+/// The file ids of a partition's shards, in their order, by the files in its folder.
+fn file_ids(storage: &Storage, partition: &str, files: &[FileMeta]) -> Result<Vec<String>> {
     let id =
         |file| BaseFile::parse(file).map(|base| base.file_id).or_else(|| LogFile::parse(file).map(|log| log.file_id));
     let ids: BTreeSet<String> = files.iter().filter_map(id).collect();

@@ -15,7 +15,7 @@ use crate::format::instant::{Action, Instant, State};
 use crate::format::log::{BlockKind, Deletes, HeaderKey, write_block};
 use crate::format::properties::Properties;
 use crate::metadata_table::lag::INITIAL;
-use crate::metadata_table::open::{PROPERTIES, timeline_config};
+use crate::metadata_table::listing::{MetadataListing, PROPERTIES};
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, FOLDER, PARTITION_STATS};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
@@ -129,7 +129,8 @@ pub(crate) fn initialize_partition<'r, R: Iterator<Item = SortedRecord<'r>> + Se
     shards: Vec<NewShard<R>>,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
 ) -> Result<()> {
-    let timeline = Timeline::load(storage, &timeline_config(storage, table)?)?;
+    let listing = MetadataListing::read(storage, table)?;
+    let timeline = listing.timeline();
     let folder = format!("{FOLDER}/{partition}");
     // Of an attempt that failed, or of a partition that was dropped.
     storage.delete_folder(&folder)?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::file_group::data_file_instant;
 use crate::format::instant::{Instant, State};
 use crate::metadata_table::FOLDER;
-use crate::metadata_table::open::timeline_config;
+use crate::metadata_table::MetadataListing;
 use crate::storage::{Storage, optional};
 use crate::timeline::{Timeline, TimelineConfig};
 
@@ -18,8 +18,8 @@ pub(crate) fn remove_instant(storage: &Storage, table: &TimelineConfig, requeste
     if !storage.exists(&format!("{FOLDER}/.hoodie/hoodie.properties"))? {
         return Ok(());
     }
-    let Some(metadata) = optional(Timeline::load(storage, &timeline_config(storage, table)?))? else { return Ok(()) };
-    remove_from(storage, &metadata, requested)
+    let Some(metadata) = optional(MetadataListing::read(storage, table))? else { return Ok(()) };
+    remove_from(storage, metadata.timeline(), requested)
 }
 
 /// The same beside a timeline of the metadata table.

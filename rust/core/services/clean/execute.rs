@@ -16,7 +16,7 @@ use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
+use crate::timeline::{Heartbeat, LockGuard, Timeline, TimelineWriter, heartbeat};
 use crate::transaction::{Follow, Transaction};
 
 /// Partitions of an object store that are listed at a time.
@@ -234,12 +234,36 @@ fn carry_out(mut transaction: Transaction, plan: &CleanerPlan) -> Result<(CleanM
     let (table, storage) = (&table, table.storage());
     let work = work_of(plan).map_err(|e| e.with("table", storage.uri()).with("instant", &instant))?;
     let begun = table.clock().now_ms();
-    let partition_metadata = delete(storage, table.threads()?, &work, &plan.policy)?;
+    let mut partition_metadata = delete(storage, table.threads()?, &work, &plan.policy)?;
+    let _held = remove_emptied(&mut transaction, &work, &mut partition_metadata)?;
     let taken_ms = (table.clock().now_ms() - begun).max(0);
     let metadata = metadata_of(plan, &instant.requested, partition_metadata, taken_ms);
     let changes = FileChanges::of_clean(&metadata);
     let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |_| Ok(()))?;
     Ok((metadata, done.timeline))
+}
+
+/// Removes partitions that the clean emptied, unless a write is under way, which may be filling one of them again. Returns
+/// the table lock, which is held until the clean is completed: no write may begin before readers know what was removed.
+fn remove_emptied(
+    transaction: &mut Transaction,
+    work: &[PartitionWork],
+    cleaned: &mut BTreeMap<String, CleanPartitionMetadata>,
+) -> Result<Option<LockGuard>> {
+    if work.iter().all(|part| !part.whole) {
+        return Ok(None);
+    }
+    let held = transaction.hold_lock()?;
+    let is_write = |i: &Instant| matches!(i.action, Action::Commit | Action::DeltaCommit | Action::ReplaceCommit);
+    if !transaction.timeline().load()?.pending().any(is_write) {
+        for part in work.iter().filter(|part| part.whole) {
+            let is_removed = delete_partition(transaction.table().storage(), &part.partition)?;
+            if let Some(metadata) = cleaned.get_mut(&part.partition) {
+                metadata.is_partition_deleted = Some(is_removed);
+            }
+        }
+    }
+    Ok(Some(held))
 }
 
 /// The result of a clean.
@@ -345,7 +369,7 @@ fn delete(
             partition_path: part.partition.clone(),
             policy: policy.to_owned(),
             delete_path_patterns: part.files.iter().map(|(name, _)| name.clone()).collect(),
-            is_partition_deleted: Some(part.whole && delete_partition(storage, &part.partition)?),
+            is_partition_deleted: Some(false),
             ..Default::default()
         };
         for ((name, _), deleted) in part.files.iter().zip(was_there.by_ref()) {

@@ -107,6 +107,23 @@ fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
 }
 
 #[test]
+fn an_emptied_partition_stays_while_a_write_may_be_filling_it() {
+    let made = TestTable::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let mut replace = made.begin(Action::ReplaceCommit);
+    replace.replace("p2", "b");
+    replace.complete();
+    history(&made, 2);
+    let pending = made.begin(Action::Commit);
+    let done = clean(&retaining(&made, 2)).unwrap().unwrap();
+    assert_eq!(plan_of(&made).partitions_to_be_deleted.unwrap(), ["p2"]);
+    assert_eq!(done.partition_metadata["p2"].is_partition_deleted, Some(false));
+    let left: Vec<String> = made.storage().list_recursive("p2").unwrap().into_iter().map(|file| file.path).collect();
+    assert_eq!(left, ["p2/.hoodie_partition_metadata"]);
+    drop(pending);
+}
+
+#[test]
 fn a_partition_with_something_else_in_it_is_not_deleted() {
     let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);

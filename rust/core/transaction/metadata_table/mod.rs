@@ -48,8 +48,15 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let storage = table.storage();
     let checked = table.metadata_folder_checked();
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
-    let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), folder)?;
+    // Its files matter where the properties name no partition of it: most likely when they did not before.
+    let was_there = !table.config().metadata_partitions().is_empty();
+    let early = || if was_there { Ok(None) } else { folder().map(Some) };
+    let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), early)?;
     let partitions = config.metadata_partitions();
+    let files = match files {
+        None if partitions.is_empty() => folder()?,
+        files => files.unwrap_or(true),
+    };
     if !is_wanted(table)? {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });

@@ -5,7 +5,7 @@
 
 use hoodoo_hfile::{DataBlock, HFileReader};
 
-use super::shard_records::{Logged, ShardRecords};
+use super::shard_records::{LoggedKey, ShardRecords};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::log::{LogScan, RawBlock};
@@ -168,7 +168,7 @@ fn merge_block(
 }
 
 /// Appends a record that only log files have.
-fn append(records: &ShardRecords, file: &mut NewBaseFile, key: &[u8], logged: Logged) -> Result<()> {
+fn append(records: &ShardRecords, file: &mut NewBaseFile, key: &[u8], logged: LoggedKey) -> Result<()> {
     match records.value(key, logged, None)? {
         Some(value) => file.append(key, &value),
         None => Ok(()),

@@ -27,11 +27,19 @@ pub(super) enum Logged {
     Files(Files),
 }
 
+/// The same, and what it means for the base file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LoggedKey {
+    last: Logged,
+    /// Whether the key was deleted once, so that the base file has nothing to say of it.
+    replaces_base: bool,
+}
+
 /// Log records by the bytes of their keys.
 pub(super) struct ShardRecords {
     kind: Kind,
     schema: DatumSchema,
-    by_key: BTreeMap<Vec<u8>, Logged>,
+    by_key: BTreeMap<Vec<u8>, LoggedKey>,
 }
 
 impl ShardRecords {
@@ -54,15 +62,15 @@ impl ShardRecords {
         };
         match self.by_key.entry(key.to_vec()) {
             Entry::Vacant(entry) => {
-                entry.insert(newer);
+                entry.insert(LoggedKey { last: newer, replaces_base: false });
             }
             Entry::Occupied(mut entry) => {
-                let merged = match (std::mem::replace(entry.get_mut(), Logged::Deleted), newer) {
+                let last = &mut entry.get_mut().last;
+                *last = match (std::mem::replace(last, Logged::Deleted), newer) {
                     (Logged::Files(old), Logged::Files(new)) => Logged::Files(combine(old, new)),
                     (Logged::Record(old), Logged::Record(new)) => Logged::Record(merge(self.kind, &old, new)?),
                     (_, newer) => newer,
                 };
-                entry.insert(merged);
             }
         }
         Ok(())
@@ -70,7 +78,7 @@ impl ShardRecords {
 
     /// Deletes a key.
     pub(super) fn delete(&mut self, key: &[u8]) {
-        self.by_key.insert(key.to_vec(), Logged::Deleted);
+        self.by_key.insert(key.to_vec(), LoggedKey { last: Logged::Deleted, replaces_base: true });
     }
 
     /// How many keys there are.
@@ -79,13 +87,13 @@ impl ShardRecords {
     }
 
     /// Takes out the first key, if it is before the given one.
-    pub(super) fn pop_before(&mut self, key: Option<&[u8]>) -> Option<(Vec<u8>, Logged)> {
+    pub(super) fn pop_before(&mut self, key: Option<&[u8]>) -> Option<(Vec<u8>, LoggedKey)> {
         let first = self.by_key.first_entry()?;
         (key.is_none_or(|key| first.key().as_slice() < key)).then(|| first.remove_entry())
     }
 
     /// Takes out what log files say of a key of the base file.
-    pub(super) fn pop(&mut self, key: &[u8]) -> Option<Logged> {
+    pub(super) fn pop(&mut self, key: &[u8]) -> Option<LoggedKey> {
         // Keys before it are out already.
         let first = self.by_key.first_entry()?;
         (first.key().as_slice() == key).then(|| first.remove())
@@ -96,8 +104,9 @@ impl ShardRecords {
     ///
     /// # Errors
     /// Those of [`ShardRecords::add`].
-    pub(super) fn value(&self, key: &[u8], logged: Logged, base: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-        match logged {
+    pub(super) fn value(&self, key: &[u8], logged: LoggedKey, base: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let base = base.filter(|_| !logged.replaces_base);
+        match logged.last {
             Logged::Deleted => Ok(None),
             Logged::Files(files) => {
                 let before = base.map(|value| self.read::<StoredFiles>(value)).transpose()?;

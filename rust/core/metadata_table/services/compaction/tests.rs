@@ -238,6 +238,8 @@ fn files_are_added_up() {
         log_file(&storage, "files", "010", &[], vec![partition("p", &[("c", 3, false), ("a", 0, true)])]),
         log_file(&storage, "files", "020", &["q"], vec![partition("r", &[("y", 7, false)])]),
         log_file(&storage, "files", "030", &[], vec![partition("p", &[("c", 9, false), ("gone", 0, true)])]),
+        // Came back, without the files that it had.
+        log_file(&storage, "files", "040", &[], vec![partition("q", &[("z", 5, false)])]),
     ];
     let after = compacted(&storage, Kind::Files, &slice("files", Some(base), logs), "100");
     let stored = HFileReader::open(storage.read(&after.base.unwrap().path).unwrap()).unwrap();
@@ -247,6 +249,7 @@ fn files_are_added_up() {
     }
     let wanted = vec![
         partition("p", &[("b", 2, false), ("c", 9, false), ("gone", 0, true)]),
+        partition("q", &[("z", 5, false)]),
         partition("r", &[("y", 7, false)]),
     ];
     assert_eq!(found, wanted);
