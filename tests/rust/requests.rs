@@ -142,6 +142,14 @@ fn of_an_upsert_into_a_table_of_a_thousand_files() {
 }
 
 #[test]
+fn with_a_metadata_table() {
+    let far = Far::new("kept", "COPY_ON_WRITE", &[("hoodie.metadata.enable", "true")]).filled(100, 10);
+    let upsert = |t: &HudiTable| write(t, Operation::Upsert, &[row(77, 7, 2)]).unwrap();
+    check(&far.took("upsert of one row with a metadata table", upsert), 48, 23);
+    check(&far.took("scan of 100 files with a metadata table", read), 112, 60);
+}
+
+#[test]
 fn of_services_of_a_small_table() {
     let far = Far::new("small-cow", "COPY_ON_WRITE", &[]).filled(3, 1);
     check(&far.took("clustering of 3 files", |t| client::cluster(t, None, false).unwrap().unwrap()), 42, 24);

@@ -3,8 +3,10 @@
 use crate::error::{Error, Result};
 use crate::file_group::log::BlockFormat;
 use crate::format::instant::Action;
-use crate::metadata_table::FOLDER;
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::MetadataWriter;
+use crate::metadata_table::{FOLDER, MetadataListing};
+use crate::parallel::both;
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
 use crate::services::clustering::ClusteringOptions;
@@ -78,8 +80,12 @@ fn check_metadata_table(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     if table.options().flag("hoodie.metadata.enable", true)? {
         // Checked before the first change, because the write could not complete.
         table.storage().refuse_links(FOLDER)?;
-        let writer = MetadataWriter::open(table.storage(), table.config().timeline(), &partitions)?;
-        table.keep_metadata_listing(timeline, writer.into_listing());
+        let (storage, config) = (table.storage(), table.config());
+        let listing = || MetadataListing::read_all(storage, config.timeline());
+        let definitions = || IndexDefinitions::read(storage, config.get(PATH_PROPERTY));
+        let (listing, definitions) = both(storage.is_remote(), listing, definitions)?;
+        let writer = MetadataWriter::open(storage, listing, &partitions)?;
+        table.keep_metadata_listing(timeline, writer.into_listing(), definitions);
         return Ok(());
     }
     if !table.options().flag("hoodie.metadata.auto.delete.partitions", true)? {

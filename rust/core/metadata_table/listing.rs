@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::FOLDER;
+use super::{FOLDER, REBUILD};
 use crate::error::{Error, Result};
 use crate::format::instant::Layout;
 use crate::format::properties::Properties;
@@ -29,9 +29,11 @@ impl MetadataListing {
     /// `Corrupt` for properties that are missing, damaged or not those of a metadata table; `Unsupported` for other
     /// versions than 8 and 9; `Storage`.
     pub(crate) fn read_all(storage: &Storage, table: &TimelineConfig) -> Result<Self> {
-        if !storage.is_remote() {
-            return Self::read(storage, table);
-        }
+        let read = if storage.is_remote() { Self::read_remote } else { Self::read };
+        read(storage, table).map_err(|e| e.with("table", storage.uri()).remedy(REBUILD))
+    }
+
+    fn read_remote(storage: &Storage, table: &TimelineConfig) -> Result<Self> {
         let mut folders: HashMap<String, Vec<FileMeta>> = HashMap::new();
         for file in storage.list_recursive(FOLDER)? {
             let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);

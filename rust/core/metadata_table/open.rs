@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::file_group::log::LogBatch;
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::log::Wanted;
+use crate::parallel::both;
 use crate::storage::Storage;
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -130,6 +131,12 @@ impl MetadataTable {
     /// # Errors
     /// `InvalidOption` for a partition that is not there; `Corrupt` if it has no files; `Storage`.
     pub(crate) fn shards(&self, partition: &str) -> Result<Vec<FileSlice>> {
+        let slices = self.newest_slices(partition)?;
+        self.check_slices(partition, &slices)?;
+        Ok(slices)
+    }
+
+    fn newest_slices(&self, partition: &str) -> Result<Vec<FileSlice>> {
         let groups = self.groups(partition)?;
         let slices: Vec<FileSlice> = groups.into_iter().filter_map(|group| group.slices.into_iter().next()).collect();
         if slices.is_empty() {
@@ -138,14 +145,18 @@ impl MetadataTable {
                 .with("file", format!("{FOLDER}/{partition}"))
                 .remedy(REBUILD));
         }
+        Ok(slices)
+    }
+
+    /// Checks that the files of slices are those that commits wrote.
+    fn check_slices(&self, partition: &str, slices: &[FileSlice]) -> Result<()> {
         let counts = |instant: &str| self.instants.is_valid(instant);
         // Commits before all of the slices tell only whether a whole shard is gone. Without one, more is read of the table;
         // but keys would be looked for in the wrong shard.
         let first = slices.iter().map(|slice| slice.base_instant.as_str()).min().unwrap_or_default();
         let since = if matches!(partition, FILES | COLUMN_STATS | PARTITION_STATS) { first } else { "" };
         let committed = self.committed(since)?;
-        committed.check(partition, &slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))?;
-        Ok(slices)
+        committed.check(partition, slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))
     }
 
     fn check_name(&self, partition: &str) -> Result<()> {
@@ -215,12 +226,20 @@ impl MetadataTable {
 
     /// What the records of these keys say.
     pub(super) fn wanted_files(&self, wanted: Wanted<'_>) -> Result<ListedFiles> {
+        let slices = self.newest_slices(FILES)?;
+        // A damaged file is best told by what commits say of it.
+        let check = || self.check_slices(FILES, &slices);
+        let ((), listed) = both(self.storage.is_remote(), check, || self.files_of(&slices, wanted))?;
+        Ok(listed)
+    }
+
+    fn files_of(&self, slices: &[FileSlice], wanted: Wanted<'_>) -> Result<ListedFiles> {
         let mut listed = ListedFiles::default();
         let columns = ["key", Kind::Files.column()];
-        for slice in self.shards(FILES)? {
+        for slice in slices {
             let mut records = FileRecords::default();
             let counts = |t: &str| self.instants.is_valid(t);
-            each_logged(&self.storage, &slice, counts, wanted, &columns, &mut |content| match content {
+            each_logged(&self.storage, slice, counts, wanted, &columns, &mut |content| match content {
                 LogBatch::Records(stored) => records.add_logged(&stored),
                 LogBatch::Deletes(deletes) => {
                     records.delete(&deletes.keys);

@@ -8,7 +8,6 @@ use super::HudiTable;
 use crate::error::Result;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
-use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::timeline::Timeline;
 
 impl HudiTable {
@@ -22,7 +21,7 @@ impl HudiTable {
         if !self.config().metadata_partitions().iter().any(has) {
             return Ok(None);
         }
-        let definitions = IndexDefinitions::read(self.storage(), self.config().get(PATH_PROPERTY))?;
+        let definitions = self.index_definitions()?;
         let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
         Ok(Some(known.map_or_else(|| self.columns_to_index(data), Ok)?.into()))
     }

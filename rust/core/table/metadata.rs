@@ -6,6 +6,7 @@ use super::HudiTable;
 use super::file_listing::{MetadataSource, warn_once};
 use super::truncated_logs::SKIP_TRUNCATED;
 use crate::error::{Error, Result};
+use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::{FILES, MetadataListing, MetadataTable};
 use crate::timeline::Timeline;
 
@@ -15,6 +16,14 @@ const ENABLE: &str = "hoodie.metadata.enable";
 const GLOBAL_RECORD_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
 /// Option: whether it gets one of each data partition.
 const RECORD_INDEX_BY_PARTITION: &str = "hoodie.metadata.record.level.index.enable";
+
+/// What a handle last saw of the metadata table.
+#[derive(Default)]
+pub(super) struct LastLook {
+    /// Its files, and the timeline of the table before it.
+    listing: Option<(Timeline, MetadataListing)>,
+    definitions: Option<IndexDefinitions>,
+}
 
 impl HudiTable {
     /// The metadata table; `None` if the table has none that is complete.
@@ -67,15 +76,30 @@ impl HudiTable {
     }
 
     /// Keeps a look at the metadata table that was taken after the timeline of the table was loaded, for the view that is
-    /// made of this timeline.
-    pub(crate) fn keep_metadata_listing(&self, timeline: &Timeline, listing: MetadataListing) {
-        *self.metadata_listing.lock().unwrap_or_else(PoisonError::into_inner) = Some((timeline.clone(), listing));
+    /// made of this timeline, and the definitions of indexes for the write that follows.
+    pub(crate) fn keep_metadata_listing(
+        &self,
+        timeline: &Timeline,
+        listing: MetadataListing,
+        definitions: IndexDefinitions,
+    ) {
+        let kept = LastLook { listing: Some((timeline.clone(), listing)), definitions: Some(definitions) };
+        *self.last_look.lock().unwrap_or_else(PoisonError::into_inner) = kept;
     }
 
     /// Takes what was kept; `None` if that was beside another state of the timeline.
     fn take_metadata_listing(&self, timeline: &Timeline) -> Option<MetadataListing> {
-        let kept = self.metadata_listing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self.last_look.lock().unwrap_or_else(PoisonError::into_inner).listing.take();
         kept.filter(|(beside, _)| beside.is_same(timeline)).map(|(_, listing)| listing)
+    }
+
+    /// The definitions of indexes; those that were kept are taken.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(super) fn index_definitions(&self) -> Result<IndexDefinitions> {
+        let kept = self.last_look.lock().unwrap_or_else(PoisonError::into_inner).definitions.take();
+        kept.map_or_else(|| IndexDefinitions::read(self.storage(), self.config().get(PATH_PROPERTY)), Ok)
     }
 
     /// Whether a metadata table is made with the next action where there is none: for a table to which nothing was written

@@ -45,7 +45,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
-use crate::metadata_table::MetadataListing;
 use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
     Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
@@ -97,8 +96,8 @@ pub struct HudiTable {
     metadata_folder_checked: Arc<AtomicBool>,
     /// The timeline of the metadata table as the last action of this handle left it.
     metadata_timeline: Arc<Mutex<Option<Timeline>>>,
-    /// The last look of this handle at the metadata table, and the timeline of the table before it.
-    metadata_listing: Arc<Mutex<Option<(Timeline, MetadataListing)>>>,
+    /// The last look of this handle at the metadata table.
+    last_look: Arc<Mutex<metadata::LastLook>>,
     /// Warnings that this handle gave about the metadata table.
     warned: file_listing::Warned,
 }
@@ -125,7 +124,7 @@ impl HudiTable {
             last_lease,
             metadata_folder_checked,
             metadata_timeline,
-            metadata_listing: Arc::default(),
+            last_look: Arc::default(),
             warned,
         })
     }

@@ -23,7 +23,7 @@ use crate::metadata_table::{
 };
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
-use crate::timeline::{Timeline, TimelineConfig};
+use crate::timeline::Timeline;
 
 /// The operation that commits of the metadata table have.
 const OPERATION: &str = "UPSERT_PREPPED";
@@ -47,6 +47,9 @@ pub(crate) struct Prepared {
     pub(crate) unkept: Vec<&'static str>,
 }
 
+/// A delta commit that is inflight.
+pub(crate) struct Begun(Instant);
+
 /// A shard's part of an update.
 struct ShardLog {
     partition: &'static str,
@@ -58,10 +61,8 @@ impl MetadataWriter {
     /// Opens the metadata table for writing; `partitions` are those that the table names.
     ///
     /// # Errors
-    /// `Corrupt` for a metadata table that is damaged; `Unsupported` for other versions than 8 and 9; `Storage`.
-    pub(crate) fn open(storage: &Storage, table: &TimelineConfig, partitions: &[String]) -> Result<Self> {
-        let damaged = |e: Error| e.with("table", storage.uri()).remedy(REBUILD);
-        let listing = MetadataListing::read_all(storage, table).map_err(damaged)?;
+    /// `Corrupt` for a metadata table that is damaged; `Storage`.
+    pub(crate) fn open(storage: &Storage, listing: MetadataListing, partitions: &[String]) -> Result<Self> {
         let kept = MAINTAINED.into_iter().filter(|name| partitions.iter().any(|one| one == name));
         let ids = |name| file_ids(storage, name, &listing.files(storage, &format!("{FOLDER}/{name}"))?);
         let shards = kept.map(|name| Ok((name, ids(name)?))).collect::<Result<_>>()?;
@@ -117,20 +118,13 @@ impl MetadataWriter {
         Ok(prepared)
     }
 
-    /// Commits an action of the table: `requested` is its time, `new_time` gives the next time after the newest that there
-    /// is. What another attempt of the same action left here is removed first. Returns the timeline of the metadata table as
-    /// it is then.
+    /// Begins the delta commit of an action of the table, whose time is `requested`. What another attempt of the same action
+    /// left here is removed first.
     ///
     /// # Errors
-    /// `Storage`; those of `new_time`.
-    pub(crate) fn commit(
-        &self,
-        requested: &str,
-        prepared: Prepared,
-        new_time: impl FnOnce(Option<&str>) -> Result<String>,
-    ) -> Result<Timeline> {
-        let Self { storage, listing, shards } = self;
-        let timeline = listing.timeline();
+    /// `Storage`.
+    pub(crate) fn begin(&self, requested: &str) -> Result<Begun> {
+        let (storage, timeline) = (&self.storage, self.listing.timeline());
         remove_from(storage, timeline, requested)?;
         let instant = Instant {
             requested: requested.to_owned(),
@@ -138,12 +132,27 @@ impl MetadataWriter {
             state: State::Requested,
             completed: None,
         };
-        let create = |instant: &Instant, body: Vec<u8>| storage.create(&timeline.path(instant), body);
         // First: log files without an instant would look like those of an archived one.
-        create(&instant, Vec::new())?;
+        storage.create(&timeline.path(&instant), Vec::new())?;
         storage.sync()?;
         let inflight = Instant { state: State::Inflight, ..instant };
-        create(&inflight, Vec::new())?;
+        storage.create(&timeline.path(&inflight), Vec::new())?;
+        Ok(Begun(inflight))
+    }
+
+    /// Completes a delta commit. `new_time` gives the next time after the newest that there is. Returns the timeline of the
+    /// metadata table as it is then.
+    ///
+    /// # Errors
+    /// `Storage`; those of `new_time`.
+    pub(crate) fn commit(
+        &self,
+        Begun(inflight): Begun,
+        prepared: Prepared,
+        new_time: impl FnOnce(Option<&str>) -> Result<String>,
+    ) -> Result<Timeline> {
+        let Self { storage, listing, shards } = self;
+        let (timeline, requested) = (listing.timeline(), inflight.requested.as_str());
         let logs = by_shard(prepared.updates, shards)?;
         let threads = if storage.is_remote() { THREADS } else { 1 };
         let mut stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
@@ -153,9 +162,9 @@ impl MetadataWriter {
         let completed = Instant {
             state: State::Completed,
             completed: Some(new_time(timeline.newest_time().max(Some(requested)))?),
-            ..inflight
+            ..inflight.clone()
         };
-        create(&completed, encode(&commit_metadata(stats, OPERATION))?)?;
+        storage.create(&timeline.path(&completed), encode(&commit_metadata(stats, OPERATION))?)?;
         // The action itself is published next, and its own file alone is synced then.
         storage.sync()?;
         Ok(timeline.clone().with_action(&completed))

@@ -34,7 +34,7 @@ mod removal;
 
 pub(crate) use bloom::read_bloom_filter;
 pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
-pub(crate) use commit::{MetadataWriter, record_index_shards};
+pub(crate) use commit::{MetadataWriter, Prepared, record_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;

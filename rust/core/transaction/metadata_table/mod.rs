@@ -19,9 +19,10 @@ use super::record_index::key_changes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::record_index::KeyChanges;
-use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, record_index_shards};
-use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, PARTITION_STATS, RECORD_INDEX};
+use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, Prepared, record_index_shards};
+use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, MetadataListing, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
+use crate::storage::Storage;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::Timeline;
 
@@ -29,7 +30,7 @@ use crate::timeline::Timeline;
 /// table was opened.
 pub(super) enum Found {
     /// It is to be kept in step.
-    Kept { config: Box<TableConfig>, writer: Box<MetadataWriter> },
+    Kept { config: Box<TableConfig>, writer: Box<MetadataWriter>, definitions: Result<IndexDefinitions> },
     /// It cannot be read, and so cannot be kept in step.
     Damaged { config: Box<TableConfig>, error: Error },
     /// There is none, though the options want one.
@@ -48,28 +49,61 @@ pub(super) fn look(table: &HudiTable) -> Result<Found> {
     let storage = table.storage();
     let checked = table.metadata_folder_checked();
     let folder = || if checked.load(Ordering::Relaxed) { Ok(false) } else { storage.has_files(FOLDER) };
-    // Its files matter where the properties name no partition of it: most likely when they did not before.
+    let is_wanted = is_wanted(table)?;
+    // What was there when the table was opened most likely is there still, so it is looked at beside the properties. Only
+    // where they name no partition of it, files of it matter.
     let was_there = !table.config().metadata_partitions().is_empty();
-    let early = || if was_there { Ok(None) } else { folder().map(Some) };
-    let (config, files) = both(storage.is_remote(), || TableConfig::load(storage), early)?;
+    let early = || {
+        Ok(match (was_there, is_wanted && storage.is_remote()) {
+            (false, _) => (None, Some(folder()?)),
+            (true, true) => (Some(Contents::read(storage, table.config())?), None),
+            (true, false) => (None, None),
+        })
+    };
+    let (config, (contents, files)) = both(storage.is_remote(), || TableConfig::load(storage), early)?;
     let partitions = config.metadata_partitions();
     let files = match files {
         None if partitions.is_empty() => folder()?,
         files => files.unwrap_or(true),
     };
-    if !is_wanted(table)? {
+    if !is_wanted {
         checked.store(true, Ordering::Relaxed);
         return Ok(Found::Unwanted { partitions: !partitions.is_empty(), files });
     }
     if partitions.is_empty() {
         return Ok(Found::Missing { config: Box::new(config), files });
     }
+    let contents = match contents.filter(|_| is_read_alike(&config, table.config())) {
+        Some(contents) => contents,
+        None => Contents::read(storage, &config)?,
+    };
     let config = Box::new(config);
-    match open(table, &config) {
-        Ok(writer) => Ok(Found::Kept { config, writer: Box::new(writer) }),
+    let Contents { listing, definitions } = contents;
+    match listing.and_then(|listing| open(table, &config, listing)) {
+        Ok(writer) => Ok(Found::Kept { config, writer: Box::new(writer), definitions }),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Found::Damaged { config, error }),
         Err(other) => Err(other),
     }
+}
+
+/// What there is of a metadata table, as far as it can be read.
+struct Contents {
+    listing: Result<MetadataListing>,
+    definitions: Result<IndexDefinitions>,
+}
+
+impl Contents {
+    fn read(storage: &Storage, config: &TableConfig) -> Result<Self> {
+        let listing = || Ok(MetadataListing::read_all(storage, config.timeline()));
+        let definitions = || Ok(IndexDefinitions::read(storage, config.get(PATH_PROPERTY)));
+        let (listing, definitions) = both(storage.is_remote(), listing, definitions)?;
+        Ok(Self { listing, definitions })
+    }
+}
+
+/// Whether the contents of the metadata table are found in the same way by both properties.
+fn is_read_alike(one: &TableConfig, other: &TableConfig) -> bool {
+    one.timeline() == other.timeline() && one.get(PATH_PROPERTY) == other.get(PATH_PROPERTY)
 }
 
 /// What an action means for the metadata table.
@@ -84,9 +118,9 @@ pub(crate) enum Follow<'a> {
 }
 
 /// Opens the metadata table for the partitions of it that are kept.
-fn open(table: &HudiTable, config: &TableConfig) -> Result<MetadataWriter> {
+fn open(table: &HudiTable, config: &TableConfig, listing: MetadataListing) -> Result<MetadataWriter> {
     let kept: Vec<String> = config.metadata_partitions().into_iter().filter(|name| is_kept(config, name)).collect();
-    MetadataWriter::open(table.storage(), config.timeline(), &kept)
+    MetadataWriter::open(table.storage(), listing, &kept)
 }
 
 /// Whether a partition is kept up to date. A record index that somebody is building, and has not completed, is not: its
@@ -117,8 +151,9 @@ pub(super) fn keys_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>)
 impl Found {
     /// The metadata table of a table with these properties, which name partitions of it.
     fn kept(table: &HudiTable, config: TableConfig) -> Result<Self> {
-        let writer = Box::new(open(table, &config)?);
-        Ok(Self::Kept { config: Box::new(config), writer })
+        let Contents { listing, definitions } = Contents::read(table.storage(), &config)?;
+        let writer = Box::new(open(table, &config, listing?)?);
+        Ok(Self::Kept { config: Box::new(config), writer, definitions })
     }
 
     /// Commits an action to the metadata table, or drops the metadata table. `keys` are those of [`keys_ahead`]. `new_time`
@@ -156,24 +191,21 @@ impl Found {
                 drop_metadata_table(table, false, files).map(|()| Vec::new())
             }
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
-            (Self::Kept { config, writer }, Follow::Files(changes)) => {
+            (Self::Kept { config, writer, definitions }, Follow::Files(changes)) => {
                 if let Some(config) = build_wanted_record_index(table, timeline, &config, changes, &new_time)? {
                     return Self::kept(table, config)?.follow(table, timeline, requested, (follow, None), new_time);
                 }
-                let path = config.get(PATH_PROPERTY).map(str::to_owned);
-                let mut definitions = IndexDefinitions::read(table.storage(), path.as_deref())?;
+                let mut definitions = definitions?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
-                let mut prepared = writer.prepare(timeline, changes, &indexed)?;
-                match moved_keys(table, requested, &writer, changes, keys)? {
-                    Moved::Keys(keys) => prepared.keys = keys,
-                    Moved::Unknown(e) => {
-                        tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
-                        prepared.unkept.push(RECORD_INDEX);
-                    }
-                }
+                let prepare = || {
+                    let prepared = writer.prepare(timeline, changes, &indexed)?;
+                    with_moved_keys(prepared, table, requested, &writer, (changes, keys))
+                };
+                // If either fails, the action is taken back, and so is what it began here.
+                let (prepared, begun) = both(table.storage().is_remote(), prepare, || writer.begin(requested))?;
                 let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
                 let gone = take_out(table, &config, &mut definitions, stays)?;
-                table.keep_metadata_timeline(writer.commit(requested, prepared, new_time)?);
+                table.keep_metadata_timeline(writer.commit(begun, prepared, new_time)?);
                 let mut warnings = unmet_options(table, &config, &indexed.columns)?;
                 warnings.extend((!gone.is_empty()).then(|| dropped(&gone)));
                 Ok(warnings)
@@ -188,6 +220,24 @@ enum Moved {
     Keys(Option<KeyChanges>),
     /// The record index cannot learn of it.
     Unknown(Error),
+}
+
+/// Adds the keys that an action put somewhere else, or that the record index cannot learn of them.
+fn with_moved_keys(
+    mut prepared: Prepared,
+    table: &HudiTable,
+    requested: &str,
+    writer: &MetadataWriter,
+    (changes, ahead): (&FileChanges, Option<KeyChanges>),
+) -> Result<Prepared> {
+    match moved_keys(table, requested, writer, changes, ahead)? {
+        Moved::Keys(keys) => prepared.keys = keys,
+        Moved::Unknown(e) => {
+            tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
+            prepared.unkept.push(RECORD_INDEX);
+        }
+    }
+    Ok(prepared)
 }
 
 /// The keys that an action put somewhere else. Another writer may have made the record index, or made it anew, since they
