@@ -86,3 +86,27 @@ def test_our_index_finds_keys_in_hudis_files_and_the_other_way(hudi: Hudi, tmp_p
     assert len(read) == 40
     assert sum(r["val"] == "ours" for r in read) == len(changes)
     assert sum(r["val"] == "theirs" for r in read) == len(again)
+
+
+def test_files_are_left_out_by_ranges_that_hudi_wrote(hudi: Hudi, tmp_path: Path) -> None:
+    """By its metadata table: more files than are opened one by one, and keys of which some have no certain range."""
+    path = tmp_path / "ranges"
+    options = {
+        **SIMPLE.options(),
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.metadata.enable": "true",
+        "hoodie.simple.index.update.partition.path": "false",
+        "hoodie.bulkinsert.shuffle.parallelism": "2",
+    }
+    keys = [n if n % 9 else f"{chr(0xE000)}{n}" for n in range(160)]
+    keys[5], keys[80] = "long" * 1500, chr(0x1F600)
+    rows = [{**row(n, 1, "first", part=f"p{n // 2:02}"), "id": f"k{key}"} for n, key in enumerate(keys)]
+    hudi.write(batch(rows), path, "bulk_insert", mode="overwrite", **options)
+    for ts, index in ((2, "GLOBAL_SIMPLE"), (3, "GLOBAL_BLOOM")):
+        changed = [{**one, "ts": ts} for one in rows[ts::3]]
+        hoodoo.Table(path, {"hoodie.index.type": index}).upsert(batch(changed))
+        expected = hudi.read(path)
+        assert len(expected) == len(rows)
+        assert sum(one["ts"] == ts for one in expected) == len(changed)
+        assert arrow_rows(hoodoo.Table(path).to_arrow()) == expected
+        assert not hoodoo.Table(path).verify().problems

@@ -82,11 +82,8 @@ fn may_hold<R: parquet::file::reader::ChunkReader + 'static>(
         return Ok(false);
     }
     let Some(range) = reader.key_range() else { return Ok(true) };
-    if let Some((least, greatest)) = query.range {
-        let order = crate::file_group::base::keys::compare_keys;
-        if order(greatest, &range.min).is_lt() || order(least, &range.max).is_gt() {
-            return Ok(false);
-        }
+    if query.range.is_some_and(|(least, greatest)| !range.overlaps(least, greatest)) {
+        return Ok(false);
     }
     if query.keys.is_empty() || query.keys.len() as u64 * BLOOM_PAYS > reader.rows() {
         return Ok(true);

@@ -83,7 +83,7 @@ impl FileKeys {
         more: &[StringArray],
         options: &BaseFileOptions,
     ) -> Result<Option<Self>> {
-        let Some(range) = old.key_range() else { return Ok(None) };
+        let Some(range) = old.key_range().filter(KeyRange::is_certain) else { return Ok(None) };
         let ends = more.iter().flat_map(|k| k.iter().flatten());
         let (min, max) = ends.fold((range.min.as_str(), range.max.as_str()), |(min, max), key| {
             if compare_keys(key, max).is_gt() {
@@ -129,7 +129,7 @@ impl TakenKeys {
     /// `Corrupt` if the filter cannot be decoded.
     pub fn of<R: ChunkReader + 'static>(old: &BaseFileReader<R>, options: &BaseFileOptions) -> Result<Option<Self>> {
         let rows = old.rows();
-        let Some(range) = old.key_range() else { return Ok(None) };
+        let Some(range) = old.key_range().filter(KeyRange::is_certain) else { return Ok(None) };
         let mut taken = Self { rows, range: Some(range), ..Self::default() };
         if let Some(wanted) = &options.bloom {
             let keys = usize::try_from(rows).unwrap_or(usize::MAX);

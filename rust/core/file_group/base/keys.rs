@@ -7,7 +7,8 @@ use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use super::RECORD_KEY_COLUMN;
 use crate::error::{Error, Result};
 
-/// Minimum and maximum record key of a file, in Hudi's order of strings.
+/// Minimum and maximum record key of a file, in Hudi's order of strings: that of Java, but that of UTF-8 in files of Spark's
+/// row writer (`bulk_insert`). See [`KeyRange::is_certain`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
     /// The minimum.
@@ -17,9 +18,27 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether a key lies in the range.
+    /// Whether the range is the same in both orders. These differ only behind the surrogates, from U+E000 on, and agree about
+    /// every key as long as neither end has such a character.
+    pub fn is_certain(&self) -> bool {
+        let is_before = |end: &str| end.bytes().all(|byte| byte < 0xee);
+        is_before(&self.min) && is_before(&self.max)
+    }
+
+    /// Whether a key may be in the file.
     pub fn contains(&self, key: &str) -> bool {
-        compare_keys(&self.min, key).is_le() && compare_keys(key, &self.max).is_le()
+        !self.is_certain() || compare_keys(&self.min, key).is_le() && compare_keys(key, &self.max).is_le()
+    }
+
+    /// Whether a key between two others may be in the file.
+    pub fn overlaps(&self, least: &str, greatest: &str) -> bool {
+        !self.is_certain() || compare_keys(greatest, &self.min).is_ge() && compare_keys(least, &self.max).is_le()
+    }
+
+    /// Whether a key is outside in both orders.
+    pub fn excludes(&self, key: &str) -> bool {
+        let is_outside = compare_keys(key, &self.min).is_lt() || compare_keys(key, &self.max).is_gt();
+        is_outside && (self.is_certain() || key < self.min.as_str() || key > self.max.as_str())
     }
 }
 
@@ -120,5 +139,22 @@ impl KeyCollector {
     /// Returns the keys, and their range if there are any.
     pub(super) fn finish(self) -> (Vec<StringArray>, Option<KeyRange>) {
         (self.keys, self.range.map(|(min, max)| KeyRange { min, max }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyRange;
+
+    #[test]
+    fn a_range_whose_order_is_unknown_excludes_little() {
+        let range = |min: &str, max: &str| KeyRange { min: min.to_owned(), max: max.to_owned() };
+        let plain = range("b", "d");
+        assert!(plain.is_certain() && plain.contains("c") && !plain.contains("\u{1F600}") && plain.excludes("e"));
+        assert!(plain.overlaps("a", "b") && !plain.overlaps("e", "f"));
+        // By UTF-8: the second one is the larger, and by UTF-16 the smaller.
+        let of_utf8 = range("\u{E000}", "\u{1F600}");
+        assert!(!of_utf8.is_certain() && of_utf8.contains("\u{1F600}") && of_utf8.overlaps("a", "b"));
+        assert!(!of_utf8.excludes("\u{E000}") && !of_utf8.excludes("\u{1F600}") && of_utf8.excludes("a"));
     }
 }

@@ -10,7 +10,6 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::error::Result;
-use crate::file_group::base::keys::compare_keys;
 use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::file_group::{BaseFile, FileSlice, join};
 use crate::merge::hash_key;
@@ -135,15 +134,11 @@ fn foreign_row(reader: &FileGroupReader, slice: &FileSlice) -> Result<Option<(St
 fn key_out_of_range(source: &KeySource<'_>, base: &BaseFile, range: &KeyRange) -> Result<Option<(String, String)>> {
     let mut problem = None;
     source.each_of_base(base, |key| {
-        if problem.is_none() && is_outside(range, key) {
+        if problem.is_none() && range.excludes(key) {
             problem = Some(format!("the key '{key}' is outside the key range in the file's footer"));
         }
     })?;
     Ok(problem.map(|message| (base.path.clone(), message)))
-}
-
-fn is_outside(range: &KeyRange, key: &str) -> bool {
-    compare_keys(key, &range.min).is_lt() || compare_keys(key, &range.max).is_gt()
 }
 
 /// Compares the keys themselves, because two keys may share a hash.

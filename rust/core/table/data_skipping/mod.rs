@@ -8,6 +8,7 @@ mod bounds;
 
 use std::collections::BTreeMap;
 
+use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 
 use self::bounds::bounds_of;
@@ -21,6 +22,8 @@ use crate::metadata_table::{COLUMN_STATS, ColumnStats, MetadataTable};
 
 /// Option: whether file slices are left out by statistics.
 pub(super) const ENABLE: &str = "hoodie.enable.data.skipping";
+/// The meta column with the record keys.
+const RECORD_KEY: &str = "_hoodie_record_key";
 
 impl HudiTable {
     /// Leaves out the slices that cannot have rows for which a predicate holds; returns how many these are.
@@ -54,11 +57,49 @@ impl HudiTable {
         Ok(before - slices.len())
     }
 
+    /// The smallest and largest record key of files (partition, name), as far as the metadata table is certain of them;
+    /// `None` if it has none. The keys are in the table's files.
+    ///
+    /// # Errors
+    /// `Storage`. Damaged statistics say nothing, with a warning.
+    pub(crate) fn key_ranges(
+        &self,
+        view: &TableView,
+        files: &[(&str, &str)],
+        threads: usize,
+    ) -> Result<Option<Vec<Option<(String, String)>>>> {
+        let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else {
+            return Ok(None);
+        };
+        match key_ranges_of(&metadata, files, threads) {
+            Err(e) if is_about_content(&e) => {
+                self.warn_of_metadata_table(&format!(
+                    "keys are looked for in all files, because column statistics cannot be used: {e}"
+                ));
+                Ok(None)
+            }
+            ranges => ranges.map(Some),
+        }
+    }
+
     /// Whether merging makes values that are in no file, so that nothing is known of what is in log files.
     fn merges_values(&self) -> bool {
         let settings = self.merge_settings();
         !settings.is_ok_and(|settings| matches!(settings.rule, MergeRule::Pick(_) | MergeRule::Fill(..)))
     }
+}
+
+/// The ranges of record keys in files that are certain.
+fn key_ranges_of(
+    metadata: &MetadataTable,
+    files: &[(&str, &str)],
+    threads: usize,
+) -> Result<Vec<Option<(String, String)>>> {
+    let stats = metadata.file_stats(&[RECORD_KEY], files, threads)?.pop().unwrap_or_default();
+    let bounds = bounds_of(&stats, RECORD_KEY, Some(&DataType::Utf8))?;
+    let (mins, maxes) = (bounds.mins.as_string::<i32>(), bounds.maxes.as_string::<i32>());
+    let range = |(min, max): (Option<&str>, Option<&str>)| Some((min?.to_owned(), max?.to_owned()));
+    Ok(mins.iter().zip(maxes).map(range).collect())
 }
 
 /// Whether each slice may have rows for which a predicate holds, by the statistics of its files.

@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array, StringArray};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::keys::compare_keys;
 use crate::file_group::{BaseFile, FileSlice};
 use crate::merge::{
     KeyedRows, MergeMode, Precombined, RecordComparator, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
@@ -14,14 +13,12 @@ use crate::merge::{
 use crate::parallel::run_parallel;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 use crate::write::config::Operation;
+use crate::write::locate::key_list::KeyList;
 use crate::write::locate::logged::{Found, look_into_logs};
 use crate::write::locate::lookup::{FileUpdates, Tagged, Tagging};
 use crate::write::locate::stored_records::{StoredRecords, base_file_ordering};
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::WriteContext;
-
-/// Most keys that are listed one by one for bloom filters.
-const LISTED_KEYS: usize = 100_000;
 
 /// Files of an object store that are looked into at a time.
 const REQUESTS: usize = 128;
@@ -85,6 +82,7 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
         }
     }
     let keys: Vec<KeyList<'_>> = chosen.iter().map(|group| group.key_list()).collect();
+    let work = leave_out_by_range(work, &keys, tagging)?;
     // In an object store most of the time goes by waiting for footers.
     let storage = &tagging.context.storage;
     let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
@@ -110,6 +108,23 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
         look_into_logs(tagging, &group.slices, found, group.records.rows.len(), &find)
     };
     chosen.iter().zip(by_group).map(look).collect()
+}
+
+/// Leaves out the base files that cannot have the keys of their group, by what is known without opening them.
+fn leave_out_by_range(
+    work: Vec<(usize, FileSlice, BaseFile)>,
+    keys: &[KeyList<'_>],
+    tagging: &Tagging<'_>,
+) -> Result<Vec<(usize, FileSlice, BaseFile)>> {
+    let Some(ranges) = &tagging.ranges else { return Ok(work) };
+    let files: Vec<(&str, &str)> =
+        work.iter().map(|(_, slice, base)| (slice.partition.as_str(), base.path.as_str())).collect();
+    let kept = ranges.may_hold(&files, tagging.threads, |file, min, max| {
+        let list = work.get(file).and_then(|(g, ..)| keys.get(*g));
+        list.is_none_or(|list| list.may_be_in(min, max))
+    })?;
+    let mut kept = kept.unwrap_or_default().into_iter();
+    Ok(work.into_iter().filter(|_| kept.next().unwrap_or(true)).collect())
 }
 
 fn no_group(number: usize) -> Error {
@@ -170,11 +185,6 @@ fn other_rows(keyed: &[KeyedRows<'_>], records: &Precombined) -> Vec<RowRef> {
     keyed.iter().enumerate().flat_map(rows_of).filter(|row| !known.contains(row)).collect()
 }
 
-struct KeyList<'a> {
-    range: Option<(&'a str, &'a str)>,
-    all: Vec<&'a str>,
-}
-
 impl Group<'_> {
     /// The key of one of the rows; merging them looked at each.
     fn key(&self, at: RowRef) -> &str {
@@ -197,11 +207,7 @@ impl Group<'_> {
     }
 
     fn key_list(&self) -> KeyList<'_> {
-        let keys = || self.records.rows.iter().map(|r| self.key(*r));
-        let least = keys().min_by(|a, b| compare_keys(a, b));
-        let range = least.zip(keys().max_by(|a, b| compare_keys(a, b)));
-        let all = if self.records.rows.len() <= LISTED_KEYS { keys().collect() } else { Vec::new() };
-        KeyList { range, all }
+        KeyList::new(self.records.rows.len(), self.records.rows.iter().map(|at| self.key(*at)))
     }
 
     /// The same row, counted among all batches of the write.
