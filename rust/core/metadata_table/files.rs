@@ -180,8 +180,9 @@ mod tests {
     fn a_key_that_was_deleted_and_written_anew_has_nothing_of_the_base_file() {
         let mut records = FileRecords::default();
         records.delete(&StringArray::from(vec!["p"]));
-        let logged = records.logs.get_mut("p").unwrap();
-        logged.files = Some(files(&[("new", 2, false)]));
+        if let Some(logged) = records.logs.get_mut("p") {
+            logged.files = Some(files(&[("new", 2, false)]));
+        }
         records.base.insert("p".to_owned(), files(&[("old", 1, false)]));
         let mut listed = ListedFiles::default();
         records.finish(&mut listed);

@@ -135,7 +135,7 @@ pub(crate) fn initialize_partition<'r, R: Iterator<Item = SortedRecord<'r>> + Se
     // Of an attempt that failed, or of a partition that was dropped.
     storage.delete_folder(&folder)?;
     let requested = Instant {
-        requested: first_free(&timeline, storage.list(FOLDER)?.folders.len().saturating_sub(1))?,
+        requested: first_free(timeline, storage.list(FOLDER)?.folders.len().saturating_sub(1))?,
         action: Action::DeltaCommit,
         state: State::Requested,
         completed: None,

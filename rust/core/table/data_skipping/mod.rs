@@ -25,6 +25,9 @@ pub(super) const ENABLE: &str = "hoodie.enable.data.skipping";
 /// The meta column with the record keys.
 const RECORD_KEY: &str = "_hoodie_record_key";
 
+/// The smallest and largest key of files; `None` where they are not certain.
+type CertainRanges = Vec<Option<(String, String)>>;
+
 impl HudiTable {
     /// Leaves out the slices that cannot have rows for which a predicate holds; returns how many these are.
     ///
@@ -67,7 +70,7 @@ impl HudiTable {
         view: &TableView,
         files: &[(&str, &str)],
         threads: usize,
-    ) -> Result<Option<Vec<Option<(String, String)>>>> {
+    ) -> Result<Option<CertainRanges>> {
         let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else {
             return Ok(None);
         };
@@ -90,11 +93,7 @@ impl HudiTable {
 }
 
 /// The ranges of record keys in files that are certain.
-fn key_ranges_of(
-    metadata: &MetadataTable,
-    files: &[(&str, &str)],
-    threads: usize,
-) -> Result<Vec<Option<(String, String)>>> {
+fn key_ranges_of(metadata: &MetadataTable, files: &[(&str, &str)], threads: usize) -> Result<CertainRanges> {
     let stats = metadata.file_stats(&[RECORD_KEY], files, threads)?.pop().unwrap_or_default();
     let bounds = bounds_of(&stats, RECORD_KEY, Some(&DataType::Utf8))?;
     let (mins, maxes) = (bounds.mins.as_string::<i32>(), bounds.maxes.as_string::<i32>());
