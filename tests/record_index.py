@@ -9,6 +9,26 @@ from hoodoo import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Hudi's own insert_overwrite fails beside a record index as long as there are statistics of partitions.
+WITHOUT_STATISTICS = {
+    "hoodie.metadata.index.partition.stats.enable": "false",
+    "hoodie.metadata.index.column.stats.enable": "false",
+}
+# Options by which a write builds a record index of few shards, by the index type that asks it.
+BUILD = {
+    "GLOBAL_RECORD_LEVEL_INDEX": {
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
+        "hoodie.metadata.global.record.level.index.max.filegroup.count": "3",
+    },
+    "RECORD_LEVEL_INDEX": {
+        "hoodie.metadata.global.record.level.index.enable": "false",
+        "hoodie.metadata.record.level.index.enable": "true",
+        "hoodie.metadata.record.level.index.min.filegroup.count": "2",
+        "hoodie.metadata.record.level.index.max.filegroup.count": "2",
+    },
+}
+
 # File group by key and partition.
 Keys = dict[tuple[str, str], str]
 

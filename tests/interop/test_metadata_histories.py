@@ -11,7 +11,7 @@ from hoodoo import Table
 from tests.interop.hudi import Hudi
 from tests.interop.metadata_tables import stored_files
 from tests.interop.test_writing_metadata import Turns, rows
-from tests.record_index import index_of, stored_keys
+from tests.record_index import BUILD, WITHOUT_STATISTICS, index_of, stored_keys
 
 _QUICK = 2
 _ALL = 200
@@ -21,27 +21,6 @@ _SERVICES = {
     "hoodie.metadata.compact.max.delta.commits": "3",
     "hoodie.keep.min.commits": "4",
     "hoodie.keep.max.commits": "5",
-}
-
-# Hudi's own insert_overwrite fails beside a record index as long as there are statistics of partitions.
-_NO_STATISTICS = {
-    "hoodie.metadata.index.partition.stats.enable": "false",
-    "hoodie.metadata.index.column.stats.enable": "false",
-}
-_RECORD_INDEX = {
-    "GLOBAL_RECORD_LEVEL_INDEX": {
-        "hoodie.metadata.global.record.level.index.enable": "true",
-        "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
-        "hoodie.metadata.global.record.level.index.max.filegroup.count": "3",
-        **_NO_STATISTICS,
-    },
-    "RECORD_LEVEL_INDEX": {
-        "hoodie.metadata.global.record.level.index.enable": "false",
-        "hoodie.metadata.record.level.index.enable": "true",
-        "hoodie.metadata.record.level.index.min.filegroup.count": "2",
-        "hoodie.metadata.record.level.index.max.filegroup.count": "2",
-        **_NO_STATISTICS,
-    },
 }
 
 
@@ -57,8 +36,8 @@ class _History:
             self.indexes["hoodie.metadata.index.bloom.filter.enable"] = "true"
         self.record_index: str | None = None
         if seed % 3 == 2:
-            self.record_index = self.chance.choice(sorted(_RECORD_INDEX))
-            self.indexes |= _RECORD_INDEX[self.record_index]
+            self.record_index = self.chance.choice(sorted(BUILD))
+            self.indexes |= BUILD[self.record_index] | WITHOUT_STATISTICS
             self.turns.options["hoodie.index.type"] = self.record_index
         self.turns.options.update(_SERVICES | self.indexes)
         self.turns.ours_options.update(_SERVICES | self.indexes)

@@ -13,7 +13,7 @@ import pytest
 import hoodoo
 from hoodoo import Table
 from tests.interop.hudi import Hudi
-from tests.record_index import index_of, stored_keys
+from tests.record_index import BUILD, WITHOUT_STATISTICS, index_of, stored_keys
 from tests.rows import arrow_rows, spark_rows
 
 LISTED = {"hoodie.metadata.enable": "false"}
@@ -22,24 +22,11 @@ INDEXED = {
     "hoodie.enable.data.skipping": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
 }
-# Hudi's own insert_overwrite fails beside a record index as long as there are statistics of partitions.
 _QUIET = {
-    "hoodie.metadata.index.partition.stats.enable": "false",
-    "hoodie.metadata.index.column.stats.enable": "false",
+    **WITHOUT_STATISTICS,
     "hoodie.clean.automatic": "false",
     "hoodie.clustering.inline": "false",
     "hoodie.compact.inline": "false",
-}
-_GLOBAL = {
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
-    "hoodie.metadata.global.record.level.index.max.filegroup.count": "3",
-}
-_BY_PARTITION = {
-    "hoodie.metadata.global.record.level.index.enable": "false",
-    "hoodie.metadata.record.level.index.enable": "true",
-    "hoodie.metadata.record.level.index.min.filegroup.count": "2",
-    "hoodie.metadata.record.level.index.max.filegroup.count": "2",
 }
 BY_INDEX = {"global": "GLOBAL_RECORD_LEVEL_INDEX", "partitioned": "RECORD_LEVEL_INDEX"}
 
@@ -71,7 +58,7 @@ class Turns:
             "hoodie.datasource.write.table.type": table_type,
             "hoodie.write.table.version": version,
             "hoodie.index.type": BY_INDEX[layout],
-            **(_GLOBAL if layout == "global" else _BY_PARTITION),
+            **BUILD[BY_INDEX[layout]],
             **_QUIET,
         }
         hudi.write(rows(range(40), 1), path, "insert", mode="overwrite", **self.options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -222,3 +223,36 @@ def test_hudi_goes_on_with_indexes_that_we_built(hudi: Hudi, tmp_path: Path, tab
     metadata = Table(turns.path).metadata_table
     assert metadata is not None
     assert {"column_stats", "partition_stats", "bloom_filters", "record_index"} <= set(metadata.partitions)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_fills_a_partition_that_a_clean_left(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
+    """It was emptied, and stayed because a write was pending, which might have been filling it."""
+    turns = Turns(hudi, tmp_path / f"left_{table_type[0].lower()}", table_type, "9")
+    turns.options["hoodie.clean.automatic"] = "false"
+    turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
+    turns.ours_options["hoodie.clean.automatic"] = "false"
+    turns.ours("delete_partitions", ["p1"])
+    elsewhere = rows(range(0, 30, 3), 2)
+    for _ in range(2):
+        turns.ours("upsert", elsewhere)
+    instant = datetime.now(timezone.utc).strftime("%Y%m%d%H%M%S%f")[:17]
+    action, inflight = ("commit", "") if table_type == "COPY_ON_WRITE" else ("deltacommit", ".deltacommit")
+    heartbeats = turns.path / ".hoodie" / ".heartbeat"
+    heartbeats.mkdir(exist_ok=True)
+    names = [
+        f"timeline/{instant}.{action}.requested",
+        f"timeline/{instant}{inflight}.inflight",
+        f".heartbeat/{instant}",
+    ]
+    pending = [turns.path / ".hoodie" / name for name in names]
+    for file in pending:
+        file.touch()
+    Table(turns.path, turns.ours_options | {"hoodie.clean.automatic": "true"}).upsert(elsewhere)
+    assert not list((turns.path / "p1").glob("*.parquet"))
+    assert (turns.path / "p1" / ".hoodie_partition_metadata").exists()
+    for file in pending:
+        file.unlink()
+    turns.compare("the clean")
+    turns.theirs(rows(range(1, 30, 3), 3), "upsert")
+    turns.ours("upsert", rows(range(1, 30, 6), 4))

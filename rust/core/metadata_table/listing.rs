@@ -7,7 +7,7 @@ use super::{FOLDER, REBUILD};
 use crate::error::{Error, Result};
 use crate::format::instant::Layout;
 use crate::format::properties::Properties;
-use crate::storage::{FileMeta, Storage};
+use crate::storage::{FileMeta, Storage, optional};
 use crate::timeline::{Timeline, TimelineConfig};
 
 pub(super) const PROPERTIES: &str = ".hoodie/metadata/.hoodie/hoodie.properties";
@@ -43,7 +43,8 @@ impl MetadataListing {
             }
         }
         let properties = folders.values().flatten().find(|file| file.path == PROPERTIES).ok_or_else(no_properties)?;
-        let content = storage.read_listed(PROPERTIES, properties.size)?;
+        // Another writer may drop the metadata table in between.
+        let content = optional(storage.read_listed(PROPERTIES, properties.size))?.ok_or_else(no_properties)?;
         let config = timeline_config(&content, table)?;
         let timeline = Timeline::from_files(config.clone(), folders.remove(&config.folder).unwrap_or_default());
         Ok(Self { timeline, folders: Some(Arc::new(folders)) })

@@ -82,7 +82,7 @@ fn may_hold<R: parquet::file::reader::ChunkReader + 'static>(
         return Ok(false);
     }
     let Some(range) = reader.key_range() else { return Ok(true) };
-    if query.range.is_some_and(|(least, greatest)| !range.overlaps(least, greatest)) {
+    if query.range.is_some_and(|(min, max)| !range.overlaps(min, max)) {
         return Ok(false);
     }
     if query.keys.is_empty() || query.keys.len() as u64 * BLOOM_PAYS > reader.rows() {

@@ -30,9 +30,9 @@ impl KeyRange {
         !self.is_certain() || compare_keys(&self.min, key).is_le() && compare_keys(key, &self.max).is_le()
     }
 
-    /// Whether a key between two others may be in the file.
-    pub fn overlaps(&self, least: &str, greatest: &str) -> bool {
-        !self.is_certain() || compare_keys(greatest, &self.min).is_ge() && compare_keys(least, &self.max).is_le()
+    /// Whether a key between two others, or one of these, may be in the file.
+    pub fn overlaps(&self, min: &str, max: &str) -> bool {
+        !self.is_certain() || compare_keys(max, &self.min).is_ge() && compare_keys(min, &self.max).is_le()
     }
 
     /// Whether a key is outside in both orders.

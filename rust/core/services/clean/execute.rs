@@ -255,13 +255,18 @@ fn remove_emptied(
     }
     let held = transaction.hold_lock()?;
     let is_write = |i: &Instant| matches!(i.action, Action::Commit | Action::DeltaCommit | Action::ReplaceCommit);
-    if !transaction.timeline().load()?.pending().any(is_write) {
-        for part in work.iter().filter(|part| part.whole) {
-            let is_removed = delete_partition(transaction.table().storage(), &part.partition)?;
-            if let Some(metadata) = cleaned.get_mut(&part.partition) {
-                metadata.is_partition_deleted = Some(is_removed);
-            }
-        }
+    if transaction.timeline().load()?.pending().any(is_write) {
+        return Ok(Some(held));
+    }
+    let (table, storage) = (transaction.table(), transaction.table().storage());
+    // Others wait for the lock meanwhile.
+    let threads = if storage.is_remote() { LISTINGS } else { table.threads()? };
+    let emptied: Vec<&str> = work.iter().filter(|part| part.whole).map(|part| part.partition.as_str()).collect();
+    let removed = run_parallel(emptied, threads, |partition| Ok((partition, delete_partition(storage, partition)?)))?;
+    for (partition, is_removed) in removed {
+        let metadata = cleaned.get_mut(partition);
+        let metadata = metadata.ok_or_else(|| Error::internal("a partition was emptied without being cleaned"))?;
+        metadata.is_partition_deleted = Some(is_removed);
     }
     Ok(Some(held))
 }

@@ -16,14 +16,12 @@ use super::file_listing::is_about_content;
 use super::{HudiTable, TableView};
 use crate::error::Result;
 use crate::file_group::FileSlice;
-use crate::file_group::base::{Bounds, KeptStatistics, Predicate, matching_slices};
+use crate::file_group::base::{Bounds, KeptStatistics, Predicate, RECORD_KEY_COLUMN, matching_slices};
 use crate::merge::MergeRule;
 use crate::metadata_table::{COLUMN_STATS, ColumnStats, MetadataTable};
 
 /// Option: whether file slices are left out by statistics.
 pub(super) const ENABLE: &str = "hoodie.enable.data.skipping";
-/// The meta column with the record keys.
-const RECORD_KEY: &str = "_hoodie_record_key";
 
 /// The smallest and largest key of files; `None` where they are not certain.
 type CertainRanges = Vec<Option<(String, String)>>;
@@ -61,7 +59,7 @@ impl HudiTable {
     }
 
     /// The smallest and largest record key of files (partition, name), as far as the metadata table is certain of them;
-    /// `None` if it has none. The keys are in the table's files.
+    /// `None` if it has no statistics of columns. The table's files store the keys.
     ///
     /// # Errors
     /// `Storage`. Damaged statistics say nothing, with a warning.
@@ -94,8 +92,8 @@ impl HudiTable {
 
 /// The ranges of record keys in files that are certain.
 fn key_ranges_of(metadata: &MetadataTable, files: &[(&str, &str)], threads: usize) -> Result<CertainRanges> {
-    let stats = metadata.file_stats(&[RECORD_KEY], files, threads)?.pop().unwrap_or_default();
-    let bounds = bounds_of(&stats, RECORD_KEY, Some(&DataType::Utf8))?;
+    let stats = metadata.file_stats(&[RECORD_KEY_COLUMN], files, threads)?.pop().unwrap_or_default();
+    let bounds = bounds_of(&stats, RECORD_KEY_COLUMN, Some(&DataType::Utf8))?;
     let (mins, maxes) = (bounds.mins.as_string::<i32>(), bounds.maxes.as_string::<i32>());
     let range = |(min, max): (Option<&str>, Option<&str>)| Some((min?.to_owned(), max?.to_owned()));
     Ok(mins.iter().zip(maxes).map(range).collect())

@@ -9,7 +9,7 @@ const LISTED_KEYS: usize = 100_000;
 
 /// Keys that are looked for.
 pub(in crate::write) struct KeyList<'a> {
-    /// The smallest and the largest one.
+    /// Their min and max.
     pub(in crate::write) range: Option<(&'a str, &'a str)>,
     /// The keys, unless there are very many.
     pub(in crate::write) all: Vec<&'a str>,
@@ -19,19 +19,17 @@ pub(in crate::write) struct KeyList<'a> {
 impl<'a> KeyList<'a> {
     /// Of `count` keys.
     pub(in crate::write) fn new(count: usize, keys: impl Iterator<Item = &'a str> + Clone) -> Self {
-        let least = keys.clone().min_by(|a, b| compare_keys(a, b));
-        let range = least.zip(keys.clone().max_by(|a, b| compare_keys(a, b)));
+        let min = keys.clone().min_by(|a, b| compare_keys(a, b));
+        let range = min.zip(keys.clone().max_by(|a, b| compare_keys(a, b)));
         let all = if count <= LISTED_KEYS { keys.collect() } else { Vec::new() };
         Self { range, all, sorted: OnceLock::new() }
     }
 
     /// Whether one of the keys may be between two others, or be one of these.
     pub(in crate::write) fn may_be_in(&self, min: &str, max: &str) -> bool {
-        let overlaps = self
-            .range
-            .is_some_and(|(least, greatest)| compare_keys(greatest, min).is_ge() && compare_keys(least, max).is_le());
-        if !overlaps || self.all.is_empty() {
-            return overlaps;
+        if self.all.is_empty() {
+            let overlaps = |(first, last)| compare_keys(last, min).is_ge() && compare_keys(first, max).is_le();
+            return self.range.is_some_and(overlaps);
         }
         let sort = || {
             let mut all = self.all.clone();

@@ -14,7 +14,7 @@ pub(crate) struct KeyRanges<'a> {
 }
 
 impl<'a> KeyRanges<'a> {
-    /// Those of a table, as a view shows it. The keys are stored.
+    /// Those of a table that stores its keys, as a view shows it.
     pub(in crate::write) fn new(table: &'a HudiTable, view: &'a TableView) -> Self {
         Self { table, view }
     }
