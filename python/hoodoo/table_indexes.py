@@ -54,16 +54,20 @@ class TableIndexes:
         Args:
             name: `column_stats`: minimum, maximum and counts of columns in each file, by which reads with filters skip
                 files. `partition_stats`: the same for partitions. `bloom_filters`: the filters of record keys of base
-                files. `files`: which files there are, without which there is no metadata table.
+                files. `record_index`: the file group of each record key. `secondary_index`: the record keys of each
+                value of a column; there may be several, each named by its partition (`secondary_index_…`), and the
+                record index is built first if there is none. `files`: which files there are, without which there is
+                no metadata table.
             columns: The columns that have statistics. Default: those that have them already; else
-                `hoodie.metadata.index.column.stats.column.list`, or the first 32.
+                `hoodie.metadata.index.column.stats.column.list`, or the first 32. The column of a secondary index.
 
         Returns:
             What was built.
 
         Raises:
-            InvalidOptionError: The table does not have such a column, or `hoodie.metadata.enable` is false.
-            UnsupportedError: hoodoo does not build this index.
+            InvalidOptionError: The table does not have such a column, or `hoodie.metadata.enable` is false; the record
+                index is one of each data partition, and a secondary index needs one of the whole table.
+            UnsupportedError: hoodoo does not build this index, or the column can have no secondary index.
             LockError: It timed out while it waited for the table lock.
 
         Examples:
@@ -81,10 +85,10 @@ class TableIndexes:
         return _commit(*self._native.index(name, names or None))
 
     def drop_index(self, name: str) -> tuple[str, ...]:
-        """Drop an index, with those that are made of it. Readers and writers go on without it.
+        """Drop an index, with those that need it. Readers and writers go on without it.
 
         Args:
-            name: See `index`. Indexes that only Hudi builds can be dropped too, by the name of their partition.
+            name: See `index`. Secondary indexes, and those that only Hudi builds, are named by their partition.
 
         Returns:
             The partitions of the metadata table that are gone; none if there was no such index.

@@ -57,8 +57,13 @@ def rebuild(uri: Uri, storage_option: StorageOptions = None) -> None:
 @metadata_app.command("index")
 def index(
     uri: Uri,
-    name: Annotated[str, typer.Argument(help="column_stats, partition_stats, bloom_filters or files.")],
-    columns: Annotated[str | None, typer.Option(help="Columns with statistics, separated by commas.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(help="column_stats, partition_stats, bloom_filters, record_index, secondary_index or files."),
+    ],
+    columns: Annotated[
+        str | None, typer.Option(help="Columns with statistics, separated by commas; the column of a secondary index.")
+    ] = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Build an index in the metadata table, or build it anew. Writers go on meanwhile."""

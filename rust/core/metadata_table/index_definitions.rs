@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::column_ranges::IndexVersion;
+use super::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::error::{Error, Result};
 use crate::format::json;
 use crate::storage::Storage;
@@ -99,6 +100,30 @@ impl IndexDefinitions {
         true
     }
 
+    /// The secondary index in a partition, if it is one of one column.
+    pub(crate) fn secondary_index(&self, partition: &str) -> Option<SecondaryIndex> {
+        let [column] = <[String; 1]>::try_from(self.source_fields(partition)?).ok()?;
+        let version = self.definition(partition)?.get("version").and_then(Value::as_str);
+        // Version 8 tables may say nothing, which means the first version.
+        let version = if version == Some(IndexVersion::V2.name()) { IndexVersion::V2 } else { IndexVersion::V1 };
+        Some(SecondaryIndex { partition: partition.to_owned(), column, version })
+    }
+
+    /// The secondary indexes among the partitions of a metadata table that are defined.
+    pub(crate) fn secondary_indexes(&self, partitions: &[String]) -> Vec<SecondaryIndex> {
+        let named = partitions.iter().filter(|name| is_secondary_index(name));
+        named.filter_map(|name| self.secondary_index(name)).collect()
+    }
+
+    /// Puts a secondary index in.
+    pub(crate) fn set_secondary_index(&mut self, index: &SecondaryIndex) {
+        let mut definition = empty(&index.partition, "identity");
+        definition.insert("indexType".to_owned(), json!("secondary_index"));
+        definition.insert(SOURCE_FIELDS.to_owned(), json!([index.column]));
+        definition.insert("version".to_owned(), json!(index.version.name()));
+        self.set(&index.partition, definition);
+    }
+
     /// Takes the definition of an index out. Returns whether it was there.
     pub(crate) fn remove(&mut self, partition: &str) -> bool {
         let definitions = self.content.get_mut(DEFINITIONS).and_then(Value::as_object_mut);
@@ -138,7 +163,7 @@ fn empty(partition: &str, function: &str) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
     use crate::storage::StorageOptions;
 
@@ -188,6 +213,16 @@ mod tests {
                 "sourceFields": ["_hoodie_record_key", "a"], "indexOptions": {}, "version": "V1"}}});
         assert_eq!(Value::Object(definitions.content.clone()).to_string(), wanted.to_string());
         assert!(definitions.remove("record_index") && !definitions.remove("record_index"));
+        let index = SecondaryIndex {
+            partition: "secondary_index_idx".to_owned(),
+            column: "a".to_owned(),
+            version: IndexVersion::V2,
+        };
+        definitions.set_secondary_index(&index);
+        let stored = definitions.content[DEFINITIONS]["secondary_index_idx"].to_string();
+        let hudis = r#"{"indexName":"secondary_index_idx","indexType":"secondary_index","indexFunction":"identity","sourceFields":["a"],"indexOptions":{},"version":"V2"}"#;
+        assert_eq!(stored, hudis);
+        assert_eq!(definitions.secondary_indexes(&[index.partition.clone(), "files".to_owned()]), [index]);
     }
 
     #[test]

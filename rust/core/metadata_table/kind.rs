@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use super::secondary_entries::is_secondary_index;
 use super::{bloom_filters, column_stats, record_index, secondary_index};
 use crate::error::{Error, Result};
 use crate::timeline::TimeZone;
@@ -27,7 +28,7 @@ impl Kind {
             "partition_stats" => Self::PartitionStats,
             "bloom_filters" => Self::BloomFilters,
             "record_index" => Self::RecordIndex,
-            name if name.starts_with("secondary_index_") => Self::SecondaryIndex,
+            name if is_secondary_index(name) => Self::SecondaryIndex,
             name if name.starts_with("expr_index_") => match is_bloom()? {
                 true => Self::BloomFilters,
                 false => Self::ColumnStats,

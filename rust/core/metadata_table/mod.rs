@@ -42,6 +42,7 @@ mod open;
 mod raw;
 mod record_index;
 pub(crate) mod record_index_shards;
+pub(crate) mod secondary_entries;
 mod secondary_index;
 mod secondary_lookup;
 pub(crate) mod services;

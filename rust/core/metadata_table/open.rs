@@ -273,6 +273,23 @@ impl MetadataTable {
         Ok(())
     }
 
+    /// Passes the rows of a partition to `each`, with the number of their shard.
+    ///
+    /// # Errors
+    /// Those of [`MetadataTable::each_row`].
+    pub(crate) fn each_row_by_shard(
+        &self,
+        partition: &str,
+        each: &mut dyn FnMut(usize, RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let kind = self.kind(partition)?;
+        let shards = self.shards(partition)?;
+        shards
+            .iter()
+            .enumerate()
+            .try_for_each(|(number, shard)| self.each_wanted(kind, shard, Wanted::All, &mut |rows| each(number, rows)))
+    }
+
     /// Passes the rows of one shard that are wanted to `each`.
     ///
     /// # Errors
@@ -321,7 +338,7 @@ impl MetadataTable {
     }
 
     /// The definitions of the table's indexes.
-    pub(super) fn definitions(&self) -> Result<IndexDefinitions> {
+    pub(crate) fn definitions(&self) -> Result<IndexDefinitions> {
         IndexDefinitions::read(&self.storage, None)
     }
 

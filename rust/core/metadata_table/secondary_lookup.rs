@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use arrow::array::{Array, AsArray};
 
 use super::kind::Kind;
+use super::secondary_entries::{is_secondary_index, push_escaped};
 use super::{MetadataTable, raw};
 use crate::error::{Error, Result};
 use crate::format::log::Wanted;
 use crate::parallel::run_parallel;
-
-/// Begin of the names of such partitions.
-const SECONDARY_INDEX: &str = "secondary_index_";
 
 impl MetadataTable {
     /// The secondary index on a column, if there is one.
@@ -19,7 +17,7 @@ impl MetadataTable {
     /// # Errors
     /// `Corrupt` for definitions that are damaged; `Storage`.
     pub(crate) fn secondary_index_on(&self, column: &str) -> Result<Option<&str>> {
-        let mut partitions = self.partitions().iter().filter(|name| name.starts_with(SECONDARY_INDEX)).peekable();
+        let mut partitions = self.partitions().iter().filter(|name| is_secondary_index(name)).peekable();
         if partitions.peek().is_none() {
             return Ok(None);
         }
@@ -68,12 +66,8 @@ fn mistyped() -> Error {
 /// A value as keys have it.
 fn escaped(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
-    for letter in value.chars() {
-        if matches!(letter, '\\' | '$' | '\0') {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
+    // Writing to a string does not fail.
+    let _ = push_escaped(value, &mut escaped);
     escaped
 }
 

@@ -138,6 +138,21 @@ impl FileGroupReader {
         self.read(slice, &columns)?.try_for_each(|batch| each(&self.settings.keys(&batch?)?))
     }
 
+    /// The rows of a slice with their keys; the wanted columns come first.
+    ///
+    /// # Errors
+    /// Those of [`FileGroupReader::read`]; while streaming too.
+    pub(crate) fn keyed_rows(
+        &self,
+        slice: &FileSlice,
+        wanted: &SchemaRef,
+    ) -> Result<impl Iterator<Item = Result<(StringArray, RecordBatch)>> + use<>> {
+        let columns = self.settings.columns(wanted, &self.table);
+        let settings = self.settings.clone();
+        let rows = self.read(slice, &columns)?;
+        Ok(rows.map(move |batch| batch.and_then(|batch| Ok((settings.keys(&batch)?, batch)))))
+    }
+
     /// Whether the log files of a slice may delete records, as the headers of their blocks tell.
     ///
     /// # Errors

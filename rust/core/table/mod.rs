@@ -32,6 +32,7 @@ mod read_query;
 pub mod scan;
 mod schema;
 mod slice_keys;
+mod slice_values;
 mod stored_schema;
 mod time_travel;
 mod truncated_logs;
@@ -70,6 +71,7 @@ pub use read_query::{QueryRequest, ReadQuery};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
 pub use schema::{TableSchema, with_meta_columns};
 pub(crate) use slice_keys::SliceKeys;
+pub(crate) use slice_values::{SliceValues, WantedKeys};
 pub(crate) use view::TableView;
 
 /// How often the timeline is looked at when an instant is archived between the listing and the reading of its file.

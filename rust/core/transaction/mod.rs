@@ -16,6 +16,7 @@ mod metadata_table;
 mod new_file;
 pub(crate) mod record_index;
 mod rolling_file_writer;
+mod secondary_index;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -59,6 +59,8 @@ pub(crate) struct KeyWrites {
     pub(crate) emptied: BTreeMap<String, Vec<String>>,
     /// The columns of the table after it, without meta columns.
     pub(crate) columns: SchemaRef,
+    /// Whether the table has the same rows as before, in other files.
+    pub(crate) keeps_rows: bool,
 }
 
 impl FileChanges {

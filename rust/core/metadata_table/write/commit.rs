@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bloom::with_bloom_filters;
 use super::changes::FileChanges;
 use super::partition_stats::partition_stats;
-use super::record_index::{KeyChanges, write_logs};
 use super::records::{Indexed, PartitionUpdate, Updates, updates};
 use super::removal::remove_from;
+use super::shard_logs::write_logs;
+use super::sharded_keys::KeyChanges;
 use super::{MAINTAINED, log_file};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, LogFile};
@@ -18,6 +19,7 @@ use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::listing::MetadataListing;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
+use crate::metadata_table::secondary_entries::SecondaryIndex;
 use crate::metadata_table::{
     BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX,
 };
@@ -41,10 +43,10 @@ pub(crate) struct MetadataWriter {
 /// What an action changes here.
 pub(crate) struct Prepared {
     updates: Updates,
-    /// The keys whose location changed, if there is a record index.
-    pub(crate) keys: Option<KeyChanges>,
+    /// What changed in the indexes of keys.
+    pub(crate) keys: Vec<KeyChanges>,
     /// Partitions that cannot be kept up to date.
-    pub(crate) unkept: Vec<&'static str>,
+    pub(crate) unkept: Vec<String>,
 }
 
 /// A delta commit that is inflight.
@@ -89,6 +91,18 @@ impl MetadataWriter {
         shards.map_err(|e| e.with("table", self.storage.uri()).remedy(REBUILD))
     }
 
+    /// The file ids of the shards of a secondary index, in their order.
+    ///
+    /// # Errors
+    /// `Corrupt` if one of them is missing; `Storage`.
+    pub(crate) fn secondary_index_shards(&self, index: &SecondaryIndex) -> Result<Vec<String>> {
+        checked_shards(
+            &self.storage,
+            index,
+            &self.listing.files(&self.storage, &format!("{FOLDER}/{}", index.partition))?,
+        )
+    }
+
     /// What an action of the table changes here. `table` is the timeline of the table.
     ///
     /// # Errors
@@ -97,7 +111,7 @@ impl MetadataWriter {
         let has = |name: &str| self.shards.contains_key(name);
         let with_bloom_filters = has(BLOOM_FILTERS).then(|| with_bloom_filters(&self.storage, changes)).transpose()?;
         let changes = with_bloom_filters.as_ref().unwrap_or(changes);
-        let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: None, unkept: Vec::new() };
+        let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: Vec::new(), unkept: Vec::new() };
         if has(PARTITION_STATS) {
             let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
             let stored = MetadataTable::of_listing(&self.storage, table, self.listing.clone(), names);
@@ -112,7 +126,7 @@ impl MetadataWriter {
                     let update = PartitionUpdate { records, ..PartitionUpdate::default() };
                     prepared.updates.insert(PARTITION_STATS, update);
                 }
-                None => prepared.unkept.push(PARTITION_STATS),
+                None => prepared.unkept.push(PARTITION_STATS.to_owned()),
             }
         }
         Ok(prepared)
@@ -156,7 +170,7 @@ impl MetadataWriter {
         let logs = by_shard(prepared.updates, shards)?;
         let threads = if storage.is_remote() { THREADS } else { 1 };
         let mut stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
-        if let Some(keys) = prepared.keys {
+        for keys in prepared.keys {
             stats.extend(write_logs(storage, requested, keys)?);
         }
         let completed = Instant {
@@ -189,6 +203,26 @@ pub(crate) fn record_index_shards(storage: &Storage) -> Result<RecordIndexShards
     let ids = file_ids(storage, RECORD_INDEX, &storage.list(&format!("{FOLDER}/{RECORD_INDEX}"))?.files)?;
     let shards = RecordIndexShards::of_file_ids(ids.iter().map(String::as_str));
     shards.map_err(|e| e.with("table", storage.uri()).remedy(REBUILD))
+}
+
+/// The file ids of the shards of a secondary index, in their order.
+///
+/// # Errors
+/// `Corrupt` if there are none, or if one of them is missing; `Storage`.
+pub(crate) fn secondary_index_shards(storage: &Storage, index: &SecondaryIndex) -> Result<Vec<String>> {
+    checked_shards(storage, index, &storage.list(&format!("{FOLDER}/{}", index.partition))?.files)
+}
+
+/// An entry is in the shard that its hash says, of as many as there are, so that none of them may be missing.
+fn checked_shards(storage: &Storage, index: &SecondaryIndex, files: &[FileMeta]) -> Result<Vec<String>> {
+    let ids = file_ids(storage, &index.partition, files)?;
+    if ids != index.file_ids(ids.len()) {
+        return Err(Error::corrupt("a secondary index has shards of other names, or lacks one")
+            .with("table", storage.uri())
+            .with("file", format!("{FOLDER}/{}", index.partition))
+            .remedy(format!("Build it anew with Table.index(\"{}\")", index.partition)));
+    }
+    Ok(ids)
 }
 
 /// The file ids of a partition's shards, in their order, by the files in its folder.

@@ -10,6 +10,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::format::log::{BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::encode::RECORD_SCHEMA;
+use crate::metadata_table::secondary_entries::is_secondary_index;
 
 /// Size of a block of keys, before compression.
 const KEY_BLOCK_BYTES: usize = 32 << 10;
@@ -67,7 +68,9 @@ impl Records {
 pub(super) fn options_of(partition: &str) -> HFileWriterOptions {
     match partition {
         // Some keys of very many are looked up: each costs a block.
-        RECORD_INDEX => HFileWriterOptions::default().block_bytes(KEY_BLOCK_BYTES),
+        name if name == RECORD_INDEX || is_secondary_index(name) => {
+            HFileWriterOptions::default().block_bytes(KEY_BLOCK_BYTES)
+        }
         _ => HFileWriterOptions::default(),
     }
 }

@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
-//! | `record_index` | the keys whose location changed, and the log files of the shards that have them |
+//! | `record_index` | the keys whose location changed |
+//! | `secondary_index.rs` | the entries of secondary indexes that came and went |
+//! | `sharded_keys.rs`, `shard_logs.rs`, `new_shards.rs` | such keys by shard, and the files of the shards |
 //! | `partition_stats.rs` | the ranges of partitions |
 //! | `bloom.rs` | the bloom filters of new base files |
 //! | `log_file.rs` | the log file of a shard |
@@ -27,19 +29,24 @@ mod commit;
 mod create;
 mod initialize;
 mod log_file;
+mod new_shards;
 mod partition_stats;
 pub(crate) mod record_index;
 mod records;
 mod removal;
+pub(crate) mod secondary_index;
+mod shard_logs;
+mod sharded_keys;
 
 pub(crate) use bloom::read_bloom_filter;
 pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
-pub(crate) use commit::{MetadataWriter, Prepared, record_index_shards};
+pub(crate) use commit::{MetadataWriter, record_index_shards, secondary_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use initialize::initialize_partition;
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;
+pub(crate) use sharded_keys::KeyChanges;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.
 pub(crate) const MAINTAINED: [&str; 5] =

@@ -150,7 +150,12 @@ impl ClusteringJob {
         let (groups, requested) = (&self.groups, self.instant().to_owned());
         // All keys of the old file groups are in the new ones.
         let (emptied, columns) = (BTreeMap::new(), schema_of(&table, &self.view)?.data);
-        let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites { stats: stats.clone(), emptied, columns });
+        let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites {
+            stats: stats.clone(),
+            emptied,
+            columns,
+            keeps_rows: true,
+        });
         let done = self.transaction.complete(body, Follow::Files(&changes), &reported, |timeline| {
             let unchanged = check_unchanged(&table, timeline, &requested, groups);
             outdated = unchanged.is_err();

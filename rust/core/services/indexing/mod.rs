@@ -38,6 +38,7 @@ pub struct Indexed {
 /// for indexes that are not built; `Conflict`; `Lock`; `Storage`.
 pub(crate) fn index(table: &HudiTable, request: BuildRequest) -> Result<Indexed> {
     remove_dead(table)?;
+    let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
     let plan = |timeline: &Timeline| {
         let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
         encode(&IndexPlan {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 
 use super::build_record_index::build_record_index;
+use super::build_secondary_index::{SECONDARY_KIND, build_secondary_index, wanted_index};
 use super::existing_files::{Wanted, columns_of, existing_files};
 use super::properties::{COMPLETE, INFLIGHT, now};
 use super::wanted::{new_partition, wanted_partitions};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::join;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
+use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::metadata_table::write::{
     AddedFile, FileChanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
 };
@@ -24,7 +26,8 @@ use crate::timeline::Timeline;
 pub(crate) struct BuildRequest {
     /// Names of partitions, beside those that they need.
     pub(crate) partitions: Vec<String>,
-    /// The columns that have statistics; `None`: those that the options say, or that have them already.
+    /// The columns that have statistics; `None`: those that the options say, or that have them already. Of a secondary index:
+    /// its column.
     pub(crate) columns: Option<Vec<String>>,
     /// Whether the metadata table is made anew, with all partitions that it has.
     pub(crate) from_scratch: bool,
@@ -44,6 +47,8 @@ struct Scope {
     partitions: Vec<NewPartition>,
     /// Whether the record index is built, which is made of the keys of the table.
     record_index: bool,
+    /// Secondary indexes that are built, of its values.
+    secondary: Vec<SecondaryIndex>,
     columns: Vec<String>,
 }
 
@@ -53,7 +58,9 @@ impl Scope {
     }
 
     fn makes(&self, name: &str) -> bool {
-        self.has(name) || self.record_index && name == RECORD_INDEX
+        self.has(name)
+            || self.record_index && name == RECORD_INDEX
+            || self.secondary.iter().any(|index| index.partition == name)
     }
 }
 
@@ -84,6 +91,23 @@ impl IndexBuild {
         Ok(Self { request, known: HashMap::new() })
     }
 
+    /// The names of the partitions that are asked for, as the metadata table has them.
+    ///
+    /// # Errors
+    /// Those of [`IndexBuild::prepare`].
+    pub(crate) fn names(table: &HudiTable, request: &BuildRequest) -> Result<Vec<String>> {
+        if !request.partitions.iter().any(|name| name == SECONDARY_KIND || is_secondary_index(name)) {
+            return Ok(request.partitions.clone());
+        }
+        let config = TableConfig::load(table.storage())?;
+        let view = TableView::new(table.storage().clone(), table.timeline()?)?;
+        let name_of = |name: &String| {
+            let index = wanted_index(table, &config, &view, name, request.columns.as_deref())?;
+            Ok(index.map_or_else(|| name.clone(), |index| index.partition))
+        };
+        request.partitions.iter().map(name_of).collect()
+    }
+
     /// Whether all is made anew.
     pub(super) fn is_from_scratch(&self) -> bool {
         self.request.from_scratch
@@ -109,6 +133,10 @@ impl IndexBuild {
         }
         let asks = |names: &[String], name: &str| names.iter().any(|one| one == name);
         let is_there = |name: &str| !is_fresh && has.iter().any(|one| one == name);
+        let secondary = self.secondary_indexes(table, config, view, &mut names)?;
+        if !secondary.is_empty() && !is_there(RECORD_INDEX) {
+            names.push(RECORD_INDEX.to_owned());
+        }
         // Those of partitions are made of those of files, and of the same columns.
         if asks(&names, PARTITION_STATS) && !is_there(COLUMN_STATS) {
             names.push(COLUMN_STATS.to_owned());
@@ -129,7 +157,10 @@ impl IndexBuild {
         if let Some(other) = names.iter().find(|name| !MAINTAINED.contains(&name.as_str())) {
             return Err(Error::unsupported(format!("hoodoo does not build {other} of the metadata table"))
                 .with("table", table.storage().uri())
-                .remedy(format!("It builds {}. Have Hudi build the index", MAINTAINED.join(", "))));
+                .remedy(format!(
+                    "It builds {} and secondary_index. Have Hudi build the index",
+                    MAINTAINED.join(", ")
+                )));
         }
         let schema = TableSchema::resolve(config, view)?;
         let has_statistics = asks(&names, COLUMN_STATS) || asks(&names, PARTITION_STATS);
@@ -146,7 +177,34 @@ impl IndexBuild {
         };
         let bloom_filters = asks(&names, BLOOM_FILTERS);
         let wanted = Wanted { columns: columns.clone(), schema: stored, bloom_filters };
-        Ok((Scope { is_fresh, partitions, record_index: asks(&names, RECORD_INDEX), columns }, wanted))
+        Ok((Scope { is_fresh, partitions, record_index: asks(&names, RECORD_INDEX), secondary, columns }, wanted))
+    }
+
+    /// The secondary indexes that are built; takes them out of the names of other partitions.
+    fn secondary_indexes(
+        &self,
+        table: &HudiTable,
+        config: &TableConfig,
+        view: &TableView,
+        names: &mut Vec<String>,
+    ) -> Result<Vec<SecondaryIndex>> {
+        let mut found = Vec::new();
+        for name in &self.request.partitions {
+            found.extend(wanted_index(table, config, view, name, self.request.columns.as_deref())?);
+        }
+        if self.request.from_scratch {
+            for name in config.complete_metadata_partitions().iter().filter(|name| is_secondary_index(name)) {
+                match wanted_index(table, config, view, name, None) {
+                    // As by a write, which would not keep it.
+                    Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidOption) => {
+                        tracing::warn!(table = table.storage().uri(), "{name} is not built again: {e}");
+                    }
+                    index => found.extend(index?),
+                }
+            }
+        }
+        names.retain(|name| name != SECONDARY_KIND && !is_secondary_index(name));
+        Ok(found)
     }
 
     /// The columns that have statistics after the build.
@@ -198,20 +256,24 @@ impl IndexBuild {
         if left.len() + pending.split_terminator(',').count() != config.metadata_partitions().len() {
             TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, &pending)], &now(table))?;
         }
+        let mut removed = false;
         let made = if scope.is_fresh {
             let of = IndexedTable { name: config.name(), version: config.version(), timeline: config.timeline() };
             for gone in config.metadata_partitions().iter().filter(|name| !scope.has(name)) {
-                definitions.remove(gone);
+                removed |= definitions.remove(gone);
             }
             create(storage, &of, &scope.partitions, &existing, &indexed, &new_time)?
         } else {
             add(storage, config.timeline(), &scope.partitions, &existing, &indexed, &new_time)?
         };
         let mut properties = Vec::new();
-        if scope.has(COLUMN_STATS) {
+        let has_column_stats = scope.has(COLUMN_STATS);
+        if has_column_stats {
             definitions.set_column_stats(&indexed.columns, version);
-            definitions.write(storage)?;
             properties.push((PATH_PROPERTY, definitions.path().to_owned()));
+        }
+        if has_column_stats || removed {
+            definitions.write(storage)?;
         }
         left.extend(made.into_iter().map(str::to_owned));
         left.sort_unstable();
@@ -219,11 +281,16 @@ impl IndexBuild {
         let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // From now on readers take it for valid.
         let built = TableConfig::update(storage, &properties, &now(table))?;
-        if !scope.record_index {
-            return Ok(built);
+        let mut built = built;
+        if scope.record_index {
+            let wanted = table.wanted_record_index()?.unwrap_or(was_partitioned);
+            let is_partitioned = wanted && scope.secondary.is_empty();
+            let also = view.partitions()?;
+            built = build_record_index(table, timeline, &built, is_partitioned, &also, &new_time)?;
         }
-        let is_partitioned = table.wanted_record_index()?.unwrap_or(was_partitioned);
-        let also = view.partitions()?;
-        build_record_index(table, timeline, &built, is_partitioned, &also, new_time)
+        for index in &scope.secondary {
+            built = build_secondary_index(table, timeline, &built, index, &new_time)?;
+        }
+        Ok(built)
     }
 }

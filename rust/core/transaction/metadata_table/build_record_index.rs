@@ -60,11 +60,24 @@ pub(super) fn build_record_index(
     let path = config.get(PATH_PROPERTY).map(str::to_owned);
     let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
     definitions.set_record_index(is_partitioned);
-    definitions.write(storage)?;
+    publish(table, config, &definitions, RECORD_INDEX)
+}
+
+/// Writes the definitions of indexes, and names one more partition as complete. Returns the properties that do.
+///
+/// # Errors
+/// `Storage`.
+pub(super) fn publish(
+    table: &HudiTable,
+    config: &TableConfig,
+    definitions: &IndexDefinitions,
+    partition: &str,
+) -> Result<TableConfig> {
+    definitions.write(table.storage())?;
     let complete = config.complete_metadata_partitions();
-    let names: BTreeSet<String> = complete.into_iter().chain([RECORD_INDEX.to_owned()]).collect();
+    let names: BTreeSet<String> = complete.into_iter().chain([partition.to_owned()]).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(",");
     let properties = [(COMPLETE, names.as_str()), (PATH_PROPERTY, definitions.path())];
     // From now on readers take it for valid.
-    TableConfig::update(storage, &properties, &now(table))
+    TableConfig::update(table.storage(), &properties, &now(table))
 }

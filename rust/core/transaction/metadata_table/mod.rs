@@ -3,7 +3,9 @@
 
 mod build;
 mod build_record_index;
+mod build_secondary_index;
 mod existing_files;
+mod kept_keys;
 mod properties;
 mod wanted;
 
@@ -12,14 +14,15 @@ use std::sync::atomic::Ordering;
 pub(crate) use build::{BuildRequest, IndexBuild};
 use build_record_index::build_wanted_record_index;
 use existing_files::columns_of;
-use properties::{COMPLETE, ENABLE, INFLIGHT, now};
+use kept_keys::{KeysAhead, kept_keys};
+pub(super) use properties::is_wanted;
+use properties::{COMPLETE, ENABLE, INFLIGHT, is_kept, now};
 use wanted::unmet_options;
 
-use super::record_index::key_changes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::record_index::KeyChanges;
-use crate::metadata_table::write::{FileChanges, Indexed, MAINTAINED, MetadataWriter, Prepared, record_index_shards};
+use crate::metadata_table::secondary_entries::is_secondary_index;
+use crate::metadata_table::write::{FileChanges, Indexed, MetadataWriter};
 use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, MetadataListing, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::storage::Storage;
@@ -37,11 +40,6 @@ pub(super) enum Found {
     Missing { config: Box<TableConfig>, files: bool },
     /// It is not wanted: what there is of it is to be dropped.
     Unwanted { partitions: bool, files: bool },
-}
-
-/// Whether the options let a table have one.
-pub(super) fn is_wanted(table: &HudiTable) -> Result<bool> {
-    table.options().flag(ENABLE, true)
 }
 
 /// Looks for a metadata table. The caller holds the table lock.
@@ -123,28 +121,11 @@ fn open(table: &HudiTable, config: &TableConfig, listing: MetadataListing) -> Re
     MetadataWriter::open(table.storage(), listing, &kept)
 }
 
-/// Whether a partition is kept up to date. A record index that somebody is building, and has not completed, is not: its
-/// shards may not be there yet.
-fn is_kept(config: &TableConfig, name: &str) -> bool {
-    let is_complete = || config.complete_metadata_partitions().iter().any(|complete| complete == name);
-    MAINTAINED.contains(&name) && (name != RECORD_INDEX || is_complete())
-}
-
-/// Finds out which keys an action put somewhere else, if the table has a record index, before the table lock is taken.
-pub(super) fn keys_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>) -> Result<Option<KeyChanges>> {
-    let Follow::Files(FileChanges { keys: Some(writes), .. }) = follow else { return Ok(None) };
-    if !is_kept(table.config(), RECORD_INDEX)
-        || !table.config().metadata_partitions().iter().any(|name| name == RECORD_INDEX)
-        || !is_wanted(table)?
-    {
-        return Ok(None);
-    }
-    let found = record_index_shards(table.storage()).and_then(|shards| key_changes(table, requested, &shards, writes));
-    match found {
-        Ok(keys) => Ok(Some(keys)),
-        // Under the lock it is seen whether the index is still there, and what becomes of it.
-        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::NotFound) => Ok(None),
-        Err(e) => Err(e),
+/// Finds out what an action changes in the indexes of keys, before the table lock is taken.
+pub(super) fn keys_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>) -> Result<KeysAhead> {
+    match follow {
+        Follow::Files(FileChanges { keys: Some(writes), .. }) => kept_keys::keys_ahead(table, requested, writes),
+        _ => Ok(KeysAhead::default()),
     }
 }
 
@@ -163,7 +144,7 @@ impl Found {
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        (follow, keys): (Follow<'_>, Option<KeyChanges>),
+        (follow, keys): (Follow<'_>, KeysAhead),
         new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match (self, follow) {
@@ -193,17 +174,21 @@ impl Found {
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
             (Self::Kept { config, writer, definitions }, Follow::Files(changes)) => {
                 if let Some(config) = build_wanted_record_index(table, timeline, &config, changes, &new_time)? {
-                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, None), new_time);
+                    let keys = KeysAhead::default();
+                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, keys), new_time);
                 }
                 let mut definitions = definitions?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
                 let prepare = || {
-                    let prepared = writer.prepare(timeline, changes, &indexed)?;
-                    with_moved_keys(prepared, table, requested, &writer, (changes, keys))
+                    let mut prepared = writer.prepare(timeline, changes, &indexed)?;
+                    let kept = kept_keys(table, requested, (&config, &definitions), &writer, changes, keys)?;
+                    prepared.keys = kept.changes;
+                    prepared.unkept.extend(kept.unkept);
+                    Ok(prepared)
                 };
                 // If either fails, the action is taken back, and so is what it began here.
                 let (prepared, begun) = both(table.storage().is_remote(), prepare, || writer.begin(requested))?;
-                let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.contains(&name);
+                let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.iter().any(|one| one == name);
                 let gone = take_out(table, &config, &mut definitions, stays)?;
                 table.keep_metadata_timeline(writer.commit(begun, prepared, new_time)?);
                 let mut warnings = unmet_options(table, &config, &indexed.columns)?;
@@ -211,55 +196,6 @@ impl Found {
                 Ok(warnings)
             }
         }
-    }
-}
-
-/// What an action did to the locations of keys.
-enum Moved {
-    /// The keys that it put somewhere else, if there is a record index.
-    Keys(Option<KeyChanges>),
-    /// The record index cannot learn of it.
-    Unknown(Error),
-}
-
-/// Adds the keys that an action put somewhere else, or that the record index cannot learn of them.
-fn with_moved_keys(
-    mut prepared: Prepared,
-    table: &HudiTable,
-    requested: &str,
-    writer: &MetadataWriter,
-    (changes, ahead): (&FileChanges, Option<KeyChanges>),
-) -> Result<Prepared> {
-    match moved_keys(table, requested, writer, changes, ahead)? {
-        Moved::Keys(keys) => prepared.keys = keys,
-        Moved::Unknown(e) => {
-            tracing::warn!(table = table.storage().uri(), "the record index cannot be kept: {e}");
-            prepared.unkept.push(RECORD_INDEX);
-        }
-    }
-    Ok(prepared)
-}
-
-/// The keys that an action put somewhere else. Another writer may have made the record index, or made it anew, since they
-/// were looked for.
-fn moved_keys(
-    table: &HudiTable,
-    requested: &str,
-    writer: &MetadataWriter,
-    changes: &FileChanges,
-    ahead: Option<KeyChanges>,
-) -> Result<Moved> {
-    let shards = match writer.record_index_shards() {
-        Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(Moved::Unknown(e)),
-        shards => shards?,
-    };
-    let (Some(shards), Some(writes)) = (shards, &changes.keys) else { return Ok(Moved::Keys(None)) };
-    if let Some(keys) = ahead.filter(|keys| keys.are_for(&shards)) {
-        return Ok(Moved::Keys(Some(keys)));
-    }
-    match key_changes(table, requested, &shards, writes) {
-        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Moved::Unknown(e)),
-        keys => keys.map(|keys| Moved::Keys(Some(keys))),
     }
 }
 
@@ -344,7 +280,13 @@ pub(crate) fn drop_partition(table: &HudiTable, name: &str) -> Result<Vec<String
     }
     let config = TableConfig::load(table.storage())?;
     let mut definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
-    let is_gone = |one: &str| one == name || name == COLUMN_STATS && one == PARTITION_STATS;
+    let is_gone = |one: &str| match name {
+        _ if one == name => true,
+        COLUMN_STATS => one == PARTITION_STATS,
+        // Keys are looked up in it.
+        RECORD_INDEX => is_secondary_index(one),
+        _ => false,
+    };
     take_out(table, &config, &mut definitions, |one| !is_gone(one))
 }
 

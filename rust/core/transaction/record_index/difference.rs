@@ -20,7 +20,7 @@ const BATCH_ROWS: usize = 65_536;
 ///
 /// # Errors
 /// Those of reading the keys; those of `added`.
-pub(super) fn added_and_gone<I, J>(
+pub(in crate::transaction) fn added_and_gone<I, J>(
     old: I,
     new: impl Fn() -> Result<J>,
     added: &mut dyn FnMut(&StringArray) -> Result<()>,

@@ -10,7 +10,7 @@ use crate::format::avro::metadata::WriteStat;
 use crate::table::file_group_reader::FileGroupReader;
 
 /// Log files that were added to a slice.
-pub(super) struct AddedLogs {
+pub(in crate::transaction) struct AddedLogs {
     before: FileSlice,
     added: Vec<LogFile>,
     /// Whether they delete anything.
@@ -58,8 +58,7 @@ impl AddedLogs {
             false => HashSet::new(),
         };
         let (mut back, mut gone) = (HashSet::new(), HashSet::new());
-        let mut after = before.clone();
-        after.logs.extend_from_slice(&self.added);
+        let after = self.after();
         reader.each_key_in_logs(&after, &mut |key, is_deleted| match deleted_before.contains(key) {
             true if !is_deleted => {
                 back.insert(key.to_owned());
@@ -79,8 +78,20 @@ impl AddedLogs {
         Ok((array(back), array(gone)))
     }
 
+    /// The slice before them.
+    pub(in crate::transaction) fn before(&self) -> &FileSlice {
+        &self.before
+    }
+
+    /// The slice with them.
+    pub(in crate::transaction) fn after(&self) -> FileSlice {
+        let mut after = self.before.clone();
+        after.logs.extend_from_slice(&self.added);
+        after
+    }
+
     /// A slice of these log files alone.
-    fn alone(&self) -> FileSlice {
+    pub(in crate::transaction) fn alone(&self) -> FileSlice {
         FileSlice { logs: self.added.clone(), ..self.before.clone() }
     }
 

@@ -18,18 +18,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::array::{Array, StringArray};
 
-use self::difference::added_and_gone;
+pub(super) use self::difference::added_and_gone;
 use self::logs::AddedLogs;
-pub(crate) use self::snapshot::keys_of_table;
+pub(super) use self::snapshot::{keys_of_table, shard_count};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::WriteStat;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
-use crate::metadata_table::write::KeyWrites;
-use crate::metadata_table::write::record_index::{KeyChanges, KeyCollector, Location};
+use crate::metadata_table::write::record_index::{KeyCollector, Location};
+use crate::metadata_table::write::{KeyChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, SpillOptions};
-use crate::table::{HudiTable, SliceKeys};
+use crate::table::{HudiTable, SliceKeys, TableView};
 use crate::timeline::parse_instant_ms;
 
 /// Shards of a data partition that is new to an index by partition.
@@ -38,9 +38,9 @@ const NEW_SHARDS: &str = "hoodie.metadata.record.level.index.min.filegroup.count
 const SHARE: usize = 4;
 
 /// What was done to a file group.
-enum Unit {
-    /// A base file was written, perhaps in place of another.
-    Base { partition: String, new: BaseFile, old: Option<BaseFile> },
+pub(super) enum Unit {
+    /// A base file was written, perhaps in place of another slice.
+    Base { partition: String, new: BaseFile, before: Option<FileSlice> },
     /// Log files were added to its slice.
     Logs(AddedLogs),
     /// It was replaced.
@@ -59,7 +59,7 @@ pub(super) fn key_changes(
 ) -> Result<KeyChanges> {
     let known = shards.file_ids().len();
     let mut keys = KeyCollector::new(shards.clone(), new_shards(table)?, spill_options(table)?)?;
-    let units = units(table, writes)?;
+    let units = units(&table.view(None)?, writes)?;
     keys.add_partitions(units.iter().filter_map(|unit| match unit {
         Unit::Base { partition, .. } => Some(partition.as_str()),
         _ => None,
@@ -83,14 +83,13 @@ fn new_shards(table: &HudiTable) -> Result<usize> {
 }
 
 /// What keys may take of the memory.
-fn spill_options(table: &HudiTable) -> Result<SpillOptions> {
+pub(super) fn spill_options(table: &HudiTable) -> Result<SpillOptions> {
     let spill = table.spill_options()?;
     Ok(SpillOptions { budget: spill.budget / SHARE, ..spill })
 }
 
-/// What was done to which file group, as the table was before.
-fn units(table: &HudiTable, writes: &KeyWrites) -> Result<Vec<Unit>> {
-    let view = table.view(None)?;
+/// What was done to which file group; `view` is the table before.
+pub(super) fn units(view: &TableView, writes: &KeyWrites) -> Result<Vec<Unit>> {
     let partition_of = |stat: &WriteStat| stat.partition_path.clone().unwrap_or_default();
     let is_new = |stat: &WriteStat| stat.prev_commit.as_deref().is_none_or(|commit| commit == "null");
     let touched: BTreeSet<String> = writes.stats.iter().filter(|stat| !is_new(stat)).map(partition_of).collect();
@@ -111,8 +110,8 @@ fn units(table: &HudiTable, writes: &KeyWrites) -> Result<Vec<Unit>> {
             logs.entry(group.clone()).or_insert_with(|| AddedLogs::to(before())).add(log, stat);
         } else if let Some(new) = BaseFile::parse(&file).filter(|_| size > 0) {
             let group = (partition, new.file_id.clone());
-            let old = slices.get(&group).and_then(|slice| slice.base.clone());
-            units.push(Unit::Base { partition: group.0, new, old });
+            let before = slices.get(&group).cloned();
+            units.push(Unit::Base { partition: group.0, new, before });
         }
     }
     units.extend(logs.into_values().map(Unit::Logs));
@@ -138,12 +137,11 @@ impl Collecting {
     fn collect(&self, unit: &Unit) -> Result<()> {
         let Self { keys, source, .. } = self;
         match unit {
-            Unit::Base { partition, new, old: None } => {
+            Unit::Base { partition, new, before } => {
                 let location = self.location(partition, &new.file_id);
-                source.of_base(new)?.try_for_each(|some| keys.put(partition, &some?, location))
-            }
-            Unit::Base { partition, new, old: Some(old) } => {
-                let location = self.location(partition, &new.file_id);
+                let Some(old) = before.as_ref().and_then(|slice| slice.base.as_ref()) else {
+                    return source.of_base(new)?.try_for_each(|some| keys.put(partition, &some?, location));
+                };
                 let mut put = |some: &StringArray| keys.put(partition, some, location);
                 let gone = added_and_gone(source.of_base(old)?, || source.of_base(new), &mut put)?;
                 keys.remove(partition, &gone)

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::BaseFileReader;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
-use crate::metadata_table::write::record_index::{KeyChanges, KeyCollector, Location};
+use crate::metadata_table::write::KeyChanges;
+use crate::metadata_table::write::record_index::{KeyCollector, Location};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, Options, SliceKeys, TableView};
 use crate::timeline::parse_instant_ms;
@@ -22,7 +23,7 @@ const LOG_RECORD_BYTES: u64 = 64;
 ///
 /// # Errors
 /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-pub(crate) fn keys_of_table<'p>(
+pub(in crate::transaction) fn keys_of_table<'p>(
     table: &HudiTable,
     view: &TableView,
     is_partitioned: bool,
@@ -45,6 +46,14 @@ pub(crate) fn keys_of_table<'p>(
         source.each(&slice, &mut |some| keys.put(partition, some, location))
     })?;
     keys.finish(0)
+}
+
+/// As many shards as Hudi would make for an index of the records of these slices.
+///
+/// # Errors
+/// `InvalidOption`; `Corrupt`, with the file; `Storage`.
+pub(in crate::transaction) fn shard_count(table: &HudiTable, slices: &[FileSlice]) -> Result<usize> {
+    Ok(shards(table, slices, false)?.file_ids().len())
 }
 
 /// As many shards as Hudi would make for so many records.

@@ -148,6 +148,7 @@ impl PendingCommit {
             stats: stats.clone(),
             emptied: replaced.clone(),
             columns: Arc::new(schema.clone()),
+            keeps_rows: false,
         });
         let done = transaction.complete(body, Follow::Files(&changes), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;

@@ -3,6 +3,7 @@
 mod column_stats;
 mod files;
 mod record_index;
+mod secondary_index;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use super::listing::Listing;
 use super::{Report, file_groups, is_about_content};
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, is_partition_metadata};
+use crate::metadata_table::secondary_entries::is_secondary_index;
 use crate::metadata_table::{FOLDER, ListedFiles, MetadataTable, REBUILD};
 use crate::table::{HudiTable, TableView};
 
@@ -59,6 +61,7 @@ pub(super) fn check(
         let done = match partition.as_str() {
             "column_stats" => column_stats::check(&compared, &metadata, report),
             "record_index" => record_index::check(&compared, &metadata, report),
+            name if is_secondary_index(name) => secondary_index::check(&compared, &metadata, name, report),
             "files" => Ok(()),
             other => readable(&metadata, other, report),
         };

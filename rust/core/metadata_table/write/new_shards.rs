@@ -1,4 +1,4 @@
-//! What the shards of a record index begin with that is built anew.
+//! What the shards of an index of keys begin with that is built anew.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringBuilder, UInt32Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 
-use super::key_changes::KeyChanges;
+use super::initialize::{NewShard, SortedRecord};
+use super::sharded_keys::KeyChanges;
 use crate::error::{Error, Result};
-use crate::metadata_table::write::initialize::{NewShard, SortedRecord};
 use crate::storage::{SpillOptions, spill};
 
 /// Keys that are kept together.
@@ -30,7 +30,7 @@ impl KeyChanges {
     /// `Storage` when the disk is full.
     pub(crate) fn into_shards(self, budget: &SpillOptions) -> Result<Vec<NewShard<ShardRecords>>> {
         let file_ids = self.file_ids().to_vec();
-        let (values, keys) = self.into_parts();
+        let (values, _, keys) = self.into_parts();
         let mut shards: Vec<Vec<RecordBatch>> = file_ids.iter().map(|_| Vec::new()).collect();
         let mut rows = Building::new(budget);
         keys.for_each(&mut |shard, key, location| {
@@ -126,7 +126,7 @@ impl Iterator for ShardRecords {
 
 impl ShardRecords {
     fn record(&self, batch: &RecordBatch, row: usize) -> SortedRecord<'static> {
-        let lost = || Error::internal("a key of the record index has no location");
+        let lost = || Error::internal("a key of a new index has no value");
         let [keys, locations] = batch.columns() else { return Err(lost()) };
         let key = keys.as_string_opt::<i32>().ok_or_else(lost)?.value(row);
         let location = locations.as_primitive_opt::<UInt32Type>().ok_or_else(lost)?.value(row);

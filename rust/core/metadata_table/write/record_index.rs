@@ -1,24 +1,19 @@
-//! The keys whose location an action changed.
+//! Keeps `record_index` in step: keys that are new or are elsewhere now get their location, keys that are gone a delete.
 //!
-//! They are collected by several threads, from files in any order. What comes out is sorted by shard and key, as the HFiles
-//! of the shards need it, and has each key once: a key that one file group lost and another one got has moved, and is not
-//! deleted.
+//! They are collected by several threads, from files in any order. A key that one file group lost and another one got has
+//! moved, and is not deleted.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
+use arrow::array::{Array, StringArray, UInt32Array};
 
 use crate::error::{Error, Result};
+use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::encode::record_index_record;
 use crate::metadata_table::record_index_shards::{RecordIndexShards, shard_in};
-use crate::sort::{Keyer, Rows, Sorter};
+use crate::metadata_table::write::sharded_keys::{GONE, KeyChanges, ShardedKeys};
 use crate::storage::SpillOptions;
-
-/// The location of a key that is gone.
-const GONE: u32 = u32::MAX;
 
 /// A file group, and the time of the instant that put keys there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,22 +31,8 @@ pub(crate) struct KeyCollector {
     shards: RecordIndexShards,
     /// How many shards a data partition gets that has none.
     new_shards: usize,
-    schema: SchemaRef,
-    keyer: Keyer,
-    sorter: Mutex<Sorter>,
+    keys: ShardedKeys,
     locations: Mutex<Vec<Location>>,
-    batches: AtomicU64,
-}
-
-/// The keys, sorted by shard and key.
-pub(crate) struct KeyChanges {
-    /// The shards, those of new data partitions among them.
-    shards: RecordIndexShards,
-    /// Where these begin.
-    known_shards: usize,
-    /// The values of records, by number of location.
-    values: Vec<Vec<u8>>,
-    rows: Rows,
 }
 
 impl KeyCollector {
@@ -60,23 +41,7 @@ impl KeyCollector {
     /// # Errors
     /// None for the columns that it has.
     pub(crate) fn new(shards: RecordIndexShards, new_shards: usize, spill: SpillOptions) -> Result<Self> {
-        let schema = Arc::new(Schema::new(vec![
-            Field::new("shard", DataType::UInt32, false),
-            Field::new("key", DataType::Utf8, false),
-            Field::new("location", DataType::UInt32, false),
-        ]));
-        let by_key = Arc::new(|rows: &RecordBatch| Ok(rows.columns().iter().take(2).cloned().collect()));
-        let sorter = Sorter::new(schema.clone(), by_key, spill, 1)?;
-        let keyer = sorter.keyer();
-        Ok(Self {
-            shards,
-            new_shards,
-            schema,
-            keyer,
-            sorter: Mutex::new(sorter),
-            locations: Mutex::default(),
-            batches: AtomicU64::new(0),
-        })
+        Ok(Self { shards, new_shards, keys: ShardedKeys::new(spill)?, locations: Mutex::default() })
     }
 
     /// Gives data partitions shards that have none, so that keys of them can be collected.
@@ -90,7 +55,7 @@ impl KeyCollector {
 
     /// The number of a location, for [`KeyCollector::put`].
     pub(crate) fn location(&self, location: Location) -> u32 {
-        let mut locations = lock(&self.locations);
+        let mut locations = self.locations.lock().unwrap_or_else(PoisonError::into_inner);
         locations.push(location);
         u32::try_from(locations.len() - 1).unwrap_or(GONE - 1)
     }
@@ -115,8 +80,7 @@ impl KeyCollector {
         if keys.is_empty() {
             return Ok(());
         }
-        let group = self.shards.of_partition(partition);
-        let group: Range<usize> = match group {
+        let group: Range<usize> = match self.shards.of_partition(partition) {
             Some(group) => group,
             // The index has no key of a partition without shards.
             None if location == GONE => return Ok(()),
@@ -131,11 +95,7 @@ impl KeyCollector {
         }
         let shards: UInt32Array =
             (0..keys.len()).map(|row| u32::try_from(shard_in(&group, keys.value(row))).ok()).collect();
-        let locations: ArrayRef = Arc::new(UInt32Array::from_value(location, keys.len()));
-        let columns: Vec<ArrayRef> = vec![Arc::new(shards), Arc::new(keys.clone()), locations];
-        let keyed = self.keyer.keyed(RecordBatch::try_new(self.schema.clone(), columns)?)?;
-        let number = self.batches.fetch_add(1, Ordering::Relaxed);
-        lock(&self.sorter).push_keyed(number, keyed)
+        self.keys.add(shards, keys, location)
     }
 
     /// The keys in their order. `known_shards` are those that the index has already.
@@ -143,94 +103,19 @@ impl KeyCollector {
     /// # Errors
     /// `Storage`.
     pub(crate) fn finish(self, known_shards: usize) -> Result<KeyChanges> {
-        let Self { shards, sorter, locations, .. } = self;
+        let Self { shards, keys, locations, .. } = self;
         let locations = locations.into_inner().unwrap_or_else(PoisonError::into_inner);
         let value = |at: &Location| record_index_record(&at.partition, &at.file_id, at.written_ms);
-        let rows = sorter.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
-        Ok(KeyChanges { shards, known_shards, values: locations.iter().map(value).collect(), rows })
+        Ok(KeyChanges {
+            partition: RECORD_INDEX.to_owned(),
+            file_ids: shards.file_ids().to_vec(),
+            known_shards,
+            is_partitioned: shards.is_partitioned(),
+            values: locations.iter().map(value).collect(),
+            gone: None,
+            rows: keys.finish()?,
+        })
     }
-}
-
-impl KeyChanges {
-    /// Whether the shards that the index had when the keys were collected are these.
-    pub(crate) fn are_for(&self, shards: &RecordIndexShards) -> bool {
-        self.shards.file_ids().get(..self.known_shards) == Some(shards.file_ids())
-            && (self.known_shards == 0 || self.shards.is_partitioned() == shards.is_partitioned())
-    }
-
-    /// File ids of the shards.
-    pub(in crate::metadata_table) fn file_ids(&self) -> &[String] {
-        self.shards.file_ids()
-    }
-
-    /// The shards that the index does not have yet.
-    pub(in crate::metadata_table) fn new_shards(&self) -> Range<usize> {
-        self.known_shards..self.shards.file_ids().len()
-    }
-
-    /// Takes them apart: the values of records, by location, and the keys.
-    pub(super) fn into_parts(self) -> (Vec<Vec<u8>>, SortedKeys) {
-        (self.values, SortedKeys(self.rows))
-    }
-}
-
-/// Takes a shard, a key and the number of its location; `None`: the key is gone.
-pub(super) type EachKey<'e> = dyn FnMut(usize, &str, Option<u32>) -> Result<()> + 'e;
-
-/// Keys by shard and by their bytes.
-pub(super) struct SortedKeys(Rows);
-
-impl SortedKeys {
-    /// Passes each key to `each` once.
-    ///
-    /// # Errors
-    /// `Storage`; those of `each`.
-    pub(super) fn for_each(self, each: &mut EachKey<'_>) -> Result<()> {
-        let mut give = |shard: u32, key: &str, location: u32| {
-            each(shard as usize, key, Some(location).filter(|location| *location != GONE))
-        };
-        let (mut last_key, mut last) = (String::new(), None);
-        for batch in self.0 {
-            let batch = batch?;
-            let (shards, keys, locations) = columns(&batch)?;
-            for row in 0..batch.num_rows() {
-                let (shard, key, location) = (shards.value(row), keys.value(row), locations.value(row));
-                match &mut last {
-                    Some((known, at)) if *known == shard && last_key == key => {
-                        if location != GONE {
-                            *at = location;
-                        }
-                        continue;
-                    }
-                    Some((known, at)) => give(*known, &last_key, *at)?,
-                    None => {}
-                }
-                last_key.clear();
-                last_key.push_str(key);
-                last = Some((shard, location));
-            }
-        }
-        match last {
-            Some((shard, location)) => give(shard, &last_key, location),
-            None => Ok(()),
-        }
-    }
-}
-
-type Columns<'a> = (&'a UInt32Array, &'a StringArray, &'a UInt32Array);
-
-fn columns(batch: &RecordBatch) -> Result<Columns<'_>> {
-    let lost = || Error::internal("sorted keys have other columns than they had");
-    let [shards, keys, locations] = batch.columns() else { return Err(lost()) };
-    Ok((
-        shards.as_primitive_opt::<UInt32Type>().ok_or_else(lost)?,
-        keys.as_string_opt::<i32>().ok_or_else(lost)?,
-        locations.as_primitive_opt::<UInt32Type>().ok_or_else(lost)?,
-    ))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -257,7 +142,7 @@ mod tests {
             found.push((shard, key.to_owned(), location));
             Ok(())
         };
-        changes.into_parts().1.for_each(&mut add).unwrap();
+        changes.into_parts().2.for_each(&mut add).unwrap();
         found
     }
 

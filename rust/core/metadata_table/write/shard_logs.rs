@@ -1,15 +1,15 @@
-//! The log files of the shards.
+//! The log files of the shards of an index of keys.
 //!
 //! A shard gets one, unless an action changes so many keys that they would take too much memory: then it gets several, and
 //! each key is in one of them.
 
 use arrow::array::StringBuilder;
 
-use super::key_changes::KeyChanges;
+use super::log_file::{Records, content_of, empty, stat};
+use super::sharded_keys::KeyChanges;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
-use crate::metadata_table::write::log_file::{Records, content_of, empty, stat};
-use crate::metadata_table::{FOLDER, RECORD_INDEX};
+use crate::metadata_table::FOLDER;
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
 
@@ -24,19 +24,23 @@ const THREADS: usize = 16;
 ///
 /// # Errors
 /// `Storage`.
-pub(in crate::metadata_table) fn write_logs(
-    storage: &Storage,
-    instant: &str,
-    changes: KeyChanges,
-) -> Result<Vec<WriteStat>> {
+pub(super) fn write_logs(storage: &Storage, instant: &str, changes: KeyChanges) -> Result<Vec<WriteStat>> {
     let (file_ids, new) = (changes.file_ids().to_vec(), changes.new_shards());
-    let (values, keys) = changes.into_parts();
-    let mut logs =
-        ShardLogs { storage, instant, file_ids, current: None, written: Vec::new(), waiting: Waiting::default() };
-    let lost = || Error::internal("a key of the record index has a location of no number");
-    keys.for_each(&mut |shard, key, location| {
-        let value = location.map(|location| values.get(location as usize).ok_or_else(lost)).transpose()?;
-        logs.add(shard, key, value.map(Vec::as_slice))
+    let partition = changes.partition().to_owned();
+    let (values, gone, keys) = changes.into_parts();
+    let mut logs = ShardLogs {
+        storage,
+        instant,
+        partition: &partition,
+        file_ids,
+        current: None,
+        written: Vec::new(),
+        waiting: Waiting::default(),
+    };
+    let lost = || Error::internal("a key of an index has a value of no number");
+    keys.for_each(&mut |shard, key, value| {
+        let value = value.map(|value| values.get(value as usize).ok_or_else(lost)).transpose()?;
+        logs.add(shard, key, value.or(gone.as_ref()).map(Vec::as_slice))
     })?;
     logs.end_file()?;
     let written: Vec<usize> = logs.written.clone();
@@ -50,6 +54,7 @@ pub(in crate::metadata_table) fn write_logs(
 struct ShardLogs<'a> {
     storage: &'a Storage,
     instant: &'a str,
+    partition: &'a str,
     file_ids: Vec<String>,
     current: Option<Open>,
     /// Shards that have a log file.
@@ -68,8 +73,8 @@ struct Open {
 }
 
 impl Open {
-    fn new(shard: usize, version: u32) -> Self {
-        Self { shard, version, records: Records::of(RECORD_INDEX), deletes: StringBuilder::new(), deleted: 0, bytes: 0 }
+    fn new(partition: &str, shard: usize, version: u32) -> Self {
+        Self { shard, version, records: Records::of(partition), deletes: StringBuilder::new(), deleted: 0, bytes: 0 }
     }
 }
 
@@ -83,7 +88,7 @@ impl ShardLogs<'_> {
         };
         if let Some(version) = version {
             self.end_file()?;
-            self.current = Some(Open::new(shard, version));
+            self.current = Some(Open::new(self.partition, shard, version));
         }
         let Some(open) = &mut self.current else { return Ok(()) };
         open.bytes += key.len();
@@ -105,13 +110,13 @@ impl ShardLogs<'_> {
             return Ok(());
         };
         let counts = (records.count(), deleted);
-        let content = content_of(self.instant, RECORD_INDEX, &deletes.finish(), records)?;
+        let content = content_of(self.instant, self.partition, &deletes.finish(), records)?;
         self.publish(shard, version, content, counts)
     }
 
     fn publish(&mut self, shard: usize, version: u32, content: Vec<u8>, counts: (usize, usize)) -> Result<()> {
         let file_id = self.file_ids.get(shard).map(String::as_str).unwrap_or_default();
-        let stat = stat(self.instant, (RECORD_INDEX, file_id, version), content.len(), counts);
+        let stat = stat(self.instant, (self.partition, file_id, version), content.len(), counts);
         self.written.push(shard);
         self.waiting.add(stat, content);
         if self.waiting.bytes > WAITING_BYTES { self.waiting.flush(self.storage) } else { Ok(()) }
