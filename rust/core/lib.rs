@@ -1,27 +1,24 @@
 //! hoodoo: Apache Hudi tables without the JVM.
 //!
-//! Modules, each of which may use only the ones above it: `format`, `storage` and `parallel` (nothing of ours), `timeline`,
-//! `file_group` and `sort`, `merge` (only `format`), `metadata_table`, `table`, then `write` and `services`, then `client` and `fork`.
+//! Built on crates of their own (`hoodoo-timeline`, `hoodoo-file-group`, `hoodoo-merge`, `hoodoo-format`, `hoodoo-storage`,
+//! `hoodoo-runtime`), which are here under the names that they have in this crate. Its modules, each of which may use only the ones
+//! before it: `sort`, `metadata_table`, `table`, `transaction`, then `write` and `services`, then `client` and `fork`.
 
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod client;
-pub mod error;
-pub mod file_group;
 pub mod fork;
-pub mod format;
-pub mod interrupt;
-pub mod merge;
 pub mod metadata_table;
-pub mod parallel;
-mod process;
 pub mod services;
 mod sort;
-pub mod storage;
 pub mod table;
-pub mod timeline;
 mod timings;
 mod transaction;
 pub mod write;
 
-pub use error::{Error, ErrorKind, Result};
+pub use hoodoo_runtime::error::{Error, ErrorKind, Result};
+pub use hoodoo_runtime::{error, interrupt, parallel};
+pub use {
+    hoodoo_file_group as file_group, hoodoo_format as format, hoodoo_merge as merge, hoodoo_storage as storage,
+    hoodoo_timeline as timeline,
+};

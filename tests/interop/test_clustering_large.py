@@ -39,7 +39,7 @@ def rows(ids: range | list[int], value: float | None = None) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("sort_by", [None, "v"])
+@pytest.mark.parametrize("sort_by", [pytest.param(None, marks=pytest.mark.slow), "v"])
 def test_hudi_finds_every_key(hudi: Hudi, tmp_path: Path, sort_by: str | None) -> None:
     uri = tmp_path / "t"
     # A file stays one, and none becomes another's part.

@@ -13,7 +13,7 @@ from tests.interop.metadata_tables import stored_files
 from tests.interop.test_writing_metadata import Turns, rows
 from tests.record_index import BUILD, WITHOUT_STATISTICS, index_of, stored_keys
 
-_QUICK = 2
+_QUICK = 1
 _ALL = 200
 
 # Often enough that its services run within a history.

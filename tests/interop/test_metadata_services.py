@@ -67,7 +67,7 @@ class Served:
     ("table_type", "version"),
     [
         ("MERGE_ON_READ", "9"),
-        ("COPY_ON_WRITE", "8"),
+        pytest.param("COPY_ON_WRITE", "8", marks=pytest.mark.slow),
         pytest.param("COPY_ON_WRITE", "9", marks=pytest.mark.slow),
         pytest.param("MERGE_ON_READ", "8", marks=pytest.mark.slow),
     ],

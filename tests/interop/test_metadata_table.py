@@ -29,7 +29,13 @@ CASES = (
 )
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in {"mor_partitioned", "cow_flat"} else ())
+        for case in CASES
+    ],
+)
 def path(request: pytest.FixtureRequest, hudi: Hudi, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a table that Hudi wrote with more commits than its metadata table keeps uncompacted."""
     folder: Path = tmp_path_factory.mktemp("metadata") / request.param.name

@@ -97,7 +97,13 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
     hudi.write(rows(range(50, 52), 11), path, "delete", **options)
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in {"cow_9", "mor_8"} else ())
+        for case in CASES
+    ],
+)
 def path(request: pytest.FixtureRequest, hudi: Hudi, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("reading") / request.param.name
     write_table(hudi, folder, request.param)

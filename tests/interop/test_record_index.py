@@ -110,8 +110,8 @@ def locations(path: Path) -> dict[tuple[str, str], tuple[str, str]]:
 @pytest.mark.parametrize(
     ("table_type", "version"),
     [
-        ("COPY_ON_WRITE", "8"),
         ("MERGE_ON_READ", "9"),
+        pytest.param("COPY_ON_WRITE", "8", marks=pytest.mark.slow),
         pytest.param("COPY_ON_WRITE", "9", marks=pytest.mark.slow),
         pytest.param("MERGE_ON_READ", "8", marks=pytest.mark.slow),
     ],
@@ -153,7 +153,7 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     turns.ours("upsert", rows(range(90, 100), 20), index=by_index)
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.slow)])
 def test_keys_move_to_other_partitions(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
     turns = Turns(hudi, tmp_path / f"moves_{table_type[0].lower()}", table_type)
     by_index, moves = BY_INDEX["global"], {"hoodie__record__index__update__partition__path": "true"}
@@ -171,7 +171,7 @@ def test_keys_move_to_other_partitions(hudi: Hudi, tmp_path: Path, table_type: s
         turns.theirs(rows([6, 7], 9), "upsert")
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.slow), "MERGE_ON_READ"])
 def test_index_by_partition(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
     turns = Turns(hudi, tmp_path / f"parts_{table_type[0].lower()}", table_type, layout="partitioned")
     by_index = BY_INDEX["partitioned"]
@@ -214,7 +214,7 @@ def test_hudis_content_is_ours(hudi: Hudi, tmp_path: Path) -> None:
     assert numbered["ours"] == numbered["theirs"]
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.slow), "MERGE_ON_READ"])
 def test_a_write_that_died_between_both_commits_is_taken_back(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
     """The metadata table has completed it, and the table has not: its keys are not there."""
     turns = Turns(hudi, tmp_path / f"died_{table_type[0].lower()}", table_type)

@@ -103,7 +103,7 @@ class Turns:
     [
         ("COPY_ON_WRITE", "9", "hudi"),
         ("MERGE_ON_READ", "9", "hoodoo"),
-        ("MERGE_ON_READ", "8", "hudi"),
+        pytest.param("MERGE_ON_READ", "8", "hudi", marks=pytest.mark.slow),
         pytest.param("COPY_ON_WRITE", "9", "hoodoo", marks=pytest.mark.slow),
         pytest.param("COPY_ON_WRITE", "8", "hudi", marks=pytest.mark.slow),
         pytest.param("COPY_ON_WRITE", "8", "hoodoo", marks=pytest.mark.slow),
@@ -196,7 +196,7 @@ def test_a_write_that_died_between_both_commits_is_taken_back(hudi: Hudi, tmp_pa
     assert not Table(path).verify().problems
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.slow), "MERGE_ON_READ"])
 def test_hudi_goes_on_with_indexes_that_we_built(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
     """On a table of Hudi that had no metadata table; the actions of the timeline among them are ours."""
     turns = Turns(hudi, tmp_path / f"built_{table_type[0].lower()}", table_type, "9")
@@ -225,7 +225,7 @@ def test_hudi_goes_on_with_indexes_that_we_built(hudi: Hudi, tmp_path: Path, tab
     assert {"column_stats", "partition_stats", "bloom_filters", "record_index"} <= set(metadata.partitions)
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("table_type", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.slow), "MERGE_ON_READ"])
 def test_hudi_fills_a_partition_that_a_clean_left(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
     """It was emptied, and stayed because a write was pending, which might have been filling it."""
     turns = Turns(hudi, tmp_path / f"left_{table_type[0].lower()}", table_type, "9")

@@ -1,6 +1,7 @@
 """Dependencies point one way: fails on any import between layers that the layout forbids.
 
-Rust: each folder of rust/core is a layer, and `crate::…` paths are its edges. Python: the package sees only its native
+Rust: the crates below `rust` see those that their manifests name. Within rust/core each folder is a layer, and
+`crate::…` paths are its edges; the crates that it is built on are layers too. Python: the package sees only its native
 half; `distributed` sees the package and the native half; `spark` sees `distributed` and the package, and `cli` the
 package, but neither the other nor the native half.
 """
@@ -19,24 +20,27 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "rust" / "core"
 PACKAGE = ROOT / "python" / "hoodoo"
 
+# Which crates of ours each crate may use.
+CRATE_EDGES: dict[str, set[str]] = {
+    "hfile": set(),
+    "runtime": {"hfile"},
+    "format": {"hfile", "runtime"},
+    "parquet_pages": {"runtime"},
+    "merge": {"runtime"},
+    "storage": {"runtime"},
+    "timeline": {"format", "parquet_pages", "runtime", "storage"},
+    "file_group": {"format", "parquet_pages", "runtime", "storage"},
+}
+
 BASE = {"format", "storage", "parallel"}
 FILES = BASE | {"timeline", "file_group"}
 TABLE = FILES | {"merge", "metadata_table"}
 # What every layer may use.
-COMMON = {"error", "interrupt", "process", "timings"}
-# Which layers each layer may use, besides itself and the common ones.
+COMMON = {"error", "interrupt", "timings"}
+# Which layers of rust/core each layer may use, besides itself and the common ones.
 RUST_EDGES: dict[str, set[str]] = {
-    "error": set(),
-    "interrupt": set(),
-    "process": set(),
     "timings": set(),
-    "format": set(),
-    "storage": {"parallel"},
-    "parallel": set(),
-    "timeline": BASE,
-    "file_group": BASE,
     "sort": {"storage", "parallel"},
-    "merge": {"format"},
     "metadata_table": FILES | {"merge", "sort"},
     "table": TABLE,
     # One action from its instant to its end: writes and services go through it.
@@ -98,7 +102,8 @@ def rust_edges(layer: str, source: str, depth: int = 99, exports: dict[str, str]
     code = without_comments_and_strings(source)
     names = [*first_names(code), *super_names(code, depth)]
     exports = EXPORTS if exports is None else exports
-    reached = {name if name in RUST_EDGES else exports.get(name, "") for name in names} & set(RUST_EDGES)
+    layers = set(RUST_EDGES) | set(CRATE_EDGES) | {"parallel"}
+    reached = {name if name in layers else exports.get(name, "") for name in names} & layers
     return {(layer, name) for name in reached if name not in COMMON | {layer}}
 
 
@@ -175,6 +180,21 @@ def test_rust_layers_use_only_layers_below():
     assert forbidden(all_rust_edges(), RUST_EDGES) == []
 
 
+def crates_of(manifest: str) -> set[str]:
+    """The crates of ours that a manifest names, by their folders."""
+    dependencies = manifest.partition("[dependencies]")[2].partition("\n[")[0]
+    return {name.replace("-", "_") for name in re.findall(r"^hoodoo-([\w-]+)", dependencies, re.MULTILINE)}
+
+
+def test_crates_use_only_crates_below():
+    folders = {path.parent.name for path in (ROOT / "rust").glob("*/Cargo.toml")} - {"bindings"}
+    assert folders == set(CRATE_EDGES)
+    for crate, allowed in CRATE_EDGES.items():
+        manifest = (ROOT / "rust" / crate / "Cargo.toml").read_text(encoding="utf-8")
+        assert crates_of(manifest) <= allowed, crate
+        assert "pyo3" not in manifest, crate
+
+
 def test_every_rust_layer_is_known():
     layers = {layer_of(path) for path in CORE.rglob("*.rs")} - {"lib"}
     assert layers
@@ -196,9 +216,9 @@ def test_python_package_spark_and_cli_keep_apart():
 @pytest.mark.parametrize(
     ("layer", "source"),
     [
-        ("format", "use crate::storage::Store;"),
-        ("merge", "use crate::{error::Result, table::{Config, Snapshot}};"),
-        ("timeline", "fn f() { let x = crate::write::commit(); }"),
+        ("sort", "use crate::format::Store;"),
+        ("sort", "use crate::{error::Result, table::{Config, Snapshot}};"),
+        ("table", "fn f() { let x = crate::write::commit(); }"),
         ("write", "use crate::services::clean;"),
         ("services", "use crate :: { format, write :: commit };"),
     ],
@@ -210,22 +230,22 @@ def test_a_forbidden_rust_edge_is_found(layer: str, source: str):
 
 def test_a_re_export_of_the_crate_hides_no_edge():
     exports = exported_names("pub use error::{Error, Result};\npub use table::{Table, config::Config as Settings};")
-    assert rust_edges("format", "use crate::{Result, Settings};", exports=exports) == {("format", "table")}
+    assert rust_edges("sort", "use crate::{Result, Settings};", exports=exports) == {("sort", "table")}
 
 
 def test_climbing_out_of_a_layer_is_found():
-    # rust/core/format/avro.rs: one `super` is the layer, two are the crate.
-    edges = {(*edge, "x.rs") for edge in rust_edges("format", "use super::super::table::Config;", depth=2)}
-    assert forbidden(edges, RUST_EDGES) == ["x.rs: format may not use table"]
-    assert rust_edges("format", "use super::table::Column;", depth=2) == set()
+    # rust/core/sort/rows.rs: one `super` is the layer, two are the crate.
+    edges = {(*edge, "x.rs") for edge in rust_edges("sort", "use super::super::table::Config;", depth=2)}
+    assert forbidden(edges, RUST_EDGES) == ["x.rs: sort may not use table"]
+    assert rust_edges("sort", "use super::table::Column;", depth=2) == set()
 
 
 @pytest.mark.parametrize(
     ("layer", "source"),
     [
         ("table", "use crate::{error::{Error, Result}, format::schema, timeline::Instant, table::Config};"),
-        ("format", '// use crate::storage::Store;\n/* crate::write */ const X: &str = "crate::table::x";'),
-        ("format", 'const X: &str = r#"crate::table "quoted" crate::write"#; use crate::error::Error;'),
+        ("sort", '// use crate::format::Store;\n/* crate::write */ const X: &str = "crate::table::x";'),
+        ("sort", 'const X: &str = r#"crate::table "quoted" crate::write"#; use crate::error::Error;'),
         ("write", "pub(crate) fn storage() -> crate::Result<()> { Ok(()) }"),
     ],
 )

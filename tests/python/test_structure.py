@@ -6,10 +6,12 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.rust_sources import end_of_braces, split_group, without_comments_and_strings, without_tests
 
 ROOT = Path(__file__).resolve().parents[2]
-CORE = ROOT / "rust" / "core"
+CRATES = [ROOT / "rust" / "core", *sorted((ROOT / "rust").glob("*/src"))]
 LONGEST_FUNCTION = 80
 """Lines of a function, from its `fn` to its closing brace."""
 
@@ -142,8 +144,10 @@ def long_functions(code: str, longest: int) -> list[str]:
     return found
 
 
-def test_files_do_not_import_each_other_in_circles():
-    files = {module_of(path, CORE): code for path, code in sources(CORE).items()}
+@pytest.mark.parametrize("crate", CRATES, ids=lambda crate: str(crate.relative_to(ROOT)))
+def test_files_do_not_import_each_other_in_circles(crate: Path):
+    files = {module_of(path, crate): code for path, code in sources(crate).items()}
+    assert files
     assert Crate(files).circles() == []
 
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::file_group::CommitTimes;
+use crate::format::instant::CommitTimes;
 use crate::timeline::Timeline;
 
 /// The timeline of the metadata table beside that of the table.

@@ -4,8 +4,9 @@
 //! one of a file group that was not replaced: later a cleaner may have deleted it.
 
 use crate::error::Error;
-use crate::file_group::{BaseFile, CommitTimes, FileGroup, LogFile};
+use crate::file_group::{BaseFile, FileGroup, LogFile};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::format::instant::CommitTimes;
 use crate::storage::FileMeta;
 
 /// A data file that a commit wrote.

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::file_group::{BaseFile, CommitTimes, LogFile};
+use crate::file_group::{BaseFile, LogFile};
+use crate::format::instant::CommitTimes;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};

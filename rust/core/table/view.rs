@@ -9,26 +9,12 @@ use super::completion_times::{self, CompletionTimes};
 use super::file_listing::{FileListing, MetadataSource};
 use super::schema::TableSchema;
 use crate::error::{Error, Result};
-use crate::file_group::{CommitTimes, FileGroup, FileSlice, group_files};
+use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::{Action, Instant};
 use crate::metadata_table::MetadataTable;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
-
-impl CommitTimes for Timeline {
-    fn is_committed(&self, requested: &str) -> bool {
-        Timeline::is_committed(self, requested)
-    }
-
-    fn completion_time(&self, requested: &str) -> Option<&str> {
-        Timeline::completion_time(self, requested)
-    }
-
-    fn logs_name_their_slice(&self) -> bool {
-        self.commits_are_json()
-    }
-}
 
 /// Partitions, file groups and slices. Looks for files when asked, never earlier.
 pub struct TableView {

@@ -10,7 +10,7 @@ pub use lookup::{Lookup, Matches};
 pub use stream::DataBlocks;
 
 use crate::block::{BlockKind, BlockReader};
-use crate::error::{HFileError, Result};
+use crate::error::Result;
 use crate::file_info::FileInfo;
 use crate::index::{BlockAddress, Order, node_entries};
 use crate::source::{ReadAt, read_range};
@@ -214,8 +214,4 @@ impl<S: ReadAt> HFileReader<S> {
     fn block_reader(&self) -> BlockReader {
         BlockReader::new(self.trailer.codec, self.max_block_bytes)
     }
-}
-
-fn miscounted() -> HFileError {
-    HFileError::corrupt("an HFile has another number of entries than its trailer says")
 }

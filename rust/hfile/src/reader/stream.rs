@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::miscounted;
 use crate::block::{BlockKind, BlockReader};
 use crate::entries::DataBlock;
 use crate::error::{HFileError, Result};
@@ -119,4 +118,8 @@ impl<S: ReadAt> Iterator for DataBlocks<'_, S> {
         self.done = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
+}
+
+fn miscounted() -> HFileError {
+    HFileError::corrupt("an HFile has another number of entries than its trailer says")
 }

@@ -1,0 +1,16 @@
+//! File groups: names of data files, base files, log files, and file slices.
+
+#![warn(missing_docs, unreachable_pub)]
+
+pub mod base;
+pub mod log;
+pub mod markers;
+mod names;
+mod slices;
+
+pub use names::{
+    BaseFile, cdc_log_instant, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
+};
+pub use names::{LogFile, join};
+pub use slices::FileSlice;
+pub use slices::{FileGroup, group_files};

@@ -1,0 +1,10 @@
+//! Log files of a slice: changes that were written after its base file.
+
+mod order;
+mod records;
+mod writer;
+
+pub use order::order_blocks;
+pub use records::RawBlock;
+pub use records::{LogBatch, LogScan};
+pub use writer::{BlockFormat, BlockSettings, LogWriter, ordering_values};

@@ -1,0 +1,172 @@
+//! The records of an HFile data block as Arrow batches.
+//!
+//! The content is an HFile as it is. Keys are record keys; values are Avro data of the schema in the block's header, all of
+//! them in the order of their keys. A column by the name of `key` is left empty when it is written, whatever it held, and
+//! gets the record key when it is read.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use hoodoo_hfile::{DataBlock, HFileReader, Matches, ReadAt};
+
+use super::avro_batches::RecordDecoder;
+use hoodoo_runtime::error::{Error, Result};
+
+/// The column that the keys of the file stand in for.
+const KEY_COLUMN: &str = "key";
+/// So many bytes of data blocks are decoded at a time.
+const GROUP: usize = 8 << 20;
+/// Bytes of a data block as Hudi writes it.
+const HUDIS_BLOCK: usize = 1 << 20;
+
+/// Which records of an HFile are wanted.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// All of them.
+    All,
+    /// Those with one of these keys, which are sorted by their bytes and unique.
+    Keys(&'a [String]),
+    /// Those whose key begins with one of these strings, which are sorted by their bytes and unique.
+    Prefixes(&'a [String]),
+}
+
+/// Decodes the records of an HFile data block; only those of `columns` that the records have, in the order of the records,
+/// as [`avro_batches`](super::avro_batches) does it.
+///
+/// # Errors
+/// `Corrupt` for an HFile that is damaged, or records that are not of the schema; `Unsupported` for HFiles that Hudi does
+/// not write.
+pub fn hfile_batches(content: Bytes, schema: &str, columns: &[&str], batch_rows: usize) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    each_hfile_batch(content, Wanted::All, schema, columns, batch_rows, &mut |batch| {
+        batches.push(batch);
+        Ok(())
+    })?;
+    Ok(batches)
+}
+
+/// The same, batch after batch: no more than some of them are in memory.
+///
+/// # Errors
+/// Those of [`hfile_batches`], and of `each`.
+pub fn each_hfile_batch(
+    content: Bytes,
+    wanted: Wanted<'_>,
+    schema: &str,
+    columns: &[&str],
+    batch_rows: usize,
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    each_batch_of_hfile(&HFileReader::open(content)?, wanted, schema, columns, batch_rows, each)
+}
+
+/// The same for an HFile that is open already, such as a base file of the metadata table. Of some keys, only the blocks
+/// that may have them are read.
+///
+/// # Errors
+/// Those of [`each_hfile_batch`], and of the source of the file.
+pub fn each_batch_of_hfile<S: ReadAt>(
+    file: &HFileReader<S>,
+    wanted: Wanted<'_>,
+    schema: &str,
+    columns: &[&str],
+    batch_rows: usize,
+    each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
+    let mut group = Group { decoder: &decoder, blocks: Vec::new(), bytes: 0, each };
+    match wanted {
+        Wanted::All => {
+            for block in file.data_blocks()? {
+                group.add(Block::Whole(block?))?;
+            }
+        }
+        Wanted::Keys(keys) => {
+            for found in file.get_many(keys)? {
+                group.add(Block::Some(found?))?;
+            }
+        }
+        Wanted::Prefixes(prefixes) => {
+            for found in file.prefixes(prefixes)? {
+                group.add(Block::Some(found?))?;
+            }
+        }
+    }
+    group.decode()
+}
+
+/// Entries of one data block.
+enum Block {
+    Whole(DataBlock),
+    Some(Matches),
+}
+
+impl Block {
+    /// Keys and values.
+    fn entries(&self) -> Vec<(&[u8], &[u8])> {
+        match self {
+            Self::Whole(block) => block.entries().map(|entry| (entry.key, entry.value)).collect(),
+            Self::Some(found) => found.entries().map(|(_, entry)| (entry.key, entry.value)).collect(),
+        }
+    }
+}
+
+/// Data blocks that are decoded together.
+struct Group<'a> {
+    decoder: &'a RecordDecoder,
+    blocks: Vec<Block>,
+    bytes: usize,
+    each: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
+}
+
+impl Group<'_> {
+    fn add(&mut self, block: Block) -> Result<()> {
+        self.bytes += match &block {
+            Block::Whole(block) => block.size(),
+            // The whole block is kept in memory for its entries.
+            Block::Some(_) => HUDIS_BLOCK,
+        };
+        self.blocks.push(block);
+        if self.bytes >= GROUP { self.decode() } else { Ok(()) }
+    }
+
+    fn decode(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let blocks = std::mem::take(&mut self.blocks);
+        let entries: Vec<(&[u8], &[u8])> = blocks.iter().flat_map(Block::entries).collect();
+        let values = entries.iter().map(|(_, value)| Ok(*value));
+        let mut keys = entries.iter().map(|(key, _)| *key);
+        for batch in self.decoder.batches(values, entries.len())? {
+            let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
+            (self.each)(with_keys(batch, &keys)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the keys where the column for them is empty.
+fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let Some((position, _)) = schema.column_with_name(KEY_COLUMN).filter(|(_, f)| *f.data_type() == DataType::Utf8)
+    else {
+        return Ok(batch);
+    };
+    let written = batch.column(position).as_string::<i32>();
+    if !written.iter().any(|value| value == Some("")) {
+        return Ok(batch);
+    }
+    let filled = written.iter().zip(keys).map(|(value, key)| match value {
+        Some("") => std::str::from_utf8(key)
+            .map(Some)
+            .map_err(|e| Error::corrupt("a key of an HFile is not UTF-8").caused_by(e)),
+        value => Ok(value),
+    });
+    let filled: StringArray = filled.collect::<Result<_>>()?;
+    let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+    if let Some(column) = columns.get_mut(position) {
+        *column = Arc::new(filled);
+    }
+    Ok(RecordBatch::try_new(schema, columns)?)
+}

@@ -1,0 +1,37 @@
+//! Record merging: which of two records of one key is kept.
+//!
+//! The module works on Arrow batches and knows no tables and no files. There are two steps with slightly different rules: the
+//! *delta* step merges records that are not in a base file yet (a batch with itself, logs with each other), the
+//! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
+//! so both live in `event_time_ordering.rs`.
+
+#![warn(missing_docs, unreachable_pub)]
+
+mod batch_merger;
+mod budget;
+mod choose;
+mod columns;
+mod event_time_ordering;
+mod fold;
+mod key_table;
+mod ordering_values;
+mod payload;
+mod precombine;
+mod records;
+mod rule;
+
+pub use batch_merger::{BatchMerger, MergeCounts, MergedRecords};
+pub use budget::{Budget, Kept, rows_at_once};
+pub use choose::{Chosen, Met, Stored, choose};
+pub use columns::Fill;
+pub use event_time_ordering::{MergeMode, RecordComparator, Side, Step};
+pub use fold::in_order;
+pub use fold::{fold, has_duplicates};
+pub use ordering_values::OrderingValues;
+pub use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};
+pub use precombine::{KeyedRows, precombine};
+pub use precombine::{Precombined, RowRef, hash_key, precombine_in_order};
+pub use records::RowAddress;
+pub use records::{Records, nullable};
+pub use rule::{CustomMerge, MergeRule, missing};
+pub use rule::{MergeContext, MergedRows, RecordMerger};

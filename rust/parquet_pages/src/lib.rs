@@ -1,0 +1,18 @@
+//! Pages of Parquet files: encoders that take Arrow values column by column, and the checksums of pages.
+
+#![warn(missing_docs, unreachable_pub)]
+
+pub mod checksums;
+pub mod encoders;
+mod page_header;
+
+use parquet::basic::Compression;
+
+/// How pages are written.
+#[derive(Debug, Clone, Copy)]
+pub struct PageFormat {
+    /// Their compression.
+    pub codec: Compression,
+    /// Whether the header of each page has a checksum.
+    pub checksums: bool,
+}

@@ -1,0 +1,177 @@
+//! From a URI and options to a store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::ObjectStore;
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use url::Url;
+
+use super::option_values;
+use super::remote_store::RemoteStore;
+use super::secrets::{is_azure, masked, masked_uri, remember};
+use hoodoo_runtime::error::{Error, Result};
+
+/// Settings of the store, spelled as `object_store` has them (`aws_access_key_id`, `aws_endpoint`, …).
+pub type StorageOptions = BTreeMap<String, String>;
+
+/// Stores behind `memory://NAME/…`: one for each name, living as long as the process.
+static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn hold_lock() -> impl std::any::Any {
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A store and the path of a table in it.
+pub(crate) struct Location {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// The table's base in it.
+    pub prefix: Path,
+    /// The table's folder when it is on a local disk.
+    pub local: Option<PathBuf>,
+    /// Whether it is a service that other machines reach too.
+    pub remote: bool,
+    /// The location in one spelling, without a trailing slash.
+    pub uri: String,
+}
+
+impl Location {
+    /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
+    pub(crate) fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
+        let bad = |why: String| {
+            Error::invalid_option(format!("'{}' is not a table location: {why}", masked_uri(uri)))
+                .remedy("Give a folder, or a URI such as s3://bucket/path")
+        };
+        if uri.is_empty() {
+            return Err(bad("it is empty".into()));
+        }
+        let Some((scheme, rest)) = uri.split_once(":/") else {
+            return Self::local(PathBuf::from(uri)).map_err(|e| bad(e.to_string()));
+        };
+        match scheme {
+            "file" => {
+                let path = rest.trim_start_matches('/');
+                Self::local(PathBuf::from(format!("/{path}"))).map_err(|e| bad(e.to_string()))
+            }
+            "memory" => {
+                let rest = rest.trim_matches('/');
+                let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+                let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+                let store = stores.entry(name.to_owned()).or_default().clone();
+                let prefix = Path::parse(path).map_err(|e| bad(e.to_string()))?;
+                Ok(Self { store, prefix, local: None, remote: false, uri: format!("memory://{rest}") })
+            }
+            _ => Self::remote(uri, options),
+        }
+    }
+
+    fn local(path: PathBuf) -> std::io::Result<Self> {
+        let absolute = std::path::absolute(&path)?;
+        let text = absolute.to_string_lossy();
+        let text = if text.len() > 1 { text.trim_end_matches('/') } else { &text };
+        let local = PathBuf::from(text);
+        let prefix = Path::parse(text.trim_start_matches('/')).map_err(std::io::Error::other)?;
+        Ok(Self {
+            store: Arc::new(LocalFileSystem::new()),
+            prefix,
+            uri: text.to_owned(),
+            local: Some(local),
+            remote: false,
+        })
+    }
+
+    fn remote(uri: &str, options: &StorageOptions) -> Result<Self> {
+        // Hadoop's names of the same stores.
+        let spelled = match uri.split_once("://") {
+            Some(("s3a" | "s3n", rest)) => format!("s3://{rest}"),
+            _ => uri.to_owned(),
+        };
+        let spelled = spelled.trim_end_matches('/');
+        let url = Url::parse(spelled).map_err(|e| {
+            Error::invalid_option(format!("'{}' is not a table location", masked_uri(uri)))
+                .caused_by(e)
+                .remedy("Give a folder, or a URI such as s3://bucket/path")
+        })?;
+        let wanted: &[&str] = match url.scheme() {
+            "s3" => &["AWS_"],
+            "gs" => &["GOOGLE_"],
+            "az" | "abfs" | "abfss" | "adl" | "azure" => &["AZURE_"],
+            other => {
+                return Err(Error::unsupported(format!("storage '{other}' is not supported"))
+                    .with("table", masked_uri(uri))
+                    .remedy("Use a local folder, s3://, gs:// or Azure (abfss://, az://)"));
+            }
+        };
+        check_credentials(&url).map_err(|e| e.with("table", masked_uri(uri)))?;
+        let is_wanted = |k: &str| wanted.iter().any(|prefix| k.starts_with(prefix));
+        // Names that are not text are nobody's; a variable that is empty counts as not set.
+        let variables = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let from_environment = variables.filter(|(k, v)| is_wanted(k) && !v.is_empty());
+        let given = options.iter().map(|(k, v)| (k.clone(), v.clone()));
+        // Later ones win, in whatever spelling: what the caller gives is stronger than the environment.
+        let all: Vec<(String, String)> =
+            from_environment.chain(given).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
+        remember(&all);
+        let known = all.iter().filter(|(key, _)| is_known(url.scheme(), key));
+        option_values::check(known.map(|(key, value)| (key.as_str(), value.as_str())))
+            .and_then(|()| check_plain_http(&all))
+            .map_err(|e| e.with("table", uri))?;
+        let open = move || object_store::parse_url_opts(&url, all.clone());
+        let (store, prefix) = open().map_err(|e| {
+            Error::invalid_option("the storage cannot be set up").caused_by(masked(e)).with("table", uri).remedy(
+                "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
+            )
+        })?;
+        let again = Box::new(move || Ok(Arc::from(open()?.0)));
+        let store = Arc::new(RemoteStore::new(Arc::from(store), again));
+        Ok(Self { store, prefix, local: None, remote: true, uri: spelled.to_owned() })
+    }
+}
+
+/// Credentials in a location would be left out of it without a word, and shown wherever it is.
+fn check_credentials(url: &Url) -> Result<()> {
+    let user = !url.username().is_empty() && !is_azure(url.scheme());
+    if user || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::invalid_option("a table location has credentials or a query in it").remedy(
+            "Give credentials in storage_options (aws_access_key_id, azure_storage_sas_key, …) or in the environment",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the store of a scheme knows an option.
+fn is_known(scheme: &str, key: &str) -> bool {
+    match scheme {
+        "s3" => key.parse::<AmazonS3ConfigKey>().is_ok(),
+        "gs" => key.parse::<GoogleConfigKey>().is_ok(),
+        _ => key.parse::<AzureConfigKey>().is_ok(),
+    }
+}
+
+/// An endpoint without encryption has to be allowed; said here, because the HTTP client's own words are no help.
+fn check_plain_http(options: &[(String, String)]) -> Result<()> {
+    // By full name: machines and containers have variables of other endpoints, which are plain http by design.
+    let last = |names: &[&str]| options.iter().rfind(|(k, _)| names.contains(&k.as_str()));
+    let plain = last(&["aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"])
+        .filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
+    let allowed = last(&["aws_allow_http", "allow_http"])
+        .is_some_and(|(_, v)| matches!(v.to_ascii_lowercase().as_str(), "true" | "1" | "on" | "yes" | "y"));
+    match plain {
+        Some((key, endpoint)) if !allowed => {
+            let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
+            let endpoint = masked_uri(endpoint);
+            Err(Error::invalid_option(format!(
+                "the endpoint {endpoint} is not encrypted, which is not allowed by default"
+            ))
+            .remedy(format!("Use https://, or add {allow}=true to storage_options")))
+        }
+        _ => Ok(()),
+    }
+}
