@@ -80,7 +80,8 @@ WRITES: dict[str, tuple[list[Row], Callable[[Rows], Rows]]] = {
 }
 
 THEIRS = [(2, "a", 77), (9, "a", 77), (6, "b", 77)]
-MIDDLES: dict[str, tuple[Callable[[hoodoo.Table], object], Callable[[Rows], Rows]]] = {
+Middle = tuple[Callable[[hoodoo.Table], object], Callable[[Rows], Rows]]
+MIDDLES: dict[str, Middle] = {
     "cluster": (lambda t: t.cluster(), lambda s: s),
     "plan clustering": (lambda t: t.schedule_clustering(), lambda s: s),
     "compact": (lambda t: t.compact() if is_mor(t) else None, lambda s: s),
@@ -199,11 +200,16 @@ def write_in_tasks(case: Case, folder: Path, given: dict[str, str], middle: Call
     begun.commit(reports)
 
 
-def wrong(case: Case, folder: Path) -> str | None:
-    """What is wrong with what came of a case; None when all is right."""
+def wrong(case: Case, folder: Path, *, index: str | None = None, others: dict[str, Middle] | None = None) -> str | None:
+    """What is wrong with what came of a case; None when all is right.
+
+    `index`: a column that has a secondary index. `others`: more that can happen in the middle.
+    """
     given = make(case, folder)
+    if index is not None:
+        hoodoo.Table(folder, given).index("secondary_index", index)
     before = read(folder)
-    act, theirs = MIDDLES[case.middle]
+    act, theirs = (MIDDLES | (others or {}))[case.middle]
     _, ours = WRITES[case.write]
     acted: list[bool] = []
 

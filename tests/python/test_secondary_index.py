@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import hoodoo
 from hoodoo import Table
 from hoodoo.cli.commands import app
+from tests.beside_others import MIDDLES, Case, Middle, wrong
 from tests.secondary_index import entries_of, stored_entries
 
 NAME, BIG = "secondary_index_name", "secondary_index_big"
@@ -142,6 +143,47 @@ def test_random_histories(tmp_path: Path, table_type: str, seed: int) -> None:
             case _:
                 table.upsert(rows(keys, ts))
         check(path)
+
+
+INDEXES: dict[str, Middle] = {
+    "index": (lambda table: table.index("secondary_index", "v"), lambda rows: rows),
+    "drop": (lambda table: table.drop_index("secondary_index_v"), lambda rows: rows),
+    "rebuild": (lambda table: table.rebuild_metadata_table(), lambda rows: rows),
+}
+BESIDE = [
+    Case(write, middle, kind, ordering, "Allow", version, where)
+    for write in ("upsert", "partial", "delete", "insert_overwrite", "delete_partition")
+    for middle in [*MIDDLES, *INDEXES]
+    for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
+    for ordering, version in ((True, 9), (False, 8))
+    for where in ("input", "commit")
+    if not (write == "partial" and where == "commit")
+]
+
+
+def _check_beside(cases: list[Case], folder: Path) -> None:
+    """Rows, and by `verify` the entries of the index, with another action in the middle of a write."""
+    found = []
+    for case in cases:
+        for index in ("v", None) if case.middle == "index" else ("v",):
+            found.append(wrong(case, folder / "t", index=index, others=INDEXES))
+            if index and case.middle != "drop":
+                metadata = Table(folder / "t").metadata_table
+                assert metadata is not None
+                kept = "secondary_index_v" in metadata.partitions
+                found.append(None if kept else f"{case}: the index is gone")
+    assert [problem for problem in found if problem] == []
+
+
+def test_beside_others(tmp_path: Path) -> None:
+    """One in seven of them, of every kind."""
+    _check_beside(BESIDE[::7], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_beside_others_all(tmp_path: Path) -> None:
+    _check_beside(BESIDE, tmp_path)
 
 
 def test_it_is_built_rebuilt_and_dropped(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! Record merging: which of two records of one key is kept.
 //!
-//! The module works on Arrow batches and knows no tables and no files. There are two steps with slightly different rules: the
+//! It works on Arrow batches and knows no tables and no files. There are two steps with slightly different rules: the
 //! *delta* step merges records that are not in a base file yet (a batch with itself, logs with each other), the
 //! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
 //! so both live in `event_time_ordering.rs`.

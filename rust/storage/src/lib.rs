@@ -1,7 +1,7 @@
 //! The table's files: any `object_store`, used through blocking calls.
 //!
-//! Everything above this module is synchronous: the work is done by plain threads (one per file group), which block on
-//! a small runtime of this module. Paths are relative to the table's base and use `/`.
+//! Everything above is synchronous: the work is done by plain threads (one per file group), which block on
+//! a small runtime of this crate. Paths are relative to the table's base and use `/`.
 //!
 //! On local disks Hadoop keeps a checksum `.<name>.crc` beside each file it wrote, and refuses to read a file whose
 //! checksum is stale. So whoever replaces or deletes a file here also removes that side file.

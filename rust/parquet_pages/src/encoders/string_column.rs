@@ -30,7 +30,7 @@ pub struct PlainStringSettings {
     pub descriptor: ColumnDescPtr,
     /// How its pages are written.
     pub format: PageFormat,
-    /// Whether values repeat.
+    /// What they hold, which decides how they are compressed.
     pub content: PageContent,
     /// Maximum bytes of a page, unless one string has more.
     pub page_bytes: usize,
@@ -70,7 +70,7 @@ impl PlainStrings {
     /// A chunk without strings yet.
     ///
     /// # Errors
-    /// `Unsupported` for a codec that pages cannot be compressed with.
+    /// `Schema` for a codec that the Parquet library has no compressor for.
     pub fn new(settings: PlainStringSettings) -> Result<Self> {
         let pages = ChunkPages::new(Type::BYTE_ARRAY, settings.format, Encoding::PLAIN, settings.content)?;
         Ok(Self { settings, pages, page: StringPage::default(), ends: None, order: PageOrder::default(), bytes: 0 })
