@@ -14,6 +14,7 @@ pub(super) fn flat_schema() -> SchemaRef {
         Field::new("type", DataType::Utf8, false),
         Field::new("timestamp", DataType::Utf8, false),
         Field::new("size", DataType::Int64, false),
+        Field::new("filter", DataType::Binary, false),
         Field::new("is_deleted", DataType::Boolean, false),
     ]))
 }
@@ -28,6 +29,7 @@ pub(super) fn flatten(stored: &RecordBatch) -> Result<RecordBatch> {
         Arc::new(raw::strings(records, "type")?.clone()),
         Arc::new(raw::strings(records, "timestamp")?.clone()),
         Arc::new((0..filters.len()).map(size).collect::<Int64Array>()),
+        Arc::new(filters.clone()),
         Arc::new(raw::flags(records, "isDeleted")?),
     ];
     Ok(RecordBatch::try_new(flat_schema(), columns)?)

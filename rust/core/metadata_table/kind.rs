@@ -52,6 +52,14 @@ impl Kind {
         }
     }
 
+    /// Records that are decoded at a time: bloom filters have up to some hundred kilobytes each.
+    pub(super) fn batch_rows(self) -> usize {
+        match self {
+            Self::BloomFilters => 64,
+            _ => 16_384,
+        }
+    }
+
     /// The columns of flat rows: `key` first, `is_deleted` last.
     pub(super) fn flat_schema(self) -> SchemaRef {
         match self {

@@ -141,7 +141,8 @@ impl ShardReader<'_> {
             }
         })?;
         if let Some(base) = &slice.base {
-            each_stored(self.storage, base, self.wanted, &columns, &mut |stored| {
+            let rows = self.kind.batch_rows();
+            each_stored(self.storage, base, self.wanted, &columns, rows, &mut |stored| {
                 let rows = logs.meet(&self.flat(&stored)?)?;
                 each_live(&rows, each)
             })?;

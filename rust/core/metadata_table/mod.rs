@@ -20,6 +20,7 @@
 //! [`files`]).
 
 mod bloom_filters;
+mod bloom_lookup;
 #[allow(dead_code)]
 pub(crate) mod column_ranges;
 mod column_stats;

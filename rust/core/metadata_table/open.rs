@@ -248,7 +248,8 @@ impl MetadataTable {
             })
             .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
-                each_stored(&self.storage, base, wanted, &columns, &mut |stored| records.add_base(&stored))
+                let rows = Kind::Files.batch_rows();
+                each_stored(&self.storage, base, wanted, &columns, rows, &mut |stored| records.add_base(&stored))
                     .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);
@@ -356,7 +357,7 @@ fn public(rows: &RecordBatch, kind: Kind, partitions: &HashMap<String, String>) 
     let mut columns: Vec<ArrayRef> = Vec::new();
     for (field, column) in schema.fields().iter().zip(rows.columns()) {
         match (field.name().as_str(), kind) {
-            ("is_deleted" | "type_info", _) | ("key", Kind::PartitionStats | Kind::SecondaryIndex) => {}
+            ("is_deleted" | "type_info" | "filter", _) | ("key", Kind::PartitionStats | Kind::SecondaryIndex) => {}
             ("key", Kind::ColumnStats) => {
                 fields.push(Arc::new(Field::new("partition", DataType::Utf8, true)));
                 columns.push(partition_names(column, partitions)?);

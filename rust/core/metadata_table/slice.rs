@@ -14,8 +14,6 @@ use crate::format::log::{Wanted, each_batch_of_hfile};
 use crate::storage::guard::decode;
 use crate::storage::{FileReader, Storage};
 
-/// Records that are decoded at a time.
-const BATCH_ROWS: usize = 16_384;
 /// The entry of the file info with the schema of the records.
 const SCHEMA: &str = "schema";
 
@@ -82,7 +80,7 @@ fn damaged(e: Error) -> Error {
     }
 }
 
-/// Passes the records of a base file that are wanted to `each`.
+/// Passes the records of a base file that are wanted to `each`, so many at a time.
 ///
 /// # Errors
 /// `Corrupt`, with the file; `Unsupported` for HFiles that Hudi does not write; `Storage`; and those of `each`.
@@ -91,6 +89,7 @@ pub(super) fn each_stored(
     base: &BaseFile,
     wanted: Wanted<'_>,
     columns: &[&str],
+    batch_rows: usize,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let read = || {
@@ -98,7 +97,7 @@ pub(super) fn each_stored(
         let schema = file.file_info(SCHEMA).ok_or_else(|| Error::corrupt("an HFile has no schema in its file info"))?;
         let schema = std::str::from_utf8(schema)
             .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;
-        each_batch_of_hfile(&file, wanted, schema, columns, BATCH_ROWS, each)
+        each_batch_of_hfile(&file, wanted, schema, columns, batch_rows, each)
     };
     decode("an HFile", read).map_err(|e| damaged(e).with("table", storage.uri()).with("file", &base.path))
 }

@@ -1,7 +1,8 @@
-//! Reading only the file groups that have the wanted keys, by the record index of the metadata table.
+//! Reading only the file groups that have the wanted keys, by the record index or the bloom filters of the metadata table.
 //!
 //! The index knows one row of each key. Writers with another index may have written rows that share a key, in several
-//! partitions for instance, and nothing in the table tells. So reads ask it only if an option says so, as in Hudi.
+//! partitions for instance, and nothing in the table tells. So reads ask it only if an option says so, as in Hudi. A bloom
+//! filter knows all keys of its file.
 
 use std::collections::HashSet;
 
@@ -55,6 +56,34 @@ impl HudiTable {
         Ok(before - slices.len())
     }
 
+    /// Leaves out the slices whose base file has none of the keys that a predicate names, by its bloom filter, and that have
+    /// no log files; returns how many these are.
+    ///
+    /// # Errors
+    /// `Storage`. Damaged filters leave nothing out, with a warning.
+    pub(super) fn skip_by_bloom_filters(
+        &self,
+        view: &TableView,
+        slices: &mut Vec<FileSlice>,
+        predicate: &Predicate,
+    ) -> Result<usize> {
+        if !self.options().flag(ENABLE, true)? || !self.config().populates_meta_fields() {
+            return Ok(0);
+        }
+        let Some(keys) = self.wanted_keys(predicate) else { return Ok(0) };
+        let keys: Vec<&str> = keys.iter().flatten().collect();
+        let files: Vec<(&str, &str)> = slices.iter().map(base_of).collect();
+        let asked = |file: usize| match files.get(file) {
+            Some((_, path)) if !path.is_empty() => keys.as_slice(),
+            _ => &[],
+        };
+        let kept = self.files_with_keys(view, &files, &asked, self.threads()?)?;
+        let before = slices.len();
+        let mut kept = kept.unwrap_or_default().into_iter();
+        slices.retain(|_| kept.next().unwrap_or(true));
+        Ok(before - slices.len())
+    }
+
     /// Where the rows are for which a predicate can hold, if it names their keys or values that have an index.
     fn locations(&self, metadata: &MetadataTable, predicate: &Predicate) -> Result<Option<Vec<KeyLocation>>> {
         let threads = self.threads()?;
@@ -92,6 +121,12 @@ impl HudiTable {
             _ => None,
         })
     }
+}
+
+/// The partition of a slice and its base file, `""` where log files may have other keys.
+fn base_of(slice: &FileSlice) -> (&str, &str) {
+    let base = slice.base.as_ref().filter(|_| slice.logs.is_empty());
+    (&slice.partition, base.map_or("", |base| base.path.as_str()))
 }
 
 /// What has to hold at the same time.

@@ -80,7 +80,7 @@ impl ScanPlan {
 pub struct Skipped {
     /// By the values of their partition.
     pub by_partition: usize,
-    /// By the record index of the metadata table.
+    /// By the record index or the bloom filters of the metadata table.
     pub by_keys: usize,
     /// By the statistics of their files in the metadata table.
     pub by_statistics: usize,
@@ -213,6 +213,7 @@ impl HudiTable {
             skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate)?;
         }
         skipped.by_statistics = self.skip_by_statistics(view, &mut slices, predicate)?;
+        skipped.by_keys += self.skip_by_bloom_filters(view, &mut slices, predicate)?;
         tracing::debug!(table = self.storage().uri(), read = slices.len(), ?skipped, "planned a scan");
         Ok((slices, skipped))
     }

@@ -148,8 +148,8 @@ pub(crate) struct WriteConfig {
     pub index: IndexType,
     /// Global index: a row whose partition changed moves there.
     pub update_partition_path: bool,
-    /// Whether base files are left out by the ranges of their keys in the metadata table.
-    pub uses_key_ranges: bool,
+    /// Whether base files are left out by what the metadata table knows of their keys.
+    pub asks_metadata_table: bool,
     /// One record for each key of an upsert.
     pub combine_before_upsert: bool,
     /// One record for each key of an insert.
@@ -225,7 +225,7 @@ impl WriteConfig {
         Ok(Self {
             index,
             update_partition_path: index.updates_partition_path(options)?,
-            uses_key_ranges: options.flag("hoodie.bloom.index.use.metadata", true)?,
+            asks_metadata_table: options.flag("hoodie.bloom.index.use.metadata", true)?,
             combine_before_upsert: options.flag("hoodie.combine.before.upsert", true)?,
             combine_before_insert: options.flag("hoodie.combine.before.insert", false)?,
             allow_duplicates_on_insert: options.flag("hoodie.merge.allow.duplicate.on.inserts", true)?,

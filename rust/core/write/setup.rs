@@ -9,7 +9,7 @@ use super::commit::delete_partition::partition_generator;
 use super::commit::pending::PlannedFrom;
 use super::commit::replaced::file_groups;
 use super::config::{Operation, WriteConfig};
-use super::locate::key_ranges::KeyRanges;
+use super::locate::known_keys::KnownKeys;
 use super::locate::log_keys::Logs;
 use super::locate::lookup::{Tagged, Tagging};
 use super::locate::record_index::{IndexLookup, metadata_table_of};
@@ -199,9 +199,9 @@ impl WriteSetup {
             false => None,
         };
         let virtual_keys = self.virtual_keys();
-        let has_ranges = self.config.uses_key_ranges && virtual_keys.is_none();
+        let are_known = self.config.asks_metadata_table && virtual_keys.is_none();
         let tagging = Tagging {
-            ranges: has_ranges.then(|| KeyRanges::new(&self.table, &self.view)),
+            known: are_known.then(|| KnownKeys::new(&self.table, &self.view)),
             index: metadata.as_deref().map(|metadata| IndexLookup::new(&self.table, metadata)),
             context,
             operation: self.operation,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::disk_change::DiskChange;
+use super::write_back::WriteBack;
 use hoodoo_runtime::interrupt;
 use hoodoo_runtime::parallel::run_parallel;
 use hoodoo_runtime::process::Process;
@@ -18,6 +19,7 @@ const MANY: usize = 16;
 pub(super) struct Unsynced {
     process: Process,
     items: Mutex<Items>,
+    write_back: WriteBack,
     /// Held during a sync, so that nobody finds nothing left to sync while another one is still at it.
     syncing: Mutex<()>,
 }
@@ -34,11 +36,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Default for Unsynced {
     fn default() -> Self {
-        Self { process: Process::this(), items: Mutex::default(), syncing: Mutex::default() }
+        Self {
+            process: Process::this(),
+            items: Mutex::default(),
+            write_back: WriteBack::default(),
+            syncing: Mutex::default(),
+        }
     }
 }
 
 impl Unsynced {
+    /// Begins to write a file to the disk, of which the sync that counts then finds less left.
+    pub(super) fn begin_write_back(&self, file: &File) {
+        self.write_back.begin(file);
+    }
+
     /// The content of a file is new.
     pub(super) fn note_file(&self, file: &Path) {
         lock(&self.items).files.insert(file.to_owned());
@@ -70,12 +82,11 @@ impl Unsynced {
         // A child that was forked during a sync has no thread that would ever end it.
         let _alone = self.process.is_this().then(|| lock(&self.syncing));
         let Items { files, folders } = std::mem::take(&mut *lock(&self.items));
-        let synced = if files.len() + folders.len() > MANY && cfg!(target_os = "linux") {
-            sync_file_systems(&files, &folders)
-        } else {
-            sync_each(&files, &folders)
+        let sync = || match files.len() + folders.len() > MANY && cfg!(target_os = "linux") {
+            true => sync_file_systems(&files, &folders),
+            false => sync_each(&files, &folders),
         };
-        if let Err(e) = synced {
+        if let Err(e) = self.write_back.finish().and_then(|()| sync()) {
             let mut items = lock(&self.items);
             items.files.extend(files);
             items.folders.extend(folders);

@@ -28,6 +28,9 @@ const PARTS_IN_FLIGHT: usize = 4;
 const ROOM: std::ops::Range<u64> = 2 << 20..64 << 20;
 /// Bytes that go to a disk at once: a file system takes large chunks in less time.
 const DISK_CHUNK: usize = 512 << 10;
+/// Bytes of a growing file from which on writing them to the disk begins, and of one that has just ended.
+const MUCH: u64 = 4 << 20;
+const LEFT: u64 = 512 << 10;
 /// Bytes that a new file has room for in memory.
 const FIRST_CHUNK: usize = 32 << 10;
 
@@ -191,6 +194,8 @@ struct LocalFile {
     filled: usize,
     /// Bytes in the file.
     written: u64,
+    /// Bytes of which writing to the disk has begun.
+    begun: u64,
     /// Bytes that there is room for; none when the file system finds room as it goes.
     room: Option<u64>,
 }
@@ -199,7 +204,7 @@ impl LocalFile {
     fn begin(disk: Arc<LocalDisk>, name: PathBuf) -> std::io::Result<Self> {
         let (file, unfinished) = disk.begin(&name)?;
         let (unfinished, chunk) = (Some(unfinished), Vec::new());
-        Ok(Self { disk, file, unfinished, name, chunk, filled: 0, written: 0, room: Some(0) })
+        Ok(Self { disk, file, unfinished, name, chunk, filled: 0, written: 0, begun: 0, room: Some(0) })
     }
 
     /// Pieces end where those of the file system do.
@@ -259,7 +264,16 @@ impl LocalFile {
         self.make_room(end);
         self.file.write_all(chunk)?;
         self.written = end;
+        self.write_back(MUCH);
         Ok(())
+    }
+
+    /// Begins to write the file to the disk when there is so much of it that is not.
+    fn write_back(&mut self, much: u64) {
+        if self.written.saturating_sub(self.begun) >= much {
+            self.begun = self.written;
+            self.disk.begin_write_back(&self.file, &self.name);
+        }
     }
 
     /// Room for many chunks at once costs a file system half of what it costs for each by itself.
@@ -276,6 +290,8 @@ impl LocalFile {
         if self.room.is_none_or(|room| room > 0) {
             self.file.set_len(self.written + self.filled as u64)?;
         }
+        self.written += self.filled as u64;
+        self.write_back(LEFT);
         if let Some(unfinished) = &self.unfinished {
             self.disk.wrote(unfinished);
             self.disk.rename(unfinished, &self.name)?;

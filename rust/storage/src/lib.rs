@@ -34,6 +34,7 @@ mod store;
 mod unchanging;
 mod versioned;
 mod windows;
+mod write_back;
 
 #[doc(hidden)]
 pub use disk_change::DiskChange;

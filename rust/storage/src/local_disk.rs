@@ -165,6 +165,13 @@ impl LocalDisk {
         self.rename(&staged.path, name)
     }
 
+    /// Begins to write what a file has to the disk, if it is to be synced.
+    pub(super) fn begin_write_back(&self, file: &File, name: &Path) {
+        if self.outlives_the_machine(name) {
+            self.unsynced.begin_write_back(file);
+        }
+    }
+
     /// A file has its content.
     pub(super) fn wrote(&self, path: &Path) {
         self.tell(DiskChange::Wrote(path));

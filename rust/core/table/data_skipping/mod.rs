@@ -4,6 +4,7 @@
 //! slice. Statistics of partitions are not used: Hudi writes them, as exact, also where a file of the partition has none of
 //! its own, and then they hide its rows.
 
+mod bloom_filters;
 mod bounds;
 
 use std::collections::BTreeMap;

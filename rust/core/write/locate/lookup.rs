@@ -6,7 +6,7 @@ use crate::file_group::FileSlice;
 use crate::merge::RowRef;
 use crate::table::keygen::KeyGenConfig;
 use crate::write::config::Operation;
-use crate::write::locate::key_ranges::KeyRanges;
+use crate::write::locate::known_keys::KnownKeys;
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::record_index::IndexLookup;
 use crate::write::rewrite::context::WriteContext;
@@ -76,7 +76,7 @@ pub(crate) struct Tagging<'a> {
     /// The record index, which names the file groups to look into.
     pub index: Option<IndexLookup<'a>>,
     /// What is known of the keys of base files before they are opened.
-    pub ranges: Option<KeyRanges<'a>>,
+    pub known: Option<KnownKeys<'a>>,
     /// The write.
     pub context: &'a WriteContext,
     /// What it does.

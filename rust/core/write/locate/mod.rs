@@ -1,7 +1,7 @@
 //! Where the record of each row is stored, if it is.
 
 pub(in crate::write) mod key_list;
-pub(in crate::write) mod key_ranges;
+pub(in crate::write) mod known_keys;
 pub(in crate::write) mod log_keys;
 pub(in crate::write) mod logged;
 pub(in crate::write) mod lookup;

@@ -82,7 +82,7 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
         }
     }
     let keys: Vec<KeyList<'_>> = chosen.iter().map(|group| group.key_list()).collect();
-    let work = leave_out_by_range(work, &keys, tagging)?;
+    let work = leave_out_by_keys(work, &keys, tagging)?;
     // In an object store most of the time goes by waiting for footers.
     let storage = &tagging.context.storage;
     let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
@@ -111,20 +111,24 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
 }
 
 /// Leaves out the base files that cannot have the keys of their group, by what is known without opening them.
-fn leave_out_by_range(
-    work: Vec<(usize, FileSlice, BaseFile)>,
+fn leave_out_by_keys(
+    mut work: Vec<(usize, FileSlice, BaseFile)>,
     keys: &[KeyList<'_>],
     tagging: &Tagging<'_>,
 ) -> Result<Vec<(usize, FileSlice, BaseFile)>> {
-    let Some(ranges) = &tagging.ranges else { return Ok(work) };
-    let files: Vec<(&str, &str)> =
-        work.iter().map(|(_, slice, base)| (slice.partition.as_str(), base.path.as_str())).collect();
-    let kept = ranges.may_hold(&files, tagging.threads, |file, min, max| {
-        let list = work.get(file).and_then(|(g, ..)| keys.get(*g));
-        list.is_none_or(|list| list.may_be_in(min, max))
-    })?;
-    let mut kept = kept.unwrap_or_default().into_iter();
-    Ok(work.into_iter().filter(|_| kept.next().unwrap_or(true)).collect())
+    let Some(known) = &tagging.known else { return Ok(work) };
+    for is_by_range in [true, false] {
+        let files: Vec<(&str, &str)> =
+            work.iter().map(|(_, slice, base)| (slice.partition.as_str(), base.path.as_str())).collect();
+        let of_file = |file: usize| work.get(file).and_then(|(g, ..)| keys.get(*g));
+        let kept = match is_by_range {
+            true => known.by_range(&files, of_file, tagging.threads)?,
+            false => known.by_bloom_filter(&files, &of_file, tagging.threads)?,
+        };
+        let mut kept = kept.unwrap_or_default().into_iter();
+        work.retain(|_| kept.next().unwrap_or(true));
+    }
+    Ok(work)
 }
 
 fn no_group(number: usize) -> Error {

@@ -47,6 +47,11 @@ impl<T: Send + 'static> BackgroundTask<T> {
         Self { result, thread, process }
     }
 
+    /// Whether the work is done, so that waiting takes no time.
+    pub fn is_done(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits for the result.
     ///
     /// # Errors
