@@ -8,6 +8,7 @@ mod complete_properties;
 mod completion_times;
 mod config;
 mod create;
+mod current;
 mod data_skipping;
 mod evolution;
 pub(crate) mod file_group_merger;
@@ -54,6 +55,7 @@ use crate::timeline::{
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
+pub(crate) use current::{current, gone};
 pub use evolution::schema_changes;
 pub(crate) use evolution::{ColumnChange, Evolution};
 pub(crate) use file_listing::is_about_content;

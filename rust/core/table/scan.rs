@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use chrono::NaiveDateTime;
 
+use super::current::current;
 use super::file_group_reader::FileGroupReader;
 use super::keygen::KeyGenConfig;
 use super::partition_filter::{may_match, partition_row};
@@ -268,20 +269,6 @@ impl ScanRequest {
             None => in_range,
         })
     }
-}
-
-/// How often a plan is made anew because the table changed while it was listed.
-const LISTINGS: u32 = 10;
-
-/// A plan from a view and a listing that agree: between the two, others may compact and clean.
-fn current<T>(plan: impl Fn() -> Result<T>) -> Result<T> {
-    for _ in 1..LISTINGS {
-        match plan() {
-            Err(e) if e.is_outdated_plan() => {}
-            other => return other,
-        }
-    }
-    plan()
 }
 
 /// Requested time of the newest instant that a view sees completed.

@@ -17,6 +17,7 @@ mod new_file;
 pub(crate) mod record_index;
 mod rolling_file_writer;
 mod secondary_index;
+mod snapshot_keys;
 
 use std::collections::HashSet;
 use std::sync::Arc;

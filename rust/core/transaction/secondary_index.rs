@@ -13,18 +13,19 @@
 //! An entry that one file group lost and another one got stays. This is found out before the table lock is taken.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::record_index::{Unit, added_and_gone, shard_count, spill_options, units};
 use crate::error::{Error, Result};
+use crate::file_group::FileSlice;
 use crate::metadata_table::secondary_entries::{SecondaryIndex, can_have_secondary_index};
 use crate::metadata_table::write::secondary_index::EntryCollector;
 use crate::metadata_table::write::{KeyChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, TableView, WantedKeys};
+use crate::transaction::snapshot_keys::{SliceCollector, SnapshotKeys};
 
 /// What an action changes in indexes with these shards, one for one; why an index cannot be kept.
 ///
@@ -51,7 +52,7 @@ pub(super) fn entry_changes(
         let entries = EntryCollector::new(index, file_ids, spill_options(table)?)?;
         let collecting = Collecting { entries, values: SliceValues::new(table, &source, column)?, keys: &source };
         run_parallel(units.iter().collect(), table.threads()?, |unit| collecting.collect(unit))?;
-        collecting.entries.finish(known)
+        collecting.entries.finish(known, HashSet::new())
     };
     Ok(indexes.into_iter().map(|(index, file_ids)| changes_of(index, file_ids)).collect())
 }
@@ -94,24 +95,63 @@ pub(super) fn indexed_column<'s>(index: &SecondaryIndex, data: &'s Schema) -> Re
     Ok(column)
 }
 
-/// The entries of a table as a view shows it, for an index that is built anew.
-///
-/// # Errors
-/// Those of [`indexed_column`]; `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-pub(super) fn entries_of_table(table: &HudiTable, view: &TableView, index: SecondaryIndex) -> Result<KeyChanges> {
-    let slices = view.all_latest_slices()?;
-    let file_ids = index.file_ids(shard_count(table, &slices)?);
-    let schema = TableSchema::resolve(table.config(), view)?;
-    let source = SliceKeys::new(table, view)?;
-    let empty = Arc::new(Schema::empty());
-    let data = schema.map_or(empty, |schema| schema.data);
-    if slices.is_empty() {
-        return EntryCollector::new(index, file_ids, spill_options(table)?)?.finish(0);
+/// The entries of a table, for an index that is built anew.
+pub(super) struct SecondaryIndexSnapshot {
+    index: SecondaryIndex,
+    /// The indexed column of the slices that were read.
+    column: Option<Field>,
+    entries: SnapshotKeys<EntryCollector>,
+}
+
+impl SliceCollector for EntryCollector {
+    fn begin(&self, _: &FileSlice) -> Result<u32> {
+        Ok(self.slice())
     }
-    let values = SliceValues::new(table, &source, indexed_column(&index, &data)?)?;
-    let entries = EntryCollector::new(index, file_ids, spill_options(table)?)?;
-    run_parallel(slices, table.threads()?, |slice| values.of_slice(&slice)?.try_for_each(|some| entries.put(&some?)))?;
-    entries.finish(0)
+}
+
+impl SecondaryIndexSnapshot {
+    /// None yet, of a table as a view shows it.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(super) fn new(table: &HudiTable, view: &TableView, index: &SecondaryIndex) -> Result<Self> {
+        let file_ids = index.file_ids(shard_count(table, &view.all_latest_slices()?)?);
+        let entries = EntryCollector::new(index.clone(), file_ids, spill_options(table)?)?;
+        Ok(Self { index: index.clone(), column: None, entries: SnapshotKeys::new(entries) })
+    }
+
+    /// Collects the entries of a view as far as they are not known; see [`SnapshotKeys::catch_up`].
+    ///
+    /// # Errors
+    /// Those of [`indexed_column`]; `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
+    pub(super) fn catch_up(&mut self, table: &HudiTable, view: &TableView, is_locked: bool) -> Result<()> {
+        let Some(schema) = TableSchema::resolve(table.config(), view)? else { return Ok(()) };
+        let source = SliceKeys::new(table, view)?;
+        let column = indexed_column(&self.index, &schema.data)?;
+        if self.column.as_ref().is_some_and(|known| known.data_type() != column.data_type()) {
+            // Values that were read have another form.
+            *self = Self::new(table, view, &self.index)?;
+        }
+        let values = SliceValues::new(table, &source, column)?;
+        self.column = Some(column.clone());
+        self.entries.catch_up(table, view, is_locked, |entries, slice, number| {
+            values.of_slice(slice)?.try_for_each(|some| entries.put_of(number, &some?))
+        })
+    }
+
+    /// The index.
+    pub(super) fn index(&self) -> &SecondaryIndex {
+        &self.index
+    }
+
+    /// The entries.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn finish(self) -> Result<KeyChanges> {
+        let (entries, stale) = self.entries.finish();
+        entries.finish(0, stale)
+    }
 }
 
 struct Collecting<'a> {

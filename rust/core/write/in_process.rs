@@ -23,10 +23,11 @@ use super::rewrite::create_file::create_files;
 use super::rewrite::group::rewrite_group;
 use super::route::units::{Unit, Units};
 use super::setup::WriteSetup;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::interrupt;
 use crate::parallel::run_parallel;
+use crate::table::gone;
 use crate::table::keygen::AutoKeys;
 use crate::table::{Evolution, HudiTable, TableSchema, schema_changes};
 use crate::timeline::{LockGuard, Timeline};
@@ -217,9 +218,4 @@ impl InProcess {
         })?;
         Ok(stats.into_iter().flatten().collect())
     }
-}
-
-/// A file that is not there any more was cleaned or archived since the view was taken, if the table is whole.
-fn gone(error: Error) -> Error {
-    if error.kind() == ErrorKind::NotFound { error.outdated_plan() } else { error }
 }

@@ -3,6 +3,7 @@
 //! They are collected by several threads, from files in any order. A key that one file group lost and another one got has
 //! moved, and is not deleted.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -98,11 +99,11 @@ impl KeyCollector {
         self.keys.add(shards, keys, location)
     }
 
-    /// The keys in their order. `known_shards` are those that the index has already.
+    /// The keys in their order, apart from those of `stale` locations. `known_shards` are those that the index has already.
     ///
     /// # Errors
     /// `Storage`.
-    pub(crate) fn finish(self, known_shards: usize) -> Result<KeyChanges> {
+    pub(crate) fn finish(self, known_shards: usize, stale: HashSet<u32>) -> Result<KeyChanges> {
         let Self { shards, keys, locations, .. } = self;
         let locations = locations.into_inner().unwrap_or_else(PoisonError::into_inner);
         let value = |at: &Location| record_index_record(&at.partition, &at.file_id, at.written_ms);
@@ -114,6 +115,7 @@ impl KeyCollector {
             values: locations.iter().map(value).collect(),
             gone: None,
             rows: keys.finish()?,
+            stale,
         })
     }
 }
@@ -154,7 +156,7 @@ mod tests {
             collector.put("p", &keys(0..9_000), old).unwrap();
             collector.remove("p", &keys(5_000..10_000)).unwrap();
             collector.put("q", &keys(9_500..9_600), new).unwrap();
-            let changes = collector.finish(3).unwrap();
+            let changes = collector.finish(3, HashSet::new()).unwrap();
             assert!(changes.are_for(&RecordIndexShards::global(3)) && !changes.are_for(&RecordIndexShards::global(4)));
             let found = listed(changes);
             assert_eq!(found.len(), 10_000);
@@ -173,7 +175,7 @@ mod tests {
         // The index has no keys of this one.
         collector.remove("other", &keys(0..100)).unwrap();
         assert!(collector.put("other", &keys(0..1), at).is_err());
-        let changes = collector.finish(0).unwrap();
+        let changes = collector.finish(0, HashSet::new()).unwrap();
         assert_eq!((changes.file_ids().len(), changes.new_shards()), (2, 0..2));
         assert_eq!(listed(changes).len(), 100);
     }

@@ -3,6 +3,7 @@
 //! They are collected by several threads, from files in any order, on the disk where memory does not hold them. Each comes out
 //! once: a key that was taken out here and put in there is in.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +80,8 @@ pub(crate) struct KeyChanges {
     /// The value of a key that is gone; `None`: the key is deleted.
     pub(super) gone: Option<Vec<u8>>,
     pub(super) rows: Rows,
+    /// Values whose keys do not count.
+    pub(super) stale: HashSet<u32>,
 }
 
 impl KeyChanges {
@@ -110,7 +113,7 @@ impl KeyChanges {
 
     /// Takes them apart: the values of records, that of keys that are gone, and the keys.
     pub(super) fn into_parts(self) -> (Vec<Vec<u8>>, Option<Vec<u8>>, SortedKeys) {
-        (self.values, self.gone, SortedKeys(self.rows))
+        (self.values, self.gone, SortedKeys { rows: self.rows, stale: self.stale })
     }
 }
 
@@ -118,7 +121,10 @@ impl KeyChanges {
 pub(super) type EachKey<'e> = dyn FnMut(usize, &str, Option<u32>) -> Result<()> + 'e;
 
 /// Keys by shard and by their bytes.
-pub(super) struct SortedKeys(Rows);
+pub(super) struct SortedKeys {
+    rows: Rows,
+    stale: HashSet<u32>,
+}
 
 impl SortedKeys {
     /// Passes each key to `each` once.
@@ -130,11 +136,14 @@ impl SortedKeys {
             each(shard as usize, key, Some(location).filter(|location| *location != GONE))
         };
         let (mut last_key, mut last) = (String::new(), None);
-        for batch in self.0 {
+        for batch in self.rows {
             let batch = batch?;
             let (shards, keys, locations) = columns(&batch)?;
             for row in 0..batch.num_rows() {
                 let (shard, key, location) = (shards.value(row), keys.value(row), locations.value(row));
+                if self.stale.contains(&location) {
+                    continue;
+                }
                 match &mut last {
                     Some((known, at)) if *known == shard && last_key == key => {
                         if location != GONE {

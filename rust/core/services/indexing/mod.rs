@@ -59,7 +59,7 @@ pub(crate) fn index(table: &HudiTable, request: BuildRequest) -> Result<Indexed>
 
 fn build(table: &HudiTable, transaction: &mut Transaction, request: &BuildRequest) -> Result<Indexed> {
     let requested = transaction.requested().to_owned();
-    let build = IndexBuild::prepare(table, request.clone())?;
+    let build = IndexBuild::prepare(table, request)?;
     let names = match request.partitions.is_empty() {
         true => TableConfig::load(table.storage())?.metadata_partitions(),
         false => request.partitions.clone(),

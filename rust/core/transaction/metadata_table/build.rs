@@ -1,7 +1,7 @@
 //! Builds partitions of the metadata table, or all of it, from the files that the table has.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
 
@@ -18,8 +18,10 @@ use crate::metadata_table::write::{
     AddedFile, FileChanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
 };
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
-use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView, current, gone};
 use crate::timeline::Timeline;
+use crate::transaction::record_index::RecordIndexSnapshot;
+use crate::transaction::secondary_index::SecondaryIndexSnapshot;
 
 /// What is to be built.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +40,15 @@ pub(crate) struct IndexBuild {
     request: BuildRequest,
     /// Files that were read, by path.
     known: HashMap<String, AddedFile>,
+    /// The keys that were read; taken by the build.
+    keys: Mutex<KeySnapshots>,
+}
+
+/// What indexes of keys have of the table, as far as it was read.
+#[derive(Default)]
+struct KeySnapshots {
+    record_index: Option<RecordIndexSnapshot>,
+    secondary: Vec<SecondaryIndexSnapshot>,
 }
 
 /// What a build makes, as the table is now.
@@ -62,18 +73,47 @@ impl Scope {
             || self.record_index && name == RECORD_INDEX
             || self.secondary.iter().any(|index| index.partition == name)
     }
+
+    /// Whether the record index that is built has shards for each data partition.
+    fn is_partitioned(&self, table: &HudiTable, was_partitioned: bool) -> Result<bool> {
+        Ok(table.wanted_record_index()?.unwrap_or(was_partitioned) && self.secondary.is_empty())
+    }
+
+    /// Reads the keys of the table, while others write.
+    fn read_keys(&self, table: &HudiTable, config: &TableConfig, view: &TableView) -> Result<KeySnapshots> {
+        let mut keys = KeySnapshots::default();
+        if self.record_index {
+            let definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
+            let is_partitioned = self.is_partitioned(table, definitions.has_record_index_by_partition())?;
+            let mut snapshot = RecordIndexSnapshot::new(table, view, is_partitioned)?;
+            snapshot.catch_up(table, view, false, &[])?;
+            keys.record_index = Some(snapshot);
+        }
+        for index in &self.secondary {
+            let mut snapshot = SecondaryIndexSnapshot::new(table, view, index)?;
+            snapshot.catch_up(table, view, false)?;
+            keys.secondary.push(snapshot);
+        }
+        Ok(keys)
+    }
 }
 
 impl IndexBuild {
-    /// Reads the files that the table has now.
+    /// Reads the files that the table has now, while others write.
     ///
     /// # Errors
-    /// `InvalidOption` for columns that the table does not have; `Unsupported` for partitions that are not built; `Storage`.
-    pub(crate) fn prepare(table: &HudiTable, request: BuildRequest) -> Result<Self> {
+    /// `InvalidOption` for columns that the table does not have; `Unsupported` for partitions that are not built; `Conflict` if
+    /// others clean the table again and again meanwhile; `Storage`.
+    pub(crate) fn prepare(table: &HudiTable, request: &BuildRequest) -> Result<Self> {
+        current(|| Self::try_prepare(table, request.clone()).map_err(gone))
+    }
+
+    fn try_prepare(table: &HudiTable, request: BuildRequest) -> Result<Self> {
         let view = TableView::new(table.storage().clone(), table.timeline()?)?;
-        let build = Self { request, known: HashMap::new() };
+        let build = Self::of(request);
         let config = TableConfig::load(table.storage())?;
         let (scope, wanted) = build.scope(table, &config, &view, None)?;
+        let build = Self { keys: Mutex::new(scope.read_keys(table, &config, &view)?), ..build };
         if !scope.has(COLUMN_STATS) && !scope.has(PARTITION_STATS) && !scope.has(BLOOM_FILTERS) {
             return Ok(build);
         }
@@ -84,11 +124,14 @@ impl IndexBuild {
         Ok(Self { known, ..build })
     }
 
+    fn of(request: BuildRequest) -> Self {
+        Self { request, known: HashMap::new(), keys: Mutex::default() }
+    }
+
     /// The build of a metadata table that is made with the first write, or because the options want one.
     pub(super) fn of_options(table: &HudiTable) -> Result<Self> {
         let partitions = wanted_partitions(table)?.into_iter().map(|partition| partition.name.to_owned()).collect();
-        let request = BuildRequest { partitions, ..BuildRequest::default() };
-        Ok(Self { request, known: HashMap::new() })
+        Ok(Self::of(BuildRequest { partitions, ..BuildRequest::default() }))
     }
 
     /// The names of the partitions that are asked for, as the metadata table has them.
@@ -280,16 +323,23 @@ impl IndexBuild {
         properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, pending)]);
         let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // From now on readers take it for valid.
-        let built = TableConfig::update(storage, &properties, &now(table))?;
-        let mut built = built;
+        let mut built = TableConfig::update(storage, &properties, &now(table))?;
+        let mut keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
         if scope.record_index {
-            let wanted = table.wanted_record_index()?.unwrap_or(was_partitioned);
-            let is_partitioned = wanted && scope.secondary.is_empty();
-            let also = view.partitions()?;
-            built = build_record_index(table, timeline, &built, is_partitioned, &also, &new_time)?;
+            let is_partitioned = scope.is_partitioned(table, was_partitioned)?;
+            let snapshot = match keys.record_index.filter(|known| known.is_partitioned() == is_partitioned) {
+                Some(known) => known,
+                None => RecordIndexSnapshot::new(table, &view, is_partitioned)?,
+            };
+            built = build_record_index(table, &view, &built, snapshot, &[], &new_time)?;
         }
         for index in &scope.secondary {
-            built = build_secondary_index(table, timeline, &built, index, &new_time)?;
+            let known = keys.secondary.iter().position(|known| known.index() == index);
+            let snapshot = match known.map(|at| keys.secondary.swap_remove(at)) {
+                Some(known) => known,
+                None => SecondaryIndexSnapshot::new(table, &view, index)?,
+            };
+            built = build_secondary_index(table, &view, &built, snapshot, &new_time)?;
         }
         Ok(built)
     }

@@ -9,7 +9,7 @@ use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::{FileChanges, initialize_partition};
 use crate::table::{HudiTable, TableConfig, TableView};
 use crate::timeline::Timeline;
-use crate::transaction::record_index::keys_of_table;
+use crate::transaction::record_index::RecordIndexSnapshot;
 
 /// Builds the index that the options ask for, if there is none, for the state of the table before an action that is
 /// completed next, which made these changes. Returns the properties with it; `None` if nothing is built. The caller holds the
@@ -30,7 +30,12 @@ pub(super) fn build_wanted_record_index(
         return Ok(None);
     }
     let partitions: Vec<String> = changes.partitions.keys().cloned().collect();
-    match build_record_index(table, timeline, config, is_partitioned, &partitions, new_time) {
+    let build = || {
+        let view = TableView::new(table.storage().clone(), timeline.clone())?;
+        let snapshot = RecordIndexSnapshot::new(table, &view, is_partitioned)?;
+        build_record_index(table, &view, config, snapshot, &partitions, new_time)
+    };
+    match build() {
         Err(e) if e.kind() == ErrorKind::Unsupported => {
             tracing::warn!(table = table.storage().uri(), "the record index is not built: {e}");
             Ok(None)
@@ -39,23 +44,24 @@ pub(super) fn build_wanted_record_index(
     }
 }
 
-/// Builds the index for the state of the table that a timeline shows; in an index by partition the data partitions `also` get
-/// shards too. The table's properties do not name the index. Returns those that do. The caller holds the table lock.
+/// Builds the index for the state of the table that a view shows, of which `snapshot` may have much already; in an index by
+/// partition the data partitions `also` get shards too. The table's properties do not name the index. Returns those that do.
+/// The caller holds the table lock.
 ///
 /// # Errors
 /// `InvalidOption`; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of `new_time`.
 pub(super) fn build_record_index(
     table: &HudiTable,
-    timeline: &Timeline,
+    view: &TableView,
     config: &TableConfig,
-    is_partitioned: bool,
+    mut snapshot: RecordIndexSnapshot,
     also: &[String],
     new_time: impl Fn(Option<&str>) -> Result<String>,
 ) -> Result<TableConfig> {
     let storage = table.storage();
-    let view = TableView::new(storage.clone(), timeline.clone())?;
-    let keys = keys_of_table(table, &view, is_partitioned, also.iter().map(String::as_str))?;
-    let shards = keys.into_shards(&table.spill_options()?)?;
+    let is_partitioned = snapshot.is_partitioned();
+    snapshot.catch_up(table, view, true, also)?;
+    let shards = snapshot.finish()?.into_shards(&table.spill_options()?)?;
     initialize_partition(storage, config.timeline(), RECORD_INDEX, shards, new_time)?;
     let path = config.get(PATH_PROPERTY).map(str::to_owned);
     let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;

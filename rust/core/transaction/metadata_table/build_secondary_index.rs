@@ -7,8 +7,7 @@ use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SECONDARY_INDEX, SecondaryIndex, is_secondary_index};
 use crate::metadata_table::write::initialize_partition;
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
-use crate::timeline::Timeline;
-use crate::transaction::secondary_index::{entries_of_table, indexed_column};
+use crate::transaction::secondary_index::{SecondaryIndexSnapshot, indexed_column};
 
 /// Stands for the secondary index of a column.
 pub(super) const SECONDARY_KIND: &str = "secondary_index";
@@ -64,25 +63,24 @@ pub(super) fn wanted_index(
     Ok(Some(index))
 }
 
-/// Builds an index for the state of the table that a timeline shows. The table's properties do not name it. Returns those
-/// that do. The caller holds the table lock.
+/// Builds an index for the state of the table that a view shows, of which `snapshot` may have much already. The table's
+/// properties do not name the index. Returns those that do. The caller holds the table lock.
 ///
 /// # Errors
 /// `InvalidOption` for a column that is gone; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of
 /// `new_time`.
 pub(super) fn build_secondary_index(
     table: &HudiTable,
-    timeline: &Timeline,
+    view: &TableView,
     config: &TableConfig,
-    index: &SecondaryIndex,
+    mut snapshot: SecondaryIndexSnapshot,
     new_time: impl Fn(Option<&str>) -> Result<String>,
 ) -> Result<TableConfig> {
-    let storage = table.storage();
-    let view = TableView::new(storage.clone(), timeline.clone())?;
-    let entries = entries_of_table(table, &view, index.clone())?;
-    let shards = entries.into_shards(&table.spill_options()?)?;
+    let (storage, index) = (table.storage(), snapshot.index().clone());
+    snapshot.catch_up(table, view, true)?;
+    let shards = snapshot.finish()?.into_shards(&table.spill_options()?)?;
     initialize_partition(storage, config.timeline(), &index.partition, shards, new_time)?;
     let mut definitions = IndexDefinitions::read(storage, config.get(PATH_PROPERTY))?;
-    definitions.set_secondary_index(index);
+    definitions.set_secondary_index(&index);
     publish(table, config, &definitions, &index.partition)
 }

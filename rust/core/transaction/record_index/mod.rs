@@ -14,13 +14,13 @@ mod difference;
 mod logs;
 mod snapshot;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::array::{Array, StringArray};
 
 pub(super) use self::difference::added_and_gone;
 use self::logs::AddedLogs;
-pub(super) use self::snapshot::{keys_of_table, shard_count};
+pub(super) use self::snapshot::{RecordIndexSnapshot, shard_count};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::WriteStat;
@@ -71,7 +71,7 @@ pub(super) fn key_changes(
     let source = SliceKeys::at(table, timeline, &writes.columns)?;
     let collecting = Collecting { keys, source, written_ms };
     run_parallel(units, table.threads()?, |unit| collecting.collect(&unit))?;
-    collecting.keys.finish(known)
+    collecting.keys.finish(known, HashSet::new())
 }
 
 /// How many shards a data partition gets that is new to an index by partition.

@@ -11,41 +11,81 @@ use crate::metadata_table::write::KeyChanges;
 use crate::metadata_table::write::record_index::{KeyCollector, Location};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, Options, SliceKeys, TableView};
-use crate::timeline::parse_instant_ms;
+use crate::timeline::{TimeZone, parse_instant_ms};
+use crate::transaction::snapshot_keys::{SliceCollector, SnapshotKeys};
 
 /// Bytes of a record of the index, as Hudi estimates them.
 const RECORD_BYTES: u64 = 48;
 /// Assumed bytes of a record in a log file.
 const LOG_RECORD_BYTES: u64 = 64;
 
-/// The keys of a table as a view shows it, for an index that is built anew. In an index by partition the data partitions
-/// `also` get shards too.
-///
-/// # Errors
-/// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-pub(in crate::transaction) fn keys_of_table<'p>(
-    table: &HudiTable,
-    view: &TableView,
+/// The keys of a table, for an index that is built anew.
+pub(in crate::transaction) struct RecordIndexSnapshot {
     is_partitioned: bool,
-    also: impl Iterator<Item = &'p str>,
-) -> Result<KeyChanges> {
-    let slices = view.all_latest_slices()?;
-    let shards = shards(table, &slices, is_partitioned)?;
-    let mut keys = KeyCollector::new(shards, new_shards(table)?, spill_options(table)?)?;
-    keys.add_partitions(also);
-    let source = SliceKeys::new(table, view)?;
-    let zone = table.config().timeline().zone;
-    run_parallel(slices, table.threads()?, |slice| {
+    keys: SnapshotKeys<LocatedKeys>,
+}
+
+impl RecordIndexSnapshot {
+    /// None yet, of a table as a view shows it.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(in crate::transaction) fn new(table: &HudiTable, view: &TableView, is_partitioned: bool) -> Result<Self> {
+        let shards = shards(table, &view.all_latest_slices()?, is_partitioned)?;
+        let keys = KeyCollector::new(shards, new_shards(table)?, spill_options(table)?)?;
+        let located = LocatedKeys { keys, zone: table.config().timeline().zone };
+        Ok(Self { is_partitioned, keys: SnapshotKeys::new(located) })
+    }
+
+    /// Whether each data partition has shards of its own.
+    pub(in crate::transaction) fn is_partitioned(&self) -> bool {
+        self.is_partitioned
+    }
+
+    /// Collects the keys of a view as far as they are not known; see [`SnapshotKeys::catch_up`]. In an index by partition the
+    /// data partitions `also` get shards too.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
+    pub(in crate::transaction) fn catch_up(
+        &mut self,
+        table: &HudiTable,
+        view: &TableView,
+        is_locked: bool,
+        also: &[String],
+    ) -> Result<()> {
+        let partitions = view.partitions()?;
+        self.keys.collector_mut().keys.add_partitions(partitions.iter().chain(also).map(String::as_str));
+        let source = SliceKeys::new(table, view)?;
+        self.keys.catch_up(table, view, is_locked, |located, slice, location| {
+            source.each(slice, &mut |some| located.keys.put(&slice.partition, some, location))
+        })
+    }
+
+    /// The keys.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(in crate::transaction) fn finish(self) -> Result<KeyChanges> {
+        let (located, stale) = self.keys.finish();
+        located.keys.finish(0, stale)
+    }
+}
+
+struct LocatedKeys {
+    keys: KeyCollector,
+    zone: TimeZone,
+}
+
+impl SliceCollector for LocatedKeys {
+    fn begin(&self, slice: &FileSlice) -> Result<u32> {
         // A slice does not tell when each of its records was put there.
-        let written_ms = parse_instant_ms(&slice.base_instant, zone).ok_or_else(|| {
+        let written_ms = parse_instant_ms(&slice.base_instant, self.zone).ok_or_else(|| {
             Error::corrupt("the instant of a file slice is no time").with("file group", &slice.file_id)
         })?;
-        let FileSlice { partition, file_id, .. } = &slice;
-        let at = Location { partition: partition.clone(), file_id: file_id.clone(), written_ms };
-        let location = keys.location(at);
-        source.each(&slice, &mut |some| keys.put(partition, some, location))
-    })?;
-    keys.finish(0)
+        let (partition, file_id) = (slice.partition.clone(), slice.file_id.clone());
+        Ok(self.keys.location(Location { partition, file_id, written_ms }))
+    }
 }
 
 /// As many shards as Hudi would make for an index of the records of these slices.
