@@ -256,3 +256,26 @@ def test_hudi_fills_a_partition_that_a_clean_left(hudi: Hudi, tmp_path: Path, ta
     turns.compare("the clean")
     turns.theirs(rows(range(1, 30, 3), 3), "upsert")
     turns.ours("upsert", rows(range(1, 30, 6), 4))
+
+
+def test_a_partition_that_a_clean_removed_is_no_longer_listed(hudi: Hudi, tmp_path: Path) -> None:
+    """Though the base file of `files` has it, and log files before the clean say so again."""
+    turns = Turns(hudi, tmp_path / "removed", "COPY_ON_WRITE", "9")
+    turns.ours_options |= {"hoodie.clean.commits.retained": "1", "hoodie.metadata.compact.max.delta.commits": "2"}
+    turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
+    turns.ours("upsert", rows(range(30), 2))
+    timeline = turns.path / ".hoodie/metadata/.hoodie/timeline"
+    assert list(timeline.glob("*.compaction.requested")), "the metadata table was not compacted"
+    turns.ours_options["hoodie.metadata.compact.max.delta.commits"] = "20"
+    turns.ours("upsert", rows(range(1, 30, 3), 3))
+    turns.ours("delete_partitions", ["p1"])
+    turns.ours("upsert", rows(range(0, 30, 3), 4))
+    assert not (turns.path / "p1").exists()
+    hudi.sql(f"create table if not exists removed using hudi location '{turns.path}'")
+    listed = hudi.sql("call show_metadata_table_partitions(table => 'removed')")
+    assert sorted(str(next(iter(row.values()))) for row in listed) == ["p0", "p2"]
+    assert hudi.sql("call validate_metadata_table_files(table => 'removed')") == []
+    turns.theirs(rows(range(1, 30, 3), 5), "upsert")
+    listed = hudi.sql("call show_metadata_table_partitions(table => 'removed')")
+    assert sorted(str(next(iter(row.values()))) for row in listed) == ["p0", "p1", "p2"]
+    turns.ours("upsert", rows(range(1, 30, 3), 6))

@@ -1,4 +1,4 @@
-"""Bloom filters of the metadata table: writes and reads leave out the base files that lack a key, and never one that has it."""
+"""Bloom filters of the metadata table: base files that lack a key are left out, and never one that has it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _create(uri: str, table_type: str = "COPY_ON_WRITE", storage: dict[str, str]
     )  # fmt: skip
 
 
-def _contents(table: Table, **how: object) -> dict[str, int]:
-    read = table.to_arrow(columns=["id", "v"], **how).to_pylist()
+def _contents(table: Table, filters: list[tuple[str, str, str]] | None = None) -> dict[str, int]:
+    read = table.to_arrow(columns=["id", "v"], filters=filters).to_pylist()
     found = {row["id"]: row["v"] for row in read}
     assert len(found) == len(read), "keys are there twice"
     return found

@@ -256,6 +256,9 @@ fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> R
 pub(super) fn by_shard_of(partition: &str, update: PartitionUpdate, ids: &[String]) -> Result<Vec<PartitionUpdate>> {
     let mut shards: Vec<PartitionUpdate> = ids.iter().map(|_| PartitionUpdate::default()).collect();
     let lost = || Error::internal("a key of the metadata table has no shard").with("partition", partition);
+    for record in update.first {
+        shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.first.push(record);
+    }
     for record in update.records {
         shards.get_mut(shard_of(&record.0, ids.len())).ok_or_else(lost)?.records.push(record);
     }

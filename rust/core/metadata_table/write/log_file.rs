@@ -1,4 +1,4 @@
-//! The log file of a shard: a block of deletes, and a block of records.
+//! The log file of a shard: a block of deletes, and one or two blocks of records.
 
 use arrow::array::{Array, StringArray};
 use hoodoo_hfile::{HFileWriter, HFileWriterOptions};
@@ -9,6 +9,7 @@ use crate::file_group::LogFile;
 use crate::format::avro::metadata::WriteStat;
 use crate::format::log::{BlockKind, Deletes, HeaderKey, OrderingValue, write_block};
 use crate::metadata_table::RECORD_INDEX;
+use crate::metadata_table::column_ranges::records::KeyedRecord;
 use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::secondary_entries::is_secondary_index;
 
@@ -17,24 +18,31 @@ const KEY_BLOCK_BYTES: usize = 32 << 10;
 /// Files of one delta commit are written by one task.
 const WRITE_TOKEN: &str = "0-0-0";
 
-/// The content of the log file that an instant writes to a shard of a partition. Records come in the order of their keys,
-/// each key once.
+/// The content of the log file that an instant writes to a shard of a partition.
 ///
 /// # Errors
 /// `InvalidOption` for a block of more than 2 GiB.
-pub(super) fn content(instant: &str, partition: &str, mut update: PartitionUpdate) -> Result<Vec<u8>> {
-    update.records.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
-    let mut records = Records::of(partition);
+pub(super) fn content(instant: &str, partition: &str, update: PartitionUpdate) -> Result<Vec<u8>> {
+    let PartitionUpdate { first, records, deletes } = update;
+    let deletes: StringArray = deletes.into_iter().map(Some).collect();
+    let mut content = content_of(instant, partition, &StringArray::new_null(0), sorted(partition, first)?)?;
+    content.extend(content_of(instant, partition, &deletes, sorted(partition, records)?)?);
+    Ok(content)
+}
+
+/// Records in the order of their keys; each key may be there once.
+fn sorted(partition: &str, mut records: Vec<KeyedRecord>) -> Result<Records> {
+    records.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
+    let mut sorted = Records::of(partition);
     let mut last: Option<&str> = None;
-    for (key, value) in &update.records {
+    for (key, value) in &records {
         if last == Some(key) {
             return Err(Error::internal("two records of the metadata table have one key").with("key", key));
         }
-        records.add(key, value)?;
+        sorted.add(key, value)?;
         last = Some(key);
     }
-    let deletes: StringArray = update.deletes.iter().map(Some).collect();
-    content_of(instant, partition, &deletes, records)
+    Ok(sorted)
 }
 
 /// Records in the order of their keys.

@@ -39,6 +39,8 @@ impl Indexed {
 /// What goes into a partition of the metadata table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PartitionUpdate {
+    /// Records of a block of their own, before the others.
+    pub(super) first: Vec<KeyedRecord>,
     pub(super) records: Vec<KeyedRecord>,
     pub(super) deletes: Vec<String>,
 }
@@ -81,6 +83,13 @@ fn files(changes: &FileChanges) -> PartitionUpdate {
             let entries = entries.into_iter().map(|(name, (size, deleted))| (name, size, deleted));
             update.records.push((name, files_record(entries, FileEntries::Files)));
         }
+    }
+    let removed = changes.partitions.iter().filter(|(_, changes)| changes.is_removed);
+    let removed: Vec<_> = removed.map(|(partition, _)| (partition_name(partition), 0, true)).collect();
+    if !removed.is_empty() {
+        // By Hudi's rule the first delete takes back what log files before it say of a partition, and only a second one takes
+        // it out of the base file.
+        update.first.push((ALL_PARTITIONS.to_owned(), files_record(removed, FileEntries::Partitions)));
     }
     let touched = changes.partitions.iter().filter(|(_, changes)| changes.is_removed || !changes.added.is_empty());
     let touched = touched.map(|(partition, changes)| (partition_name(partition), 0, changes.is_removed));
@@ -172,7 +181,7 @@ mod tests {
     fn each_action_has_something_in_files() {
         let none = updates(&FileChanges::default(), &indexed(&["a"]), |_| true);
         assert_eq!(none.keys().copied().collect::<Vec<_>>(), [FILES]);
-        assert_eq!(none[FILES].records.len(), 1);
+        assert_eq!((none[FILES].first.len(), none[FILES].records.len()), (0, 1));
         let gone = PartitionChanges { is_removed: true, deleted: vec!["f".to_owned()], ..PartitionChanges::default() };
         let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]), keys: None };
         let gone = updates(&changes, &indexed(&["a"]), |_| true);
@@ -180,5 +189,6 @@ mod tests {
             (gone[FILES].deletes.as_slice(), gone[COLUMN_STATS].deletes.len()),
             (["p".to_owned()].as_slice(), 1)
         );
+        assert_eq!(gone[FILES].first, gone[FILES].records);
     }
 }
