@@ -45,6 +45,8 @@ class Plan:
     apart: bool = False
     """Whether writers take no writer lease, as if they were on different machines."""
     seed: int = 0
+    pause: float = 0.05
+    """Seconds between two reads. A server that does one request at a time has no time for writers without them."""
 
 
 def table_of(plan: Plan) -> hoodoo.Table:
@@ -108,7 +110,7 @@ def service_loop(plan: Plan, service: str, log: Path) -> None:
                 out.write(json.dumps({"failed" if fatal else "conflict": f"{type(e).__name__}: {e}"[:300]}) + "\n")
             except AssertionError as e:
                 out.write(json.dumps({"failed": str(e)[:500]}) + "\n")
-            time.sleep(0.05 if service == "read" else 0.4)
+            time.sleep(plan.pause if service == "read" else 0.4)
 
 
 def check_snapshot(table: hoodoo.Table) -> dict[str, dict[str, Any]]:
@@ -300,6 +302,7 @@ def main() -> None:
         services=services,
         same_keys=given.get("keys") != "own",
         apart="apart" in given,
+        pause=float(given.get("pause", Plan.pause)),
         **numbers,
     )
     outcome = run(plan)
