@@ -82,8 +82,8 @@ Answer = tuple[int, dict[str, str], bytes]
 class _Connection(asyncio.Protocol):
     """One connection: requests come one after the other."""
 
-    def __init__(self, bucket: _Bucket) -> None:
-        self.bucket = bucket
+    def __init__(self, bucket: _Bucket, delay: float) -> None:
+        self.bucket, self.delay = bucket, delay
         self.waiting = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -107,7 +107,8 @@ class _Connection(asyncio.Protocol):
             more.setdefault("Content-Length", str(len(answer)))
             head = "".join(f"{name}: {value}\r\n" for name, value in more.items())
             status_line = f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
-            self.transport.write(f"{status_line}{head}\r\n".encode("latin-1") + (b"" if method == "HEAD" else answer))
+            answer = f"{status_line}{head}\r\n".encode("latin-1") + (b"" if method == "HEAD" else answer)
+            asyncio.get_running_loop().call_later(self.delay, self.transport.write, answer)
 
     def answer(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Answer:
         path, _, query = target.partition("?")
@@ -212,8 +213,9 @@ def formatted(at: float) -> str:
 class MemoryS3:
     """A running server with one bucket, in a process of its own."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.memory_s3"]
+    def __init__(self, delay: float = 0.0) -> None:
+        """`delay`: seconds until each answer, as a network has it."""
+        command = [sys.executable, "-m", "tests.memory_s3", str(delay)]
         # It ends with its standard input, and so with this process.
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -231,9 +233,9 @@ class MemoryS3:
         self._process.wait()
 
 
-async def main() -> None:
+async def main(delay: float) -> None:
     bucket = _Bucket()
-    server = await asyncio.get_running_loop().create_server(lambda: _Connection(bucket), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(bucket, delay), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
@@ -241,4 +243,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(float(sys.argv[1])))
