@@ -89,6 +89,7 @@ def test_history(hudi: Hudi, tmp_path: Path, seed: int) -> None:
             history.step(turn)
     except (AssertionError, Exception) as e:
         raise AssertionError(f"seed {seed}, {history.turns.options}: {history.done}") from e
+    history.turns.compare("all", is_last=True)
     metadata = Table(path).metadata_table
     assert metadata is not None
     listed = {row["file_name"]: row["size"] for row in metadata.to_arrow("files").to_pylist()}
