@@ -203,7 +203,9 @@ class Bench:
             shutil.rmtree(path, ignore_errors=True)
             create(str(path), options)
             Table(path, QUIET | options).bulk_insert(data)
-            changes = [rows(range(turn, count, 10), 10, turn + 2) for turn in range(TIMES)]
+            # Of each file.
+            changed = [[number for number in range(count) if number // 10 % 10 == turn] for turn in range(TIMES)]
+            changes = [rows(numbers, 10, turn + 2) for turn, numbers in enumerate(changed)]
             todo = iter(changes)
             seconds[system] = median(lambda o=options, t=todo: Table(path, QUIET | o).upsert(next(t)))
             self.add("upsert 10 % of 2,000,000 rows", system, seconds[system])
