@@ -9,8 +9,8 @@ use crate::table::{HudiTable, TableView};
 
 /// From so many files on, asking the metadata table takes less than opening footers.
 const MANY_FILES: usize = 16;
-/// With more keys than this, most files have some of them.
-const MOST_KEYS: usize = 1_000;
+/// With more keys than this, many files have some of them, and on a local disk their footers are read faster.
+const MOST_KEYS: usize = 200;
 
 impl HudiTable {
     /// Whether each of the base files (partition, path) may have some of the keys that are looked for in it: `keys` gives
