@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
 import pyarrow as pa
@@ -6,6 +6,7 @@ import pyarrow as pa
 __version__: str
 DEBUG_BUILD: bool
 
+LateFilter: TypeAlias = Callable[[pa.Schema], tuple[Any, ...]]
 InstantRow: TypeAlias = tuple[str, str | None, str, str]
 SliceRow: TypeAlias = tuple[str, str, str, str | None, int | None, list[str], list[int]]
 ProblemRow: TypeAlias = tuple[str, str, str, str]
@@ -34,18 +35,17 @@ class NativeTable:
     def version(self) -> int: ...
     def properties(self) -> dict[str, str]: ...
     def schema(self) -> pa.Schema: ...
-    def scan_schema(self) -> pa.Schema: ...
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filters: tuple[Any, ...] | None = None,
+        filters: LateFilter | None = None,
         as_of: str | None = None,
         query: str | None = None,
     ) -> pa.RecordBatchReader: ...
     def read(
         self,
         columns: Sequence[str] | None = None,
-        filters: tuple[Any, ...] | None = None,
+        filters: LateFilter | None = None,
         as_of: str | None = None,
         query: str | None = None,
     ) -> pa.Table: ...
@@ -54,7 +54,7 @@ class NativeTable:
         since: str,
         until: str | None = None,
         columns: Sequence[str] | None = None,
-        filters: tuple[Any, ...] | None = None,
+        filters: LateFilter | None = None,
     ) -> pa.RecordBatchReader: ...
     def write(
         self,
@@ -136,13 +136,13 @@ def plan_read(
     since: str | None = None,
     until: str | None = None,
     columns: Sequence[str] | None = None,
-    filters: tuple[Any, ...] | None = None,
+    filters: LateFilter | None = None,
 ) -> tuple[list[str], pa.Schema, str | None, list[str] | None]: ...
 def read_slices(
     table: NativeTable,
     slices: list[str],
     columns: Sequence[str] | None = None,
-    filters: tuple[Any, ...] | None = None,
+    filters: LateFilter | None = None,
     as_of: str | None = None,
     written_by: list[str] | None = None,
 ) -> pa.RecordBatchReader: ...

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
 
-__all__ = ["Filters", "NativeFilter", "native_filter"]
+__all__ = ["Filters", "LateFilter", "late_filter"]
 
 Condition: TypeAlias = tuple[str, str, Any]
 Filters: TypeAlias = Sequence[Condition] | Sequence[Sequence[Condition]]
@@ -20,26 +21,28 @@ Operators: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`; and `is null`,
 NativeFilter: TypeAlias = tuple[Any, ...]
 """A filter in the form of the core: nested tuples with values as Arrow arrays."""
 
+LateFilter: TypeAlias = Callable[[pa.Schema], NativeFilter]
+"""A function that returns a filter in the form of the core for the columns of a scan."""
+
 _COMPARE = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _CONDITION_LENGTH = 3
 
 
-def native_filter(filters: Filters | None, schema: pa.Schema) -> NativeFilter | None:
-    """Return a filter in the form of the core.
+def late_filter(filters: Filters | None) -> LateFilter | None:
+    """Return a function that converts filters once a scan knows its columns, so that the table is looked at once.
 
     Args:
         filters: See `Filters`. None or an empty list matches every row.
-        schema: The columns of a scan; values are converted to their types.
 
     Returns:
-        Nested tuples, or None for no filter.
-
-    Raises:
-        SchemaError: A column does not exist, or a value does not have its column's type.
-        InvalidOptionError: An operator or a condition is invalid.
+        The function, or None for no filter. It raises a SchemaError if a column does not exist or a value does not
+        have its column's type, and an InvalidOptionError if an operator or a condition is invalid.
     """
-    if not filters:
-        return None
+    return partial(_native_filter, filters) if filters else None
+
+
+def _native_filter(filters: Filters, schema: pa.Schema) -> NativeFilter:
+    """Convert the values of filters to the types of a schema."""
     if isinstance(filters[0], tuple) and isinstance(filters[0][0], str):
         return _all_of(filters, schema)
     return ("or", [_all_of(conditions, schema) for conditions in filters])

@@ -10,7 +10,7 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.extras import import_extra
 from hoodoo.file_slice import FileSlice
-from hoodoo.filters import Filters, NativeFilter, native_filter
+from hoodoo.filters import Filters, LateFilter, late_filter
 from hoodoo.metadata_table import MetadataTable
 from hoodoo.options import (
     Columns,
@@ -462,9 +462,8 @@ class Table(TableServices, TableIndexes):
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
-    ) -> tuple[list[str] | None, NativeFilter | None]:
-        condition = native_filter(filters, self._native.scan_schema()) if filters else None
-        return None if columns is None else list(columns), condition
+    ) -> tuple[list[str] | None, LateFilter | None]:
+        return None if columns is None else list(columns), late_filter(filters)
 
     def _write(
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False

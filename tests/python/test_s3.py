@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -14,8 +15,11 @@ import pytest
 
 import hoodoo
 from hoodoo import InvalidOptionError, Table
+from hoodoo.distributed.read import read_table
+from hoodoo.filters import Filters
+from tests.local_executor import LocalExecutor
 from tests.rows import arrow_rows
-from tests.s3_server import BUCKET, WRONG_KEY, S3Server
+from tests.s3_server import BUCKET, WRONG_KEY, Request, S3Server
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 MIB = 1 << 20
@@ -358,6 +362,58 @@ def test_reading_fetches_what_it_needs(s3: S3Server):
     print(f"all: {requests} requests, {amount:,} bytes")
     assert requests <= 25
     assert amount < size * 1.25
+
+
+READS: dict[str, Callable[[Table, Filters | None, str], pa.Table]] = {
+    "read": lambda table, filters, _: table.to_arrow(filters=filters),
+    "stream": lambda table, filters, _: table.scan(filters=filters).read_all(),
+    "read optimized": lambda table, filters, _: table.to_arrow(filters=filters, query="read_optimized"),
+    "time travel": lambda table, filters, first: table.to_arrow(filters=filters, as_of=first),
+    "incremental": lambda table, filters, _: table.changes("0", filters=filters).read_all(),
+}
+
+
+def _looks(requests: list[Request]) -> Counter[tuple[str, str]]:
+    """How often each folder is listed, and each file of the timeline and of the properties is read.
+
+    Without the statistics in the metadata table, which only filters ask for.
+    """
+
+    def is_look(request: Request) -> bool:
+        if "list-type" in request.query:
+            return "_stats" not in request.query
+        return "/t/.hoodie/timeline/" in request.key or request.key.endswith("/t/.hoodie/hoodie.properties")
+
+    return Counter((request.key, request.query) for request in requests if is_look(request))
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("metadata", ["true", "false"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_read_with_filters_looks_at_the_table_once(s3: S3Server, table_type: str, metadata: str):
+    uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"
+    _create(uri, s3.storage_options, **{"hoodie.table.type": table_type})
+    options = {"hoodie.metadata.enable": metadata}
+    table = Table(uri, options, s3.storage_options)
+    first = table.insert(_rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1"))).instant
+    table.upsert(_rows(("a", "p1", 2, "a2"), ("c", "p2", 2, "c2")))
+
+    def read_in_tasks(table: Table, filters: Filters | None, _: str) -> pa.Table:
+        storage = s3.storage_options
+        splits = read_table(LocalExecutor(), table.uri, filters=filters, options=options, storage_options=storage)
+        return pa.concat_tables(splits)
+
+    for name, read in {**READS, "tasks": read_in_tasks}.items():
+        looks, rows = [], []
+        for filters in (None, [("ts", ">=", 0)]):
+            # A new handle, which has cached nothing.
+            reader = Table(uri, options, s3.storage_options)
+            with s3.recorded() as requests:
+                rows.append(_values(read(reader, filters, first)))
+            looks.append(_looks(requests))
+        assert rows[0] == rows[1] != {}, name
+        assert looks[0], name
+        assert looks[1] == looks[0], (name, looks[1] - looks[0])
 
 
 @pytest.mark.s3

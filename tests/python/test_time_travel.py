@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,12 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
+from hoodoo.distributed.read import read_table
+from tests.local_executor import LocalExecutor
 
 if TYPE_CHECKING:
     from hoodoo import Commit, Table
+    from hoodoo.filters import Filters
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("value", pa.int64())])
 COMMITS = 7
@@ -182,3 +186,49 @@ def test_an_archived_state_without_one_of_its_files_is_refused(tmp_path: Path):
         table.changes("0", until=second.completed)
     # Other file groups are as they were.
     assert table.changes(first.completed).read_all().num_rows == 8
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_filters_have_the_types_of_the_instant(tmp_path: Path, table_type: str):
+    schema = {"id": pa.string(), "n": pa.int64()}
+    table = hoodoo.Table.create(tmp_path / "t", schema, name="t", record_key="id", table_type=table_type)
+    first = table.insert({"id": ["a", "b"], "n": [9, 10]})
+    table.upsert(pa.table({"id": ["b", "c"], "n": ["11", "x"], "more": ["m", "m"]}))
+    assert table.schema.field("n").type == pa.string()
+
+    def read_in_tasks(filters: Filters, as_of: str | None = None) -> list[dict[str, object]]:
+        splits = read_table(LocalExecutor(), str(tmp_path / "t"), columns=["id"], filters=filters, as_of=as_of)
+        return sorted(pa.concat_tables(splits).to_pylist(), key=str)
+
+    def read(filters: Filters, as_of: str | None = None) -> list[dict[str, object]]:
+        rows: list[dict[str, object]] = table.to_arrow(columns=["id"], filters=filters, as_of=as_of).to_pylist()
+        return sorted(rows, key=str)
+
+    for reader in (read, read_in_tasks):
+        # As strings, 9 is greater than 10.
+        assert reader([("n", "<", 10)], first.instant) == [{"id": "a"}]
+        assert reader([("n", ">", "10")]) == [{"id": "a"}, {"id": "b"}, {"id": "c"}]
+        with pytest.raises(hoodoo.SchemaError, match="the filter compares"):
+            reader([("n", "<", 10)])
+        for wrong in [("n", "=", "x"), ("more", "=", "m")]:
+            with pytest.raises(hoodoo.SchemaError, match="the filter"):
+                reader([wrong], first.instant)
+    with pytest.raises(hoodoo.SchemaError, match="the filter"):
+        table.changes("0", filters=[("n", "<", 10)])
+    changes = table.changes(first.completed, filters=[("n", "=", "x")], columns=["id"])
+    assert changes.read_all().to_pylist() == [{"id": "c"}]
+
+
+def test_what_a_wrong_filter_raises(history: tuple[Table, list[Commit]]):
+    table = history[0]
+    reads = (table.to_arrow, table.scan, partial(table.changes, "0"), partial(read_table, LocalExecutor(), table.uri))
+    for read in reads:
+        with pytest.raises(hoodoo.SchemaError, match="does not exist"):
+            read(filters=[("none", "=", 1)])
+        with pytest.raises(hoodoo.InvalidOptionError, match="invalid operator"):
+            read(filters=[("value", "~", 1)])
+        with pytest.raises(hoodoo.SchemaError, match="compares column 'value'") as error:
+            read(filters=[("value", "in", [1, "x"])])
+        assert isinstance(error.value.__cause__, pa.ArrowInvalid)
+        with pytest.raises(TypeError, match="not iterable"):
+            read(filters=[("value", "in", 1)])

@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use arrow::array::Int64Array;
+use arrow::datatypes::DataType;
 use hoodoo::client;
+use hoodoo::file_group::base::Predicate;
 use hoodoo::services::archive::archive;
-use hoodoo::table::HudiTable;
+use hoodoo::table::scan::ScanRequest;
+use hoodoo::table::{HudiTable, LateFilter};
 use hoodoo::write::Operation;
 
 use crate::measured_store::{MeasuredStore, Request};
@@ -108,6 +112,17 @@ fn check(took: &Took, requests: usize, in_sequence: usize) {
     assert!(took.requests() <= requests && took.in_sequence <= in_sequence, "{took:?}");
 }
 
+/// All rows, by a filter that is made for the columns of the scan.
+fn read_filtered(table: &HudiTable) {
+    let filter = LateFilter::new(|columns| {
+        assert_eq!(columns.field_with_name("ts").unwrap().data_type(), &DataType::Int64);
+        Ok(Predicate::GtEq("ts".into(), Arc::new(Int64Array::from(vec![0]))))
+    });
+    let request = ScanRequest { filter: Some(filter), ..Default::default() };
+    let rows: usize = table.scan(&request).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    assert_ne!(rows, 0);
+}
+
 #[test]
 fn of_a_copy_on_write_table() {
     let far = Far::new("cow", "COPY_ON_WRITE", &[]).filled(100, 1);
@@ -161,4 +176,5 @@ fn of_services_of_a_small_table() {
     check(&far.took("upsert into 3 log files", |t| write(t, Operation::Upsert, &rows).unwrap()), 30, 15);
     check(&far.took("compaction of 3 file groups", |t| client::compact(t, None).unwrap().unwrap()), 44, 26);
     check(&far.took("scan of 3 files", read), 8, 5);
+    check(&far.took("scan of 3 files with a filter", read_filtered), 8, 5);
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hoodoo import _native
 from hoodoo.distributed.executor import Attempt, DataT, Executor, strings
 from hoodoo.distributed.task import TableRef
-from hoodoo.filters import Filters, native_filter
+from hoodoo.filters import Filters, late_filter
 from hoodoo.options import Options, check_options, string_options
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ReadTask:
         if not slices:
             return
         table = self.table.open()
-        condition = native_filter(self.filters, table.scan_schema()) if self.filters else None
+        condition = late_filter(self.filters)
         for rows in _native.read_slices(table, slices, self.columns, condition, self.as_of, self.written_by):
             yield rows if rows.schema == self.schema else rows.cast(self.schema)
 
@@ -70,7 +70,7 @@ def read_table(
     given = string_options(options)
     check_options(given, "read")
     table, ref = TableRef.resolve(uri, given, storage_options)
-    condition = native_filter(filters, table.scan_schema()) if filters else None
+    condition = late_filter(filters)
     wanted = None if columns is None else list(columns)
     as_of, since, until = (None if time is None else str(time) for time in (as_of, since, until))
     slices, schema, pinned, written_by = _native.plan_read(table, query, as_of, since, until, wanted, condition)

@@ -11,8 +11,9 @@ use std::time::Duration;
 use arrow::array::{ArrayData, RecordBatch, RecordBatchReader, make_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow_pyarrow::{FromPyArrow, IntoPyArrow};
+use arrow_pyarrow::{FromPyArrow, IntoPyArrow, ToPyArrow};
 use hoodoo::interrupt::{self, Interrupt};
+use hoodoo::table::LateFilter;
 use hoodoo::write::CommitOutcome;
 use hoodoo::{Error, Result};
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyStopIteration};
@@ -21,6 +22,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::to_py;
+use crate::from_python::predicate;
 use crate::{logging, to_python};
 
 /// How often a stream asks for signals. Python does so itself between two batches; this is for a batch that takes long.
@@ -73,12 +75,7 @@ pub struct Call {
 
 /// Runs `work` without the GIL.
 pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    let call = Call::default();
-    let outcome = call.work(py, work)?;
-    match take(&call.raised) {
-        Some(e) => Err(e),
-        None => outcome.map_err(to_py),
-    }
+    Call::default().run(py, work)
 }
 
 /// The same for work that commits.
@@ -95,6 +92,31 @@ impl Call {
     pub fn rows(&self, reader: Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
         let schema = Schema::from_pyarrow_bound(&reader.getattr(intern!(reader.py(), "schema"))?)?;
         Ok(Box::new(Rows { reader: reader.unbind(), schema: Arc::new(schema), raised: self.raised.clone() }))
+    }
+
+    /// The filter that the call is given: a Python function from a schema to a filter in the form of the core. It is called
+    /// with the GIL, and the call raises what it raises.
+    pub fn filter(&self, convert: Option<Bound<'_, PyAny>>) -> Option<LateFilter> {
+        let (convert, raised) = (convert?.unbind(), self.raised.clone());
+        Some(LateFilter::new(move |columns| {
+            Python::attach(|py| {
+                let filter = columns.to_pyarrow(py).and_then(|columns| convert.bind(py).call1((columns,)));
+                filter.and_then(|filter| predicate(&filter)).map_err(|e| {
+                    let error = Error::schema("the filter does not fit the columns").caused_by(e.to_string());
+                    put(&raised, e);
+                    error
+                })
+            })
+        }))
+    }
+
+    /// Runs `work` without the GIL.
+    pub fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+        let outcome = self.work(py, work)?;
+        match take(&self.raised) {
+            Some(e) => Err(e),
+            None => outcome.map_err(to_py),
+        }
     }
 
     /// Runs work that commits. An exception says so when the commit stands all the same.

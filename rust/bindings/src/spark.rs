@@ -17,9 +17,8 @@ use hoodoo::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::call;
+use crate::call::{self, Call};
 use crate::error::to_py;
-use crate::from_python::predicate;
 use crate::table::NativeTable;
 
 /// The driver's side of a write.
@@ -253,9 +252,9 @@ pub fn plan_read(
     columns: Option<Vec<String>>,
     filters: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(Vec<String>, PyArrowType<Schema>, Option<String>, Option<Vec<String>>)> {
-    let predicate = filters.as_ref().map(predicate).transpose()?;
-    let request = ScanRequest { columns, predicate, ..Default::default() };
-    let planned = call::run(py, || {
+    let call = Call::default();
+    let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
+    let planned = call.run(py, || {
         let query = table.query(QueryRequest { query, as_of, since, until })?;
         table.table.reload()?.plan_read(&query, &request)
     })?;
@@ -277,13 +276,13 @@ pub fn read_slices<'py>(
     as_of: Option<String>,
     written_by: Option<Vec<String>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let predicate = filters.as_ref().map(predicate).transpose()?;
-    let request = ScanRequest { columns, predicate, as_of, read_optimized: false, written_by };
+    let call = Call::default();
+    let request = ScanRequest { columns, filter: call.filter(filters), as_of, read_optimized: false, written_by };
     let parse = |text: &String| {
         serde_json::from_str::<FileSlice>(text)
             .map_err(|e| to_py(Error::invalid_option("a malformed slice of a read").caused_by(e)))
     };
     let slices = slices.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
-    let stream = call::run(py, || table.table.scan_slices(slices, &request))?;
+    let stream = call.run(py, || table.table.scan_slices(slices, &request))?;
     crate::table::reader(py, stream)
 }

@@ -19,7 +19,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::{self, Call};
 use crate::error::to_py;
-use crate::from_python::{StringMap, predicate};
+use crate::from_python::StringMap;
 use crate::merger::with_mergers;
 use crate::to_python;
 
@@ -93,12 +93,6 @@ impl NativeTable {
         schema.as_ref().to_pyarrow(py)
     }
 
-    /// The columns that a scan gives back.
-    fn scan_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = call::run(py, || self.table.scan_schema())?;
-        schema.as_ref().to_pyarrow(py)
-    }
-
     #[pyo3(signature = (columns=None, filters=None, as_of=None, query=None))]
     fn scan<'py>(
         &self,
@@ -108,9 +102,9 @@ impl NativeTable {
         as_of: Option<String>,
         query: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let predicate = filters.as_ref().map(predicate).transpose()?;
-        let request = ScanRequest { columns, predicate, ..Default::default() };
-        let stream = call::run(py, || {
+        let call = Call::default();
+        let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
+        let stream = call.run(py, || {
             let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
             self.table.reload()?.read(&query, &request)
         })?;
@@ -127,9 +121,9 @@ impl NativeTable {
         as_of: Option<String>,
         query: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let predicate = filters.as_ref().map(predicate).transpose()?;
-        let request = ScanRequest { columns, predicate, ..Default::default() };
-        let rows = call::run(py, || {
+        let call = Call::default();
+        let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
+        let rows = call.run(py, || {
             let query = self.query(QueryRequest { query, as_of, ..Default::default() })?;
             let stream = self.table.reload()?.read(&query, &request)?;
             let schema = stream.schema();
@@ -148,9 +142,9 @@ impl NativeTable {
         columns: Option<Vec<String>>,
         filters: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let predicate = filters.as_ref().map(predicate).transpose()?;
-        let request = ScanRequest { columns, predicate, ..Default::default() };
-        let stream = call::run(py, || {
+        let call = Call::default();
+        let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
+        let stream = call.run(py, || {
             let (since, until) = (Some(since.to_owned()), until.map(str::to_owned));
             let query = self.query(QueryRequest { since, until, ..Default::default() })?;
             self.table.reload()?.read(&query, &request)

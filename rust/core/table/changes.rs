@@ -52,6 +52,7 @@ impl HudiTable {
             }
         }
         let view = self.view(None)?;
+        let columns = self.scan_columns(&view, request)?;
         let range = self.instants_completed_in(&view, since, until)?;
         let instants: Vec<String> = range.iter().filter(|w| w.changes).map(|w| w.requested.clone()).collect();
         let (mut slices, mut by_statistics) = (Vec::new(), 0);
@@ -64,13 +65,13 @@ impl HudiTable {
                 slices
                     .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
             }
-            if let Some(predicate) = &request.predicate {
+            if let Some(predicate) = &columns.filter {
                 by_statistics = self.skip_by_statistics(&then, &mut slices, predicate)?;
             }
         }
         let request = ScanRequest { written_by: Some(instants), ..request.clone() };
         let skipped = Skipped { by_statistics, ..Skipped::default() };
-        let plan = self.plan_files(&view, slices, &request)?.with_skipped(skipped);
+        let plan = self.plan_files(&view, slices, &request, columns)?.with_skipped(skipped);
         Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: request.written_by })
     }
 

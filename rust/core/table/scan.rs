@@ -10,6 +10,7 @@ use chrono::NaiveDateTime;
 use super::current::current;
 use super::file_group_reader::FileGroupReader;
 use super::keygen::KeyGenConfig;
+use super::late_filter::LateFilter;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::time_travel::complete_view_at;
@@ -31,7 +32,7 @@ pub struct ScanRequest {
     /// Columns in the order they are wanted; all of them when `None`.
     pub columns: Option<Vec<String>>,
     /// Only rows for which this holds.
-    pub predicate: Option<Predicate>,
+    pub filter: Option<LateFilter>,
     /// The table as it was at this instant (any spelling that Hudi takes).
     pub as_of: Option<String>,
     /// Base files only, without the changes in log files.
@@ -94,12 +95,6 @@ impl HudiTable {
         Ok(resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data))
     }
 
-    /// The columns that a scan gives: those of the table, and the meta columns where it has them. Looks for no files.
-    pub fn scan_schema(&self) -> Result<SchemaRef> {
-        let data = self.schema()?;
-        Ok(if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data })
-    }
-
     /// Streams the rows of a snapshot.
     pub fn scan(&self, request: &ScanRequest) -> Result<BatchStream> {
         let plan = self.plan_scan(request)?;
@@ -120,8 +115,7 @@ impl HudiTable {
         let request = ScanRequest { as_of, read_optimized, ..request.clone() };
         current(|| {
             let view = self.view_for(&request)?;
-            let (slices, skipped) = self.matching_slices(&view, &request)?;
-            let plan = self.plan_files(&view, slices, &request)?.with_skipped(skipped);
+            let plan = self.plan_view(&view, &request)?;
             Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: None })
         })
     }
@@ -130,9 +124,24 @@ impl HudiTable {
     pub fn plan_scan(&self, request: &ScanRequest) -> Result<ScanPlan> {
         current(|| {
             let view = self.view_for(request)?;
-            let (slices, skipped) = self.matching_slices(&view, request)?;
-            Ok(self.plan_files(&view, slices, request)?.with_skipped(skipped))
+            self.plan_view(&view, request)
         })
+    }
+
+    fn plan_view(&self, view: &TableView, request: &ScanRequest) -> Result<ScanPlan> {
+        // First, because the commits that are read for the columns name files, which are then looked for.
+        let columns = self.scan_columns(view, request)?;
+        let (slices, skipped) = self.matching_slices(view, request, columns.filter.as_ref())?;
+        Ok(self.plan_files(view, slices, request, columns)?.with_skipped(skipped))
+    }
+
+    /// The columns of a view, and the request's filter for them.
+    pub(super) fn scan_columns(&self, view: &TableView, request: &ScanRequest) -> Result<ScanColumns> {
+        let resolved = TableSchema::resolve(self.config(), view)?;
+        let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
+        let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
+        let filter = request.filter.as_ref().map(|filter| filter.for_columns(&all)).transpose()?;
+        Ok(ScanColumns { all, filter })
     }
 
     fn view_for(&self, request: &ScanRequest) -> Result<TableView> {
@@ -184,20 +193,25 @@ impl HudiTable {
     pub fn scan_slices(&self, slices: Vec<FileSlice>, request: &ScanRequest) -> Result<BatchStream> {
         let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
         let view = self.view(as_of.as_deref())?;
-        let plan = self.plan_files(&view, slices, request)?;
+        let columns = self.scan_columns(&view, request)?;
+        let plan = self.plan_files(&view, slices, request, columns)?;
         self.run_scan(&plan)
     }
 
-    fn matching_slices(&self, view: &TableView, request: &ScanRequest) -> Result<(Vec<FileSlice>, Skipped)> {
-        // First, because the commits that it reads name files, which are then looked for.
-        let schema = TableSchema::resolve(self.config(), view)?;
+    fn matching_slices(
+        &self,
+        view: &TableView,
+        request: &ScanRequest,
+        filter: Option<&Predicate>,
+    ) -> Result<(Vec<FileSlice>, Skipped)> {
         let mut slices = view.all_latest_slices()?;
         if request.read_optimized {
             slices.iter_mut().for_each(|slice| slice.logs.clear());
         }
         let mut skipped = Skipped::default();
-        let Some(predicate) = &request.predicate else { return Ok((slices, skipped)) };
+        let Some(predicate) = filter else { return Ok((slices, skipped)) };
         let all = slices.len();
+        let schema = TableSchema::resolve(self.config(), view)?;
         // A reader need not know how partitions are named: without the settings of the generator, none is left out.
         if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
             let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
@@ -224,12 +238,11 @@ impl HudiTable {
         view: &TableView,
         slices: Vec<FileSlice>,
         request: &ScanRequest,
+        columns: ScanColumns,
     ) -> Result<ScanPlan> {
-        let resolved = TableSchema::resolve(self.config(), view)?;
-        let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
-        let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
+        let ScanColumns { all, filter } = columns;
         let schema = project(&all, request.columns.as_deref())?;
-        let predicate = request.full_predicate();
+        let predicate = request.also_written_by(filter);
         let looked_at = predicate.as_ref().map(Predicate::columns).unwrap_or_default();
         let looked_at: BTreeSet<String> = looked_at.into_iter().map(str::to_owned).collect();
         let looked_at = project(&all, Some(&looked_at.into_iter().collect::<Vec<_>>()))?;
@@ -258,14 +271,21 @@ impl HudiTable {
     }
 }
 
+/// The columns that a scan can give: those of the table, and the meta columns if it has them.
+pub(super) struct ScanColumns {
+    all: SchemaRef,
+    /// The filter, with values of their types.
+    pub(super) filter: Option<Predicate>,
+}
+
 impl ScanRequest {
-    /// What has to hold of rows, by the request and by when they were written.
-    fn full_predicate(&self) -> Option<Predicate> {
-        let Some(instants) = &self.written_by else { return self.predicate.clone() };
+    /// What has to hold of rows, by a filter and by when they were written.
+    fn also_written_by(&self, filter: Option<Predicate>) -> Option<Predicate> {
+        let Some(instants) = &self.written_by else { return filter };
         let instants: ArrayRef = Arc::new(StringArray::from(instants.clone()));
         let in_range = Predicate::In("_hoodie_commit_time".into(), instants);
-        Some(match &self.predicate {
-            Some(also) => Predicate::And(vec![in_range, also.clone()]),
+        Some(match filter {
+            Some(also) => Predicate::And(vec![in_range, also]),
             None => in_range,
         })
     }
