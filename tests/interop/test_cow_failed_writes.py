@@ -48,8 +48,17 @@ def _die(table: Path, markers: str) -> list[Path]:
     return left
 
 
-@pytest.mark.parametrize("markers", ["direct", "timeline server", "requested only"])
-@pytest.mark.parametrize("maker", ["ours", "theirs"])
+@pytest.mark.parametrize(
+    ("maker", "markers"),
+    [
+        ("theirs", "direct"),
+        ("ours", "timeline server"),
+        ("theirs", "requested only"),
+        pytest.param("ours", "direct", marks=pytest.mark.slow),
+        pytest.param("theirs", "timeline server", marks=pytest.mark.slow),
+        pytest.param("ours", "requested only", marks=pytest.mark.slow),
+    ],
+)
 def test_we_roll_back_what_a_dead_writer_left(hudi: Hudi, tmp_path: Path, markers: str, maker: str) -> None:
     table = tmp_path / "table"
     if maker == "ours":

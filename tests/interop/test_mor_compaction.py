@@ -38,8 +38,15 @@ def _fill(uri: str, options: dict[str, str], seed: str = "") -> None:
     hoodoo.write(batch([row(3, 0, "")]), uri, operation="delete", options=options)
 
 
-@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
-@pytest.mark.parametrize("version", [9, 8])
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [
+        ("EVENT_TIME_ORDERING", 9),
+        ("COMMIT_TIME_ORDERING", 8),
+        pytest.param("EVENT_TIME_ORDERING", 8, marks=pytest.mark.slow),
+        pytest.param("COMMIT_TIME_ORDERING", 9, marks=pytest.mark.slow),
+    ],
+)
 def test_compacted_by_hoodoo(hudi: Hudi, tmp_path: Path, mode: str, version: int) -> None:
     uri = str(tmp_path / "table")
     options = _options(version=version, mode=mode)

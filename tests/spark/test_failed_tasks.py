@@ -17,6 +17,7 @@ from hoodoo.distributed.executor import strings
 from hoodoo.distributed.write import PACKED_ROWS, WriteTask, prepare_write
 from hoodoo.spark import executor
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
+from tests.pairs import every_pair
 from tests.rows import arrow_rows
 from tests.spark.same_table import leftovers
 
@@ -67,6 +68,11 @@ def _dies() -> Break:
         os._exit(17)
 
     return dies
+
+
+def _name(value: Any) -> str:
+    """How a value of a case is called."""
+    return str(getattr(value, "__name__", value)).lstrip("_")
 
 
 def _upstream(break_it: Break, *, always: bool = False) -> Any:
@@ -123,11 +129,11 @@ def test_the_stage_before_ours_is_tried_again(operation: str, break_it: Callable
     _check(table, _merged() if operation == "upsert" else both)
 
 
-@pytest.mark.parametrize("when", ["before", "within", "after"])
-@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize(("name", "operation"), [("apply", "upsert"), ("append", "bulk_insert")])
+@pytest.mark.parametrize(
+    ("when", "break_it", "operation"),
+    every_pair(["before", "within", "after"], [_raises, _dies], ["upsert", "bulk_insert"], name=_name),
+)
 def test_a_writing_task_is_tried_again(
-    name: str,
     operation: str,
     break_it: Callable[[], Break],
     when: str,
@@ -135,6 +141,7 @@ def test_a_writing_task_is_tried_again(
     frame: Frame,
     monkeypatch: pytest.MonkeyPatch,
 ):
+    name = "apply" if operation == "upsert" else "append"
     monkeypatch.setattr(executor, "run_task", _writer_task(name, break_it(), when))
     commit = hoodoo.spark.write(frame(_rows(range(100, 400), 11, "new")), str(table), operation, EVENT)
     both = pa.concat_tables([_rows(range(300), 10, "old"), _rows(range(100, 400), 11, "new")])
@@ -142,9 +149,10 @@ def test_a_writing_task_is_tried_again(
     assert {str(p.relative_to(table)) for p in table.rglob(f"*_{commit.instant}.parquet")} == set(commit.files)
 
 
-@pytest.mark.parametrize("when", ["before", "within", "after"])
-@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize("name", ["key", "locate", "apply"])
+@pytest.mark.parametrize(
+    ("when", "break_it", "name"),
+    every_pair(["before", "within", "after"], [_raises, _dies], ["key", "locate", "apply"], name=_name),
+)
 def test_a_task_of_a_write_over_the_whole_table_is_tried_again(
     name: str, break_it: Callable[[], Break], when: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):
@@ -171,8 +179,17 @@ def test_a_job_over_the_whole_table_that_fails_for_good(
     _check(table, _rows(range(300), 10, "old"))
 
 
-@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
+@pytest.mark.parametrize(
+    ("operation", "break_it"),
+    [
+        ("upsert", _raises),
+        ("bulk_insert", _dies),
+        ("insert_overwrite", _raises),
+        pytest.param("upsert", _dies, marks=pytest.mark.slow),
+        pytest.param("bulk_insert", _raises, marks=pytest.mark.slow),
+        pytest.param("insert_overwrite", _dies, marks=pytest.mark.slow),
+    ],
+)
 def test_a_job_that_fails_for_good(
     operation: str, break_it: Callable[[], Break], table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
 ):

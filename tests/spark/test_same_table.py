@@ -35,8 +35,15 @@ def test_layouts(layout: Layout, frame: Frame, tmp_path: Path):
     same.write("delete", _rows(range(0, 60, 7), 12, ""))
 
 
-@pytest.mark.parametrize("version", [8, 9])
-@pytest.mark.parametrize("mode", [EVENT, COMMIT])
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [
+        (EVENT, 9),
+        (COMMIT, 8),
+        pytest.param(EVENT, 8, marks=pytest.mark.slow),
+        pytest.param(COMMIT, 9, marks=pytest.mark.slow),
+    ],
+)
 def test_operations(mode: str, version: int, frame: Frame, tmp_path: Path):
     same = SameTable(tmp_path, frame, SIMPLE.options(version, mode))
     same.write("bulk_insert", _rows(range(30), 10, "first"), _rows(range(30, 50), 10, "first"))
@@ -83,8 +90,17 @@ def test_bulk_insert_sorted_by_columns(frame: Frame, tmp_path: Path, settings: C
         assert amounts == sorted(amounts)
 
 
-@pytest.mark.parametrize("version", [8, 9])
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
+@pytest.mark.parametrize(
+    ("operation", "version"),
+    [
+        ("insert", 9),
+        ("bulk_insert", 9),
+        ("upsert", 8),
+        pytest.param("insert", 8, marks=pytest.mark.slow),
+        pytest.param("bulk_insert", 8, marks=pytest.mark.slow),
+        pytest.param("upsert", 9, marks=pytest.mark.slow),
+    ],
+)
 def test_generated_keys(operation: str, version: int, frame: Frame, tmp_path: Path):
     same = SameTable(tmp_path, frame, Layout("auto", keys=()).options(version))
     same.write(operation, _rows(range(100), 10, "a"), _rows(range(100), 10, "b"))
@@ -153,8 +169,15 @@ def test_rows_that_are_deletes(mode: str, frame: Frame, tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize("hive", [False, True])
-@pytest.mark.parametrize("encode", [False, True])
+@pytest.mark.parametrize(
+    ("encode", "hive"),
+    [
+        (False, False),
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.slow),
+        pytest.param(True, False, marks=pytest.mark.slow),
+    ],
+)
 def test_partitions_with_odd_characters(encode: bool, hive: bool, frame: Frame, tmp_path: Path):
     style = {
         "hoodie.datasource.write.partitionpath.urlencode": encode,
