@@ -55,7 +55,7 @@ class SchemaError(HudiError, ValueError):
 
 
 class CorruptFileError(HudiError):
-    """A file of the table is truncated or damaged."""
+    """A file of the table is missing, truncated or damaged."""
 
 
 class ConflictError(HudiError):

@@ -31,7 +31,7 @@ use crate::services::compaction::{self, Compacted, CompactionJob, CompactionOpti
 use crate::services::metadata_table::serve_metadata_table;
 use crate::services::rollback::{Leftovers, roll_back_leftovers, rollback_failed_writes};
 use crate::storage::{Storage, StorageOptions};
-use crate::table::{HudiTable, Options, TableConfig, TableSpec, TableType};
+use crate::table::{HudiTable, MissingFiles, Options, TableConfig, TableSpec, TableType};
 use crate::timeline::heartbeat::HEARTBEATS;
 use crate::timeline::{META_FOLDER, SystemClock, Timeline, WriterLease};
 use crate::timings::Timings;
@@ -82,8 +82,9 @@ pub fn open_or_create(
 pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> {
     let mut timings = Timings::default();
     let Ready { table, timeline, _lease: lease } = timings.timed("lease", || ready_to_write(table))?;
+    let missing = MissingFiles::since(&table, &timeline);
     let Committed { mut outcome, timeline, ending } =
-        run_write(&table, timeline, request).map_err(|e| roll_back_failed(&table, e))?;
+        missing.explained(|| run_write(&table, timeline, request)).map_err(|e| roll_back_failed(&table, e))?;
     outcome.timings.iter().for_each(|(stage, time)| timings.add(stage, time));
     drop(lease);
     timings.timed("services", || {
@@ -293,10 +294,11 @@ pub fn schedule_clustering(table: &HudiTable) -> Result<Option<String>> {
 /// Those of [`clustering::run`].
 pub fn cluster(table: &HudiTable, instant: Option<&str>, new_plan: bool) -> Result<Option<CommitOutcome>> {
     let (table, left) = ready_to_serve(table)?;
+    let missing = MissingFiles::since(&table, left.timeline());
     let mut last: Option<Clustered> = None;
     for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, new_plan)? {
-        last =
-            newest(&table, "the next clustering", last, run_clustering(&table, &instant, is_new), |c| &mut c.warnings)?;
+        let done = missing.explained(|| run_clustering(&table, &instant, is_new));
+        last = newest(&table, "the next clustering", last, done, |c| &mut c.warnings)?;
     }
     Ok(last.map(clustered))
 }
@@ -410,6 +412,7 @@ pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
 
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
     let Ready { table, timeline, _lease: lease } = ready_to_write(table)?;
+    let missing = MissingFiles::since(&table, &timeline);
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
         None => compaction::pending(&timeline, kind),
@@ -421,7 +424,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
     drop(lease);
     let mut last: Option<Compacted> = None;
     for instant in &planned {
-        let done = compaction::run(&table, instant);
+        let done = missing.explained(|| compaction::run(&table, instant));
         last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
     if let Some(done) = &mut last {

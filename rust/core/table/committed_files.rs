@@ -9,6 +9,10 @@ use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::CommitTimes;
 use crate::storage::FileMeta;
 
+/// What to do about a file that is lost or cut short.
+pub(super) const RESTORE_FILE: &str = "Restore the file from a copy, or restore the table to a savepoint before the commit. Table.verify() looks for \
+                                       more of the kind; hoodoo.log.skip.corrupt.blocks=true reads what is left of a log file";
+
 /// A data file that a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommittedFile {
@@ -111,10 +115,7 @@ impl CommittedFile {
 
     /// The fault as an error of a reader.
     pub(crate) fn error(&self, fault: Fault) -> Error {
-        Error::corrupt(self.message(fault)).with("file", &self.path).remedy(
-            "Restore the file from a copy, or restore the table to a savepoint before the commit. Table.verify() looks for \
-             more of the kind; hoodoo.log.skip.corrupt.blocks=true reads what is left of a log file",
-        )
+        Error::corrupt(self.message(fault)).with("file", &self.path).remedy(RESTORE_FILE)
     }
 }
 

@@ -11,6 +11,7 @@ use super::current::current;
 use super::file_group_reader::FileGroupReader;
 use super::keygen::KeyGenConfig;
 use super::late_filter::LateFilter;
+use super::missing_files::MissingFiles;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::time_travel::complete_view_at;
@@ -22,6 +23,7 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::format::field_lookup::FieldLookup;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
+use crate::timeline::Timeline;
 
 /// Rows of a batch that a scan gives out, at most.
 pub const BATCH_ROWS: usize = 65_536;
@@ -67,6 +69,8 @@ pub struct ScanPlan {
     looked_at: SchemaRef,
     /// What reading log files takes, when there are some.
     merge: Option<Arc<FileGroupReader>>,
+    /// The state of the table that it is a plan of.
+    timeline: Arc<Timeline>,
 }
 
 impl ScanPlan {
@@ -158,6 +162,7 @@ impl HudiTable {
     pub fn run_scan(&self, plan: &ScanPlan) -> Result<BatchStream> {
         // Values in the files are exact; the path is asked only where the files lack the column.
         let from_path = self.config().drops_partition_columns().then(|| self.key_config()).transpose()?;
+        let missing = MissingFiles::since(self, &plan.timeline);
         let parts = plan
             .slices
             .iter()
@@ -171,7 +176,11 @@ impl HudiTable {
                     predicate: plan.predicate.clone(),
                     from_path: from_path.clone(),
                 };
-                let part: Box<dyn FnOnce() -> Result<_> + Send> = Box::new(move || read.open());
+                let missing = missing.clone();
+                let part: Box<dyn FnOnce() -> Result<Rows> + Send> = Box::new(move || {
+                    let rows = missing.explained(|| read.open())?;
+                    Ok(Box::new(rows.map(move |batch| missing.explained(|| batch))))
+                });
                 part
             })
             .collect();
@@ -261,13 +270,13 @@ impl HudiTable {
                 kept.push(slice);
             }
         }
+        let timeline = Arc::new(view.timeline().clone());
         let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
-            let timeline = Arc::new(view.timeline().clone());
-            Some(Arc::new(self.file_group_reader(timeline, all)?))
+            Some(Arc::new(self.file_group_reader(timeline.clone(), all)?))
         } else {
             None
         };
-        Ok(ScanPlan { schema, slices: kept, skipped: Skipped::default(), predicate, looked_at, merge })
+        Ok(ScanPlan { schema, slices: kept, skipped: Skipped::default(), predicate, looked_at, merge, timeline })
     }
 }
 

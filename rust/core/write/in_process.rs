@@ -6,9 +6,9 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::Schema;
 
+use super::commit::commit_statistics::RecentCommits;
 use super::commit::delete_partition::{delete_partitions, partitions_named, partitions_of_data};
 use super::commit::pending::{Committed, PendingCommit};
-use super::commit::recent_commits::RecentCommits;
 use super::commit::retry::planned_anew;
 use super::config::Operation;
 use super::locate::log_keys::{LogWrites, Logs};

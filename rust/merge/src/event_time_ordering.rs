@@ -16,7 +16,7 @@ pub enum MergeMode {
     EventTime,
 }
 
-/// Which of the two steps of a merge this is.
+/// Which step of a merge this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The rows of one write with each other.

@@ -1,9 +1,9 @@
 //! Record merging: which of two records of one key is kept.
 //!
-//! It works on Arrow batches and knows no tables and no files. There are two steps with slightly different rules: the
-//! *delta* step merges records that are not in a base file yet (a batch with itself, logs with each other), the
-//! *final* step merges the result with the base file. `commit_time.rs` and `event_time.rs` would each be three lines,
-//! so both live in `event_time_ordering.rs`.
+//! It works on Arrow batches and knows no tables and no files. There are three steps with slightly different rules: the
+//! *batch* step merges the rows of one write with each other, the *delta* step records of log files with each other, and
+//! the *final* step merges the result with the base file. Event-time and commit-time ordering are one comparison, in
+//! `event_time_ordering.rs`.
 
 #![warn(missing_docs, unreachable_pub)]
 

@@ -160,7 +160,7 @@ impl<'a, 'b> Comparators<'a, 'b> {
                     let (deleted, delete_block) = (batch.deleted.as_ref(), batch.delete_block.as_ref());
                     Ok::<_, Error>(Side { ordering: &batch.ordering, deleted, delete_block })
                 };
-                e.insert(RecordComparator::new(self.mode, Step::Delta, side(old.batch)?, side(new.batch)?)?)
+                e.insert(RecordComparator::new(self.mode, Step::Batch, side(old.batch)?, side(new.batch)?)?)
             }
         };
         Ok(comparator.new_wins(old.row as usize, new.row as usize))

@@ -1,7 +1,7 @@
 //! The instant of a write, from requested to completed, and what others did meanwhile.
 
+pub(in crate::write) mod commit_statistics;
 pub(in crate::write) mod delete_partition;
 pub(in crate::write) mod pending;
-pub(in crate::write) mod recent_commits;
 pub(in crate::write) mod replaced;
 pub(in crate::write) mod retry;

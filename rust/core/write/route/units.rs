@@ -8,7 +8,7 @@ use crate::file_group::FileSlice;
 use crate::format::avro::metadata::WriteStat;
 use crate::merge::RowRef;
 use crate::transaction::empty_stat;
-use crate::write::commit::recent_commits::RecentCommits;
+use crate::write::commit::commit_statistics::RecentCommits;
 use crate::write::config::Operation;
 use crate::write::locate::lookup::{FileUpdates, Tagged};
 use crate::write::locate::new_rows::meet_stored;

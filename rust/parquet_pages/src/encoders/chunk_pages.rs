@@ -30,7 +30,7 @@ pub(crate) struct ChunkPages {
     codec: Option<PageCodec>,
     /// The current page.
     body: Vec<u8>,
-    dictionary_at: Option<u64>,
+    pub(super) dictionary_at: Option<u64>,
     encoding: Encoding,
     locations: Vec<PageLocation>,
     index: ColumnIndexBuilder,
@@ -70,7 +70,13 @@ impl ChunkPages {
     }
 
     /// Writes a page: its offset and its bytes with the header.
-    fn write(&mut self, body: &[u8], kind: PageKind, values: u32, encoding: Encoding) -> Result<(u64, usize)> {
+    pub(super) fn write(
+        &mut self,
+        body: &[u8],
+        kind: PageKind,
+        values: u32,
+        encoding: Encoding,
+    ) -> Result<(u64, usize)> {
         let stored = match &mut self.codec {
             None => body,
             Some(codec) => codec.compress(body)?,
@@ -84,13 +90,6 @@ impl ChunkPages {
         self.bytes.extend_from_slice(stored);
         self.uncompressed += header.len() + body.len();
         Ok((at as u64, self.bytes.len() - at))
-    }
-
-    /// Writes the dictionary, before all data pages.
-    pub(crate) fn dictionary(&mut self, plain: Vec<u8>, values: usize) -> Result<()> {
-        let num_values = u32::try_from(values).unwrap_or(u32::MAX);
-        self.dictionary_at = Some(self.write(&plain, PageKind::Dictionary, num_values, Encoding::PLAIN)?.0);
-        Ok(())
     }
 
     /// Writes a data page.

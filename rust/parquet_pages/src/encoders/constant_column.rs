@@ -12,6 +12,7 @@ use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation}
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
+use super::dictionary_page::put_string;
 use super::encoded_chunk::{EncodedChunk, encode_error};
 use crate::page_header::{PageHeader, PageKind};
 use hoodoo_runtime::error::{Error, Result};
@@ -30,7 +31,9 @@ pub fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize, chec
         let header = PageHeader { kind, values, encoding, uncompressed: uncompressed.cast_unsigned() };
         Ok([&header.encode(body, checksums), body].concat())
     };
-    let dictionary = page(PageKind::Dictionary, 1, Encoding::PLAIN, &dictionary_body(value)?)?;
+    let mut plain = Vec::with_capacity(value.len() + size_of::<u32>());
+    put_string(value, &mut plain)?;
+    let dictionary = page(PageKind::Dictionary, 1, Encoding::PLAIN, &plain)?;
     let data = data_body(count, descriptor.max_def_level() == 1);
     let data = page(PageKind::Data, count, Encoding::RLE_DICTIONARY, &data)?;
     let (data_at, data_size) = (dictionary.len() as u64, data.len());
@@ -76,14 +79,6 @@ pub fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize, chec
 
 pub(crate) fn offset(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
-}
-
-fn dictionary_body(value: &str) -> Result<Vec<u8>> {
-    let length = u32::try_from(value.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
-    let mut plain = Vec::with_capacity(value.len() + 4);
-    plain.extend_from_slice(&length.to_le_bytes());
-    plain.extend_from_slice(value.as_bytes());
-    Ok(plain)
 }
 
 fn data_body(rows: u32, optional: bool) -> Vec<u8> {

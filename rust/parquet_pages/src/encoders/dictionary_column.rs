@@ -13,6 +13,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageValues, bits_for, levels, put_keys};
+use super::dictionary_page::put_string;
 use super::encoded_chunk::EncodedChunk;
 use super::page_codec::PageContent;
 use crate::PageFormat;
@@ -49,7 +50,7 @@ pub fn dictionary_chunk(
         return Err(Error::schema("a required column has a null").with("column", descriptor.name()));
     }
     let mut pages = ChunkPages::new(Type::BYTE_ARRAY, format, Encoding::RLE_DICTIONARY, PageContent::Any)?;
-    pages.dictionary(keyed.plain()?, keyed.strings.len())?;
+    pages.dictionary(&keyed.plain()?, keyed.strings.len())?;
     let bits = bits_for(keyed.strings.len());
     for rows in keyed.rows.chunks(PAGE_ROWS) {
         let present = || rows.iter().filter(|key| **key != NULL);
@@ -143,11 +144,7 @@ impl<'a> KeyedStrings<'a> {
     /// The strings in the format of a dictionary page.
     fn plain(&self) -> Result<Vec<u8>> {
         let mut plain = Vec::new();
-        for text in &self.strings {
-            let length = u32::try_from(text.len()).map_err(|_| Error::schema("a text of more than 4 GiB"))?;
-            plain.extend_from_slice(&length.to_le_bytes());
-            plain.extend_from_slice(text.as_bytes());
-        }
+        self.strings.iter().try_for_each(|text| put_string(text, &mut plain))?;
         Ok(plain)
     }
 

@@ -8,12 +8,13 @@
 //! | `string_column` | strings without a dictionary |
 //! | `constant_column` | columns with one value |
 //!
-//! `chunk_pages` puts pages together, `page_codec` compresses them, and `encoded_chunk` is what comes out. Other types are
+//! `chunk_pages` puts pages together, `dictionary_page` encodes dictionary pages, `page_codec` compresses them, and `encoded_chunk` is what comes out. Other types are
 //! encoded by the Parquet library.
 
 pub mod chunk_pages;
 pub mod constant_column;
 pub mod dictionary_column;
+mod dictionary_page;
 pub mod encoded_chunk;
 pub mod number_column;
 pub mod ordered_dictionary_column;

@@ -293,7 +293,7 @@ fn encode<T: Number>(settings: &NumberSettings, arrays: &[ArrayRef]) -> Result<E
     let content = if dictionary.is_some() || first.is_sorted() { PageContent::Any } else { PageContent::Numbers };
     let mut pages = ChunkPages::new(T::PHYSICAL, settings.format, encoding, content)?;
     if let Some(dictionary) = &dictionary {
-        pages.dictionary(plain(&dictionary.values, width), dictionary.values.len())?;
+        pages.dictionary(&plain(&dictionary.values, width), dictionary.values.len())?;
     }
     let bits = dictionary.as_ref().map_or(0, |dictionary| bits_for(dictionary.values.len()));
     let mut numbers = dictionary.as_ref().map_or(&[][..], |dictionary| &dictionary.numbers[..]);

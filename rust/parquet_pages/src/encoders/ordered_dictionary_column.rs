@@ -16,6 +16,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk_pages::{ChunkPages, PAGE_ROWS, PageOrder, PageValues, bits_for, levels, put_keys};
 use super::dictionary_column::LONGEST_STRING;
+use super::dictionary_page::put_string;
 use super::encoded_chunk::EncodedChunk;
 use super::number_column::{NumberValues, number_values};
 use super::page_codec::PageContent;
@@ -97,14 +98,13 @@ impl Entries<'_> {
     }
 
     /// Appends a value in the format of a dictionary page.
-    fn put(&self, entry: usize, to: &mut Vec<u8>) {
+    fn put(&self, entry: usize, to: &mut Vec<u8>) -> Result<()> {
         match self {
-            Self::Numbers(numbers) => numbers.put(entry, to),
-            Self::Strings(strings) => {
-                // None is longer than [`LONGEST_STRING`].
-                to.extend_from_slice(&(strings.value(entry).len() as u32).to_le_bytes());
-                to.extend_from_slice(strings.value(entry).as_bytes());
+            Self::Numbers(numbers) => {
+                numbers.put(entry, to);
+                Ok(())
             }
+            Self::Strings(strings) => put_string(strings.value(entry), to),
         }
     }
 
@@ -155,8 +155,8 @@ fn encode<K: ArrowDictionaryKeyType>(
     let mut pages =
         ChunkPages::new(descriptor.physical_type(), settings.format, Encoding::RLE_DICTIONARY, PageContent::Any)?;
     let mut plain = Vec::new();
-    used.iter().for_each(|entry| entries.put(*entry, &mut plain));
-    pages.dictionary(plain, used.len())?;
+    used.iter().try_for_each(|entry| entries.put(*entry, &mut plain))?;
+    pages.dictionary(&plain, used.len())?;
     let mut order = PageOrder::default();
     let mut page = PageKeys::default();
     for array in arrays {
