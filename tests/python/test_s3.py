@@ -417,6 +417,32 @@ def test_a_read_with_filters_looks_at_the_table_once(s3: S3Server, table_type: s
 
 
 @pytest.mark.s3
+def test_a_read_in_tasks_reads_the_properties_once_in_each_process(s3: S3Server):
+    uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"
+    _create(uri, s3.storage_options).insert(_rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1")))
+    with s3.recorded() as requests:
+        splits = read_table(LocalExecutor(), uri, storage_options=s3.storage_options)
+    assert len(splits) == 2
+    properties = [r for r in requests if r.key.endswith("/t/.hoodie/hoodie.properties")]
+    # The driver, and each task.
+    assert len(properties) == 1 + len(splits)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("name", ["record_index", "column_stats"])
+def test_an_index_lists_the_folders_before_the_lock_and_under_it(s3: S3Server, name: str):
+    uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"
+    table = _create(uri, s3.storage_options)
+    table.insert(_rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1")))
+    with s3.recorded() as requests:
+        done = table.index(name)
+    assert name in done.partitions
+    listed = Counter(r.query for r in requests if "list-type" in r.query and "%2F.hoodie" not in r.query)
+    assert len(listed) == 3
+    assert set(listed.values()) == {2}, listed
+
+
+@pytest.mark.s3
 def test_the_markers_of_a_write_go_in_one_request(s3: S3Server):
     uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"
     table = _create(uri, s3.storage_options)

@@ -238,7 +238,7 @@ pub fn write_rows(
 }
 
 /// What a query reads: file slices, each as text; the columns; the instant that all tasks read as of; and, of an incremental
-/// query, the instants whose rows are wanted.
+/// query, the instants whose rows are wanted. The table was opened just now.
 #[pyfunction]
 #[pyo3(signature = (table, query=None, as_of=None, since=None, until=None, columns=None, filters=None))]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
@@ -256,7 +256,7 @@ pub fn plan_read(
     let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
     let planned = call.run(py, || {
         let query = table.query(QueryRequest { query, as_of, since, until })?;
-        table.table.reload()?.plan_read(&query, &request)
+        table.table.plan_read(&query, &request)
     })?;
     let PlannedQuery { plan, as_of, written_by } = planned;
     let text = |slice| serde_json::to_string(slice).map_err(|e| to_py(Error::invalid_option(e.to_string())));

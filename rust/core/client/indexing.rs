@@ -27,8 +27,8 @@ pub fn rebuild_metadata_table(table: &HudiTable) -> Result<Indexed> {
 
 fn run(table: &HudiTable, request: BuildRequest) -> Result<Indexed> {
     // What is made anew may be damaged.
-    let (table, _) = if request.from_scratch { reopen(table, check_table)? } else { ready_to_serve(table)? };
-    let mut done = indexing::index(&table, request)?;
+    let (table, left) = if request.from_scratch { reopen(table, check_table)? } else { ready_to_serve(table)? };
+    let mut done = indexing::index(&table, left.timeline(), request)?;
     after_service(&table, &mut done.warnings);
     Ok(done)
 }

@@ -19,7 +19,7 @@ use crate::timeline::{META_FOLDER, Timeline};
 const LISTINGS: usize = 64;
 
 /// The files of a partition.
-type Files = Arc<Vec<FileMeta>>;
+pub(super) type Files = Arc<Vec<FileMeta>>;
 
 /// Warnings that were given, so that each is given once.
 pub(super) type Warned = Arc<Mutex<HashSet<String>>>;
@@ -61,12 +61,14 @@ pub(super) struct FileListing {
     found: Mutex<Found>,
     /// Files of partitions that were listed.
     listed: Mutex<HashMap<String, Files>>,
+    /// Those of all partitions, once all folders were listed.
+    folders: Mutex<Option<Arc<BTreeMap<String, Files>>>>,
 }
 
 impl FileListing {
     /// Lists the folders.
     pub(super) fn new(storage: Storage) -> Self {
-        Self { storage, source: None, found: Mutex::default(), listed: Mutex::default() }
+        Self { storage, source: None, found: Mutex::default(), listed: Mutex::default(), folders: Mutex::default() }
     }
 
     /// Asks the metadata table, where there is one to ask.
@@ -126,11 +128,20 @@ impl FileListing {
         }
     }
 
-    /// All partitions with the files in them. A folder is one when it has a partition metadata file.
-    pub(super) fn partition_files(&self) -> Result<BTreeMap<String, Vec<FileMeta>>> {
+    /// All partitions with the files in them, found once. A folder is one when it has a partition metadata file.
+    pub(super) fn partition_files(&self) -> Result<BTreeMap<String, Files>> {
         if let Some(known) = self.metadata_files()? {
-            return Ok(known.partitions.iter().map(|(path, files)| (path.clone(), files.to_vec())).collect());
+            return Ok(known.partitions.clone());
         }
+        let mut known = lock(&self.folders);
+        let folders = match &*known {
+            Some(folders) => folders.clone(),
+            None => known.insert(Arc::new(self.list_folders()?)).clone(),
+        };
+        Ok(folders.as_ref().clone())
+    }
+
+    fn list_folders(&self) -> Result<BTreeMap<String, Files>> {
         let mut folders: BTreeMap<String, Vec<FileMeta>> = BTreeMap::new();
         let top = self.storage.list("")?;
         let mut add = |files: Vec<FileMeta>| {
@@ -143,7 +154,7 @@ impl FileListing {
         let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
         add(self.storage.list_all_recursive(&below)?);
         folders.retain(|_, files| files.iter().any(|f| is_partition_metadata(f.name())));
-        Ok(folders)
+        Ok(folders.into_iter().map(|(path, files)| (path, Arc::new(files))).collect())
     }
 
     /// The partition paths.
@@ -159,12 +170,18 @@ impl FileListing {
         if let Some(known) = self.metadata_files()? {
             return Ok(known.partitions.get(partition).cloned().unwrap_or_default());
         }
-        if let Some(known) = lock(&self.listed).get(partition) {
-            return Ok(known.clone());
+        if let Some(known) = self.known_files_of(partition) {
+            return Ok(known);
         }
         let files = Arc::new(self.storage.list(partition)?.files);
         lock(&self.listed).insert(partition.to_owned(), files.clone());
         Ok(files)
+    }
+
+    /// The files of a partition that was listed.
+    fn known_files_of(&self, partition: &str) -> Option<Files> {
+        let known = lock(&self.folders).as_ref().and_then(|folders| folders.get(partition).cloned());
+        known.or_else(|| lock(&self.listed).get(partition).cloned())
     }
 
     /// Lists partitions beside each other, where each takes a request, so that they are known when they are asked for one
@@ -173,7 +190,7 @@ impl FileListing {
         if !self.storage.is_remote() || partitions.len() < 2 || self.metadata_files()?.is_some() {
             return Ok(());
         }
-        let wanted: Vec<&String> = partitions.iter().filter(|p| !lock(&self.listed).contains_key(*p)).collect();
+        let wanted: Vec<&String> = partitions.iter().filter(|p| self.known_files_of(p).is_none()).collect();
         run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
     }
 }

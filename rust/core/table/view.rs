@@ -209,9 +209,9 @@ impl TableView {
         self.replaced.get(&(partition.to_owned(), file_id.to_owned())).map(String::as_str)
     }
 
-    /// All partitions with the files in them.
+    /// All partitions with the files in them, found once.
     pub fn partition_files(&self) -> Result<BTreeMap<String, Vec<FileMeta>>> {
-        self.listing.partition_files()
+        Ok(self.listing.partition_files()?.into_iter().map(|(path, files)| (path, files.to_vec())).collect())
     }
 
     /// All partition paths.
@@ -289,7 +289,7 @@ impl TableView {
     }
 
     fn all_groups(&self) -> Result<BTreeMap<String, Vec<FileGroup>>> {
-        let all = self.partition_files()?;
+        let all = self.listing.partition_files()?;
         all.into_iter().map(|(path, files)| self.group(&path, &files).map(|groups| (path, groups))).collect()
     }
 

@@ -31,13 +31,13 @@ pub struct Indexed {
     pub warnings: Vec<String>,
 }
 
-/// Builds partitions of the metadata table; makes one where there is none.
+/// Builds partitions of the metadata table; makes one where there is none. `timeline` was just loaded.
 ///
 /// # Errors
 /// `InvalidOption` for columns that the table does not have, and if the options turn the metadata table off; `Unsupported`
 /// for indexes that are not built; `Conflict`; `Lock`; `Storage`.
-pub(crate) fn index(table: &HudiTable, request: BuildRequest) -> Result<Indexed> {
-    remove_dead(table)?;
+pub(crate) fn index(table: &HudiTable, timeline: &Timeline, request: BuildRequest) -> Result<Indexed> {
+    remove_dead(table, timeline)?;
     let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
     let plan = |timeline: &Timeline| {
         let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
@@ -99,10 +99,9 @@ fn infos(partitions: &[String], upto: Option<&str>) -> Vec<IndexPartitionInfo> {
 
 /// Takes indexes off the timeline that a process of ours began and did not live to end: nothing of them is visible. Those of
 /// Hudi name a partition that is under construction; its indexer goes on with them.
-fn remove_dead(table: &HudiTable) -> Result<()> {
-    let timeline = table.timeline()?;
-    let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Indexing).cloned().collect();
-    if pending.is_empty() {
+fn remove_dead(table: &HudiTable, timeline: &Timeline) -> Result<()> {
+    let is_pending = |i: &&Instant| i.action == Action::Indexing;
+    if timeline.pending().find(is_pending).is_none() {
         return Ok(());
     }
     let config = TableConfig::load(table.storage())?;
@@ -112,9 +111,10 @@ fn remove_dead(table: &HudiTable) -> Result<()> {
     }
     let writer = table.timeline_writer()?;
     let _held = writer.lock().acquire()?;
-    for instant in pending {
+    // Some may be complete by now.
+    for instant in table.timeline()?.pending().filter(is_pending) {
         if !heartbeat::is_alive(table.storage(), table.clock(), &instant.requested)? {
-            writer.remove_pending(&instant)?;
+            writer.remove_pending(instant)?;
         }
     }
     Ok(())

@@ -296,7 +296,8 @@ impl IndexBuild {
         pending.retain(|name| !left.contains(name) && stays(name));
         left.retain(stays);
         let pending = pending.join(",");
-        if left.len() + pending.split_terminator(',').count() != config.metadata_partitions().len() {
+        let takes_out = left.len() + pending.split_terminator(',').count() != config.metadata_partitions().len();
+        if takes_out {
             TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, &pending)], &now(table))?;
         }
         let mut removed = false;
@@ -322,8 +323,12 @@ impl IndexBuild {
         left.sort_unstable();
         properties.extend([(COMPLETE, left.join(",")), (INFLIGHT, pending)]);
         let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let is_same = |(key, value): &(&str, &str)| config.get(key).unwrap_or_default() == *value;
         // From now on readers take it for valid.
-        let mut built = TableConfig::update(storage, &properties, &now(table))?;
+        let mut built = match takes_out || !properties.iter().all(is_same) {
+            true => TableConfig::update(storage, &properties, &now(table))?,
+            false => config.clone(),
+        };
         let mut keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
         if scope.record_index {
             let is_partitioned = scope.is_partitioned(table, was_partitioned)?;
