@@ -86,7 +86,7 @@ class MetadataTable:
             | `bloom_filters` | `key`, `type`, `timestamp`, `size` (bytes of the filter) |
             | `record_index` | `key`, `partition`, `file_id`, `instant_time` |
             | `secondary_index_…` | `value`, `record_key` |
-            | `expr_index_…` | as `column_stats` or `bloom_filters` |
+            | `expr_index_…` | as `column_stats` or `bloom_filters`; a partition's row has its path as `file_name` |
 
             `min` and `max` are strings. `min_long`, `max_long`, `min_double` and `max_double` have the values of
             integers, dates, times and floating-point numbers. The other columns of statistics are `value_count`,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.exceptions import InvalidOptionError
 from hoodoo.options import as_list, split_list
 from hoodoo.warning import warn_of_commit
 
@@ -44,7 +45,16 @@ class TableIndexes:
 
     _native: _native.NativeTable
 
-    def index(self, name: str, columns: Columns | None = None) -> IndexCommit:
+    def index(
+        self,
+        kind: str,
+        columns: Columns | None = None,
+        *,
+        expression: str | None = None,
+        name: str | None = None,
+        using: str = "column_stats",
+        **options: str | int,
+    ) -> IndexCommit:
         """Build an index in the metadata table, or build it anew; make a metadata table where there is none.
 
         Other writers go on meanwhile: the files of the table are read first, and only what changed meanwhile is looked
@@ -52,22 +62,37 @@ class TableIndexes:
         this is an action of the timeline.
 
         Args:
-            name: `column_stats`: minimum, maximum and counts of columns in each file, by which reads with filters skip
+            kind: `column_stats`: minimum, maximum and counts of columns in each file, by which reads with filters skip
                 files. `partition_stats`: the same for partitions. `bloom_filters`: the filters of record keys of base
                 files. `record_index`: the file group of each record key. `secondary_index`: the record keys of each
                 value of a column; there may be several, each named by its partition (`secondary_index_…`), and the
-                record index is built first if there is none. `files`: which files there are, without which there is
-                no metadata table.
+                record index is built first if there is none. `expression_index`: minimum and maximum of a function of a
+                column, in each file and partition, by which Hudi's reads with filters by that function skip files;
+                there may be several, each named by its partition (`expr_index_…`). `files`: which files there are,
+                without which there is no metadata table.
             columns: The columns that have statistics. Default: those that have them already; else
-                `hoodie.metadata.index.column.stats.column.list`, or the first 32. The column of a secondary index.
+                `hoodie.metadata.index.column.stats.column.list`, or the first 32. The column of a secondary index, or
+                of an expression index.
+            expression: The function of an expression index, as Spark names it: `lower`, `upper`, `trim`, `ltrim`,
+                `rtrim`, `length` or `substring` of strings; `year`, `month`, `day`, `to_date`, `date_add`, `date_sub`
+                or `date_format` of dates and timestamps; `hour`, `unix_timestamp` or `to_timestamp` of timestamps;
+                `from_unixtime` of integers.
+            name: The name of an expression index; its partition is `expr_index_` and this. Default: column and
+                function.
+            using: What an expression index has: `column_stats`.
+            **options: What the function takes, as Hudi names it: `format` of `date_format` and `from_unixtime`, `days`
+                of `date_add` and `date_sub`, `pos` and `len` of `substring`, `trimString` of `trim`, `ltrim` and
+                `rtrim`.
 
         Returns:
             What was built.
 
         Raises:
             InvalidOptionError: The table does not have such a column, or `hoodie.metadata.enable` is false; the record
-                index is one of each data partition, and a secondary index needs one of the whole table.
-            UnsupportedError: hoodoo does not build this index, or the column can have no secondary index.
+                index is one of each data partition, and a secondary index needs one of the whole table; the function
+                does not take these options.
+            UnsupportedError: hoodoo does not build this index, or the column can have no secondary index; hoodoo does
+                not compute the function, or not of such a column.
             LockError: It timed out while it waited for the table lock.
 
         Examples:
@@ -80,15 +105,30 @@ class TableIndexes:
             >>> stats = t.metadata_table.to_arrow("column_stats").to_pylist()
             >>> [(row["min"], row["max"]) for row in stats if row["column_name"] == "n"]
             [('3', '4')]
+            >>> import warnings
+            >>> with warnings.catch_warnings():
+            ...     warnings.simplefilter("ignore", hoodoo.HudiWarning)
+            ...     t.index("expression_index", "n", expression="from_unixtime", format="yyyy-MM-dd").partitions
+            ('column_stats', 'expr_index_n_from_unixtime', 'files')
         """
         names = split_list(columns) if isinstance(columns, str) else as_list(columns)
-        return _commit(*self._native.index(name, names or None))
+        if expression is None:
+            if name is not None or options or using != "column_stats":
+                message = f"an index of {kind} takes no {', '.join(['name'] if name else options or ['using'])}"
+                raise InvalidOptionError(f"{message}. Name the function of an expression index: expression='lower'")
+            return _commit(*self._native.index(kind, names or None))
+        if kind != "expression_index" and not kind.startswith("expr_index_"):
+            message = f"an index of {kind} is not of a function. Pass 'expression_index'"
+            raise InvalidOptionError(message)
+        partition = kind if name is None else f"expr_index_{name.removeprefix('expr_index_')}"
+        given = [(option, str(value)) for option, value in options.items()]
+        return _commit(*self._native.index(partition, names or None, (using, expression, given)))
 
     def drop_index(self, name: str) -> tuple[str, ...]:
         """Drop an index, with those that need it. Readers and writers go on without it.
 
         Args:
-            name: See `index`. Secondary indexes, and those that only Hudi builds, are named by their partition.
+            name: See `index`. Secondary and expression indexes are named by their partition.
 
         Returns:
             The partitions of the metadata table that are gone; none if there was no such index.

@@ -16,7 +16,7 @@ BASIC = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "i
 ASKED = {
     "hoodie.datasource.hive_sync.enable": "sync tool",
     "hoodie.datasource.meta.sync.enable": "sync tool",
-    "hoodie.metadata.index.expression.enable": "indexer",
+    "hoodie.metadata.index.expression.enable": "Table.index",
     "hoodie.datasource.compaction.async.enable": "hoodie.compact.inline",
     "hoodie.clustering.async.enabled": "hoodie.clustering.inline",
     "hoodie.datasource.clustering.async.enable": "hoodie.clustering.inline",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use hoodoo::client;
+use hoodoo::client::{self, Expression};
 use hoodoo::services::verify::verify;
 use hoodoo::table::HudiTable;
 use hoodoo::write::Operation;
@@ -91,8 +91,15 @@ fn build(table_type: &str, index: &str, column: Option<&str>, (name, middle): (&
         Ok(())
     };
     let building = open(Arc::new(HookedStore::new(store.clone(), Box::new(hook))));
-    let done = client::index(&building, index, column.map(|column| vec![column.to_owned()])).unwrap();
-    assert!(done.warnings.is_empty(), "{context}: {:?}", done.warnings);
+    let expression = (index == "expression_index").then(|| Expression {
+        kind: "column_stats".to_owned(),
+        function: "lower".to_owned(),
+        options: Vec::new(),
+    });
+    // Of these users are warned.
+    let warnings = usize::from(expression.is_some());
+    let done = client::index(&building, index, column.map(|column| vec![column.to_owned()]), expression).unwrap();
+    assert_eq!(done.warnings.len(), warnings, "{context}: {:?}", done.warnings);
     // A handle that knows of no file.
     let seen = open(store);
     let report = verify(&seen).unwrap();
@@ -108,8 +115,13 @@ fn build(table_type: &str, index: &str, column: Option<&str>, (name, middle): (&
 #[test]
 fn others_write_while_an_index_is_built() {
     for table_type in ["COPY_ON_WRITE", "MERGE_ON_READ"] {
-        let indexes =
-            [("record_index", None), ("secondary_index", Some("val")), ("column_stats", None), ("bloom_filters", None)];
+        let indexes = [
+            ("record_index", None),
+            ("secondary_index", Some("val")),
+            ("expression_index", Some("val")),
+            ("column_stats", None),
+            ("bloom_filters", None),
+        ];
         for (index, column) in indexes {
             for middle in MIDDLES {
                 let mut met = 0;

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hoodoo.cli import render, render_metadata
-from hoodoo.cli.arguments import StorageOptions, Uri, open_table
+from hoodoo.cli.arguments import StorageOptions, Uri, open_table, pairs
 
 metadata_app = typer.Typer(help="The metadata table: Hudi's index of files, statistics and keys.", no_args_is_help=True)
 
@@ -55,20 +55,30 @@ def rebuild(uri: Uri, storage_option: StorageOptions = None) -> None:
 
 
 @metadata_app.command("index")
-def index(
+def index(  # noqa: PLR0917 - the options of a command
     uri: Uri,
     name: Annotated[
         str,
-        typer.Argument(help="column_stats, partition_stats, bloom_filters, record_index, secondary_index or files."),
+        typer.Argument(
+            help="column_stats, partition_stats, bloom_filters, record_index, secondary_index, expression_index, files."
+        ),
     ],
     columns: Annotated[
-        str | None, typer.Option(help="Columns with statistics, separated by commas; the column of a secondary index.")
+        str | None,
+        typer.Option(help="Columns with statistics, separated by commas; the column of any other index."),
+    ] = None,
+    expression: Annotated[str | None, typer.Option(help="The function of an expression index, such as lower.")] = None,
+    index_name: Annotated[str | None, typer.Option("--name", help="The name of an expression index.")] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="KEY=VALUE", help="What the function takes, such as format=yyyy-MM-dd."),
     ] = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Build an index in the metadata table, or build it anew. Writers go on meanwhile."""
     with render.working("reading the files of the table"):
-        done = open_table(uri, storage_option).index(name, columns)
+        table = open_table(uri, storage_option)
+        done = table.index(name, columns, expression=expression, name=index_name, **pairs(with_))
     render_metadata.show_built(done.partitions)
 
 

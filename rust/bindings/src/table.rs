@@ -244,9 +244,17 @@ impl NativeTable {
     }
 
     /// Builds an index of the metadata table: (requested time, completion time, partitions, warnings).
-    #[pyo3(signature = (partition, columns=None))]
-    fn index(&self, py: Python<'_>, partition: &str, columns: Option<Vec<String>>) -> PyResult<IndexRow> {
-        call::run(py, || client::index(&self.table, partition, columns)).map(index_row)
+    /// `expression` is that of an expression index: its kind, the function, and what that takes beside the column.
+    #[pyo3(signature = (partition, columns=None, expression=None))]
+    fn index(
+        &self,
+        py: Python<'_>,
+        partition: &str,
+        columns: Option<Vec<String>>,
+        expression: Option<ExpressionArgument>,
+    ) -> PyResult<IndexRow> {
+        let expression = expression.map(|(kind, function, options)| client::Expression { kind, function, options });
+        call::run(py, || client::index(&self.table, partition, columns, expression)).map(index_row)
     }
 
     /// Drops an index; the partitions of the metadata table that are gone.
@@ -367,6 +375,9 @@ impl NativeTable {
         Ok(json?.to_string())
     }
 }
+
+/// The function of an expression index: its kind, the function's name, and what that takes beside the column.
+type ExpressionArgument = (String, String, Vec<(String, String)>);
 
 /// An index that was built: requested time, completion time, partitions of the metadata table, warnings.
 type IndexRow = (String, String, Vec<String>, Vec<String>);

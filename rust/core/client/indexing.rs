@@ -3,18 +3,24 @@
 use super::checks::check_table;
 use super::{after_service, ready_to_serve, reopen};
 use crate::error::Result;
+pub use crate::services::indexing::Expression;
 use crate::services::indexing::{self, BuildRequest, Indexed};
 use crate::table::HudiTable;
 
 /// Builds an index: a partition of the metadata table, with those that it needs. Makes a metadata table where there is none.
-/// Writers go on meanwhile. `columns` are those that have statistics.
+/// Writers go on meanwhile. `columns` are those that have statistics; of an expression index, its one column.
 ///
 /// # Errors
 /// `InvalidOption` for columns that the table does not have, and if the options turn the metadata table off; `Unsupported`
 /// for indexes that are not built; `Conflict`; `Lock`; `Storage`.
-pub fn index(table: &HudiTable, partition: &str, columns: Option<Vec<String>>) -> Result<Indexed> {
+pub fn index(
+    table: &HudiTable,
+    partition: &str,
+    columns: Option<Vec<String>>,
+    expression: Option<Expression>,
+) -> Result<Indexed> {
     let partitions = vec![partition.to_owned()];
-    run(table, BuildRequest { partitions, columns, ..BuildRequest::default() })
+    run(table, BuildRequest { partitions, columns, expression, ..BuildRequest::default() })
 }
 
 /// Makes the metadata table anew, with all partitions that it has and that the options want.

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::column_ranges::IndexVersion;
+use super::expression_index::{COLUMN_STATS_KIND, EXPRESSION_OPTION, ExpressionIndex};
 use super::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::error::{Error, Result};
 use crate::format::json;
@@ -103,10 +104,44 @@ impl IndexDefinitions {
     /// The secondary index in a partition, if it is one of one column.
     pub(crate) fn secondary_index(&self, partition: &str) -> Option<SecondaryIndex> {
         let [column] = <[String; 1]>::try_from(self.source_fields(partition)?).ok()?;
-        let version = self.definition(partition)?.get("version").and_then(Value::as_str);
+        Some(SecondaryIndex { partition: partition.to_owned(), column, version: self.version(partition) })
+    }
+
+    /// The version of an index.
+    fn version(&self, partition: &str) -> IndexVersion {
+        let version = self.definition(partition).and_then(|one| one.get("version")?.as_str());
         // Version 8 tables may say nothing, which means the first version.
-        let version = if version == Some(IndexVersion::V2.name()) { IndexVersion::V2 } else { IndexVersion::V1 };
-        Some(SecondaryIndex { partition: partition.to_owned(), column, version })
+        if version == Some(IndexVersion::V2.name()) { IndexVersion::V2 } else { IndexVersion::V1 }
+    }
+
+    /// The expression index in a partition.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not defined, or not of one column; those of [`ExpressionIndex::new`].
+    pub(crate) fn expression_index(&self, partition: &str) -> Result<ExpressionIndex> {
+        let undefined = || Error::corrupt("it is not defined, or not of one column").with("index", partition);
+        let string = |name: &str| self.definition(partition)?.get(name)?.as_str();
+        let columns = self.source_fields(partition).and_then(|columns| <[String; 1]>::try_from(columns).ok());
+        let (Some([column]), Some(kind), Some(function)) = (columns, string("indexType"), string("indexFunction"))
+        else {
+            return Err(undefined());
+        };
+        let options = self.definition(partition).and_then(|one| one.get("indexOptions")?.as_object());
+        let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let options = options.into_iter().flatten().map(option).collect::<Option<_>>().ok_or_else(undefined)?;
+        ExpressionIndex::new(partition, kind, &column, function, options, self.version(partition))
+    }
+
+    /// Puts an expression index in.
+    pub(crate) fn set_expression_index(&mut self, index: &ExpressionIndex) {
+        let mut definition = empty(&index.partition, &index.expression);
+        definition.insert("indexType".to_owned(), json!(COLUMN_STATS_KIND));
+        definition.insert(SOURCE_FIELDS.to_owned(), json!([index.column]));
+        let mut options = Map::from_iter([(EXPRESSION_OPTION.to_owned(), json!(index.expression))]);
+        options.extend(index.options.iter().map(|(name, value)| (name.clone(), json!(value))));
+        definition.insert("indexOptions".to_owned(), Value::Object(options));
+        definition.insert("version".to_owned(), json!(index.version.name()));
+        self.set(&index.partition, definition);
     }
 
     /// The secondary indexes among the partitions of a metadata table that are defined.

@@ -41,6 +41,15 @@ pub(crate) fn partition_stats_key(column: &str, partition: &str) -> String {
     key
 }
 
+/// The key of the statistics of a partition in an expression index of a column.
+pub(crate) fn expression_partition_key(column: &str, partition: &str) -> String {
+    let mut key = String::with_capacity(36);
+    push_hash(column, &mut key);
+    push_hash("__partition_stat__", &mut key);
+    push_hash(partition_name(partition), &mut key);
+    key
+}
+
 /// The key of the bloom filter of a base file.
 pub(crate) fn bloom_key(partition: &str, file_name: &str) -> String {
     let mut key = String::with_capacity(36);

@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use super::expression_index::is_expression_index;
 use super::secondary_entries::is_secondary_index;
 use super::{bloom_filters, column_stats, record_index, secondary_index};
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ impl Kind {
             "bloom_filters" => Self::BloomFilters,
             "record_index" => Self::RecordIndex,
             name if is_secondary_index(name) => Self::SecondaryIndex,
-            name if name.starts_with("expr_index_") => match is_bloom()? {
+            name if is_expression_index(name) => match is_bloom()? {
                 true => Self::BloomFilters,
                 false => Self::ColumnStats,
             },

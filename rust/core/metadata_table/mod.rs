@@ -27,6 +27,7 @@ mod column_stats;
 mod committed;
 #[allow(dead_code)]
 pub(crate) mod encode;
+pub(crate) mod expression_index;
 mod file_stats;
 mod files;
 #[allow(dead_code)]

@@ -8,22 +8,36 @@ use super::HudiTable;
 use crate::error::Result;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
+use crate::metadata_table::expression_index::is_expression_index;
 use crate::timeline::Timeline;
 
 impl HudiTable {
     /// The columns whose ranges a write has to collect, in a table of these columns: those that the index has, or else those
-    /// that it will have. `None` if the metadata table has no statistics of columns, so that other tables pay nothing for them.
+    /// that it will have, and those of expression indexes. `None` if the metadata table has no statistics of columns, so that
+    /// other tables pay nothing for them.
     ///
     /// # Errors
     /// Those of [`HudiTable::columns_to_index`]; `Corrupt` for definitions of indexes that are damaged; `Storage`.
     pub(super) fn collected_columns(&self, data: &Schema) -> Result<Option<Arc<[String]>>> {
-        let has = |partition: &String| partition == COLUMN_STATS;
-        if !self.config().metadata_partitions().iter().any(has) {
+        let partitions = self.config().metadata_partitions();
+        let has_statistics = partitions.iter().any(|partition| partition == COLUMN_STATS);
+        if !has_statistics && !partitions.iter().any(|partition| is_expression_index(partition)) {
             return Ok(None);
         }
         let definitions = self.index_definitions()?;
         let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
-        Ok(Some(known.map_or_else(|| self.columns_to_index(data), Ok)?.into()))
+        let mut columns = match (has_statistics, known) {
+            (false, _) => Vec::new(),
+            (true, known) => known.map_or_else(|| self.columns_to_index(data), Ok)?,
+        };
+        // Those of an index that cannot be kept are of no use, but it is not looked at here.
+        let indexes = partitions.iter().filter_map(|partition| definitions.expression_index(partition).ok());
+        for index in indexes.filter(|index| index.of_rows().is_none() && data.index_of(&index.column).is_ok()) {
+            if !columns.contains(&index.column) {
+                columns.push(index.column);
+            }
+        }
+        Ok(Some(columns.into()))
     }
 
     /// The columns whose ranges a write collects because the metadata table will be made with it, or beside it by another

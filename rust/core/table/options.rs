@@ -296,6 +296,7 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.index.partition.stats.file.group.count", &[]),
     yes("hoodie.metadata.index.bloom.filter.enable", &[]),
     yes("hoodie.metadata.index.bloom.filter.file.group.count", &[]),
+    yes("hoodie.metadata.index.expression.file.group.count", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.metadata.compact.max.delta.commits", &[]),
     absent(
@@ -420,7 +421,7 @@ pub const KEYS: &[OptionKey] = &[
 const NO_SYNC: &str = "hoodoo registers the table in no catalog. Run Hudi's sync tool (run_sync_tool.sh) after the writes, or leave it out";
 
 const NO_INDEX: &str =
-    "hoodoo builds no index of the metadata table. Leave it out, or have Hudi's indexer build it and write with Hudi";
+    "no write builds one. Build it with Table.index(\"expression_index\", …), which every write keeps";
 
 /// The known key of a spelling.
 pub fn find(spelling: &str) -> Option<&'static OptionKey> {

@@ -33,7 +33,8 @@ use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter}
 
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
-pub(crate) use metadata_table::{BuildRequest, Follow, IndexBuild, drop_all, drop_partition};
+pub use metadata_table::Expression;
+pub(crate) use metadata_table::{BuildRequest, Follow, IndexBuild, RangeReader, drop_all, drop_partition};
 pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
 pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};
@@ -195,7 +196,7 @@ impl Transaction {
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
-        let keys = metadata_table::keys_ahead(&self.table, requested, follow)?;
+        let ahead = metadata_table::look_ahead(&self.table, requested, follow)?;
         let look = || both(storage.is_remote(), || metadata_table::look(&self.table), own);
         let mut warnings = Vec::new();
         let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
@@ -206,7 +207,7 @@ impl Transaction {
                 remove_unreported_files(storage, requested, reported)?;
             }
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
-            warnings = metadata_table.follow(&self.table, timeline, requested, (follow, keys), new_time)?;
+            warnings = metadata_table.follow(&self.table, timeline, requested, (follow, ahead), new_time)?;
             Ok(())
         })?;
         let mut completed = self.end(done, reported);

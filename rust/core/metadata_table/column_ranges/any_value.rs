@@ -13,7 +13,7 @@ const MICROS: (i64, i64) = (-62_135_596_800_000_000, 253_402_300_799_999_999);
 const LARGEST_LETTERS: usize = 16;
 
 /// A column that may hold anything: nulls, and values.
-pub(super) fn any_value(unknown: &UnknownRange) -> ColumnRange {
+pub(crate) fn any_value(unknown: &UnknownRange) -> ColumnRange {
     let value_type = unknown.value_type.unwrap_or(ValueType::Null);
     let (min, max) = all_values(value_type).unzip();
     let value_count = unknown.value_count.max(2);

@@ -27,16 +27,18 @@ mod tests;
 
 use std::cmp::Ordering;
 
+pub(crate) use any_value::any_value;
 pub(crate) use batches::BatchRanges;
 pub(crate) use footers::ranges_of_footer;
 pub(crate) use indexed::{IndexVersion, IndexedColumnOptions, indexed_columns};
 pub(crate) use partitions::{StoredRange, partition_range};
 pub(crate) use stored::each_stored_range;
+pub(crate) use value_types::of_column as column_type;
 
 use crate::format::column_range::{ColumnRange, RangeValue, ValueType};
 
 /// The range of no values.
-fn empty_range(column: &str, value_type: ValueType) -> ColumnRange {
+pub(crate) fn empty_range(column: &str, value_type: ValueType) -> ColumnRange {
     ColumnRange {
         column: column.to_owned(),
         min: None,

@@ -10,7 +10,7 @@ use crate::format::column_range::{ColumnRange, FileRanges, RangeValue, UnknownRa
 use crate::metadata_table::encode::{
     Field, record, write_bytes, write_length, write_optional_long, write_optional_string, write_string,
 };
-use crate::metadata_table::keys::{column_stats_key, partition_name, partition_stats_key};
+use crate::metadata_table::keys::{column_stats_key, expression_partition_key, partition_name, partition_stats_key};
 
 /// Key and value of a record.
 pub(crate) type KeyedRecord = (String, Vec<u8>);
@@ -53,12 +53,21 @@ pub(crate) fn column_stats_records(
     if file.is_partial || file.unknown.iter().any(|unknown| unknown.value_type.is_none()) {
         return Vec::new();
     }
-    let record = |range: &ColumnRange| {
-        let value = Statistics { record_type: COLUMN_STATS, of: file_name, range, version };
-        (column_stats_key(&range.column, partition, file_name), value.encode())
-    };
+    let record = |range: &ColumnRange| file_record(partition, file_name, range, version);
     let unknown = file.unknown.iter().map(|unknown| record(&any_value(unknown)));
     file.ranges.iter().map(record).chain(unknown).collect()
+}
+
+/// The record of one column of a file.
+pub(crate) fn file_record(partition: &str, file_name: &str, range: &ColumnRange, version: IndexVersion) -> KeyedRecord {
+    let value = Statistics { record_type: COLUMN_STATS, of: file_name, range, version };
+    (column_stats_key(&range.column, partition, file_name), value.encode())
+}
+
+/// The record of a partition in an expression index.
+pub(crate) fn expression_partition_record(partition: &str, range: &ColumnRange, version: IndexVersion) -> KeyedRecord {
+    let value = Statistics { record_type: PARTITION_STATS, of: partition_name(partition), range, version };
+    (expression_partition_key(&range.column, partition), value.encode())
 }
 
 /// The keys of a file's records, to delete them when the file is deleted: as Hudi does, with a block of deletes.

@@ -82,7 +82,7 @@ fn timestamp(unit: TimeUnit, in_utc: bool) -> Option<ValueType> {
 }
 
 /// The type of a column of a table; `None` if statistics have none for it.
-pub(super) fn of_column(data_type: &DataType) -> Option<ValueType> {
+pub(crate) fn of_column(data_type: &DataType) -> Option<ValueType> {
     Some(match data_type {
         DataType::Boolean => ValueType::Boolean,
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => ValueType::Int,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bloom::with_bloom_filters;
 use super::changes::FileChanges;
+use super::expression_index::{ExpressionChanges, FunctionRanges, expression_update};
 use super::partition_stats::partition_stats;
 use super::records::{Indexed, PartitionUpdate, Updates, updates};
 use super::removal::remove_from;
@@ -15,13 +16,14 @@ use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CommitMetadata, WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::metadata_table::encode::RECORD_SCHEMA;
+use crate::metadata_table::expression_index::ExpressionIndex;
 use crate::metadata_table::keys::shard_of;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::listing::MetadataListing;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
 use crate::metadata_table::secondary_entries::SecondaryIndex;
 use crate::metadata_table::{
-    BLOOM_FILTERS, COLUMN_STATS, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX,
+    BLOOM_FILTERS, COLUMN_STATS, FILES, FOLDER, MetadataTable, PARTITION_STATS, REBUILD, RECORD_INDEX,
 };
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
@@ -43,6 +45,8 @@ pub(crate) struct MetadataWriter {
 /// What an action changes here.
 pub(crate) struct Prepared {
     updates: Updates,
+    /// What changed in expression indexes.
+    pub(crate) expressions: Vec<ExpressionChanges>,
     /// What changed in the indexes of keys.
     pub(crate) keys: Vec<KeyChanges>,
     /// Partitions that cannot be kept up to date.
@@ -54,7 +58,7 @@ pub(crate) struct Begun(Instant);
 
 /// A shard's part of an update.
 struct ShardLog {
-    partition: &'static str,
+    partition: String,
     file_id: String,
     update: PartitionUpdate,
 }
@@ -96,11 +100,32 @@ impl MetadataWriter {
     /// # Errors
     /// `Corrupt` if one of them is missing; `Storage`.
     pub(crate) fn secondary_index_shards(&self, index: &SecondaryIndex) -> Result<Vec<String>> {
-        checked_shards(
-            &self.storage,
-            index,
-            &self.listing.files(&self.storage, &format!("{FOLDER}/{}", index.partition))?,
-        )
+        let files = self.listing.files(&self.storage, &format!("{FOLDER}/{}", index.partition))?;
+        checked_shards(&self.storage, &index.partition, &files, |shards| index.file_ids(shards))
+    }
+
+    /// What an action changes in an expression index; `values` are the ranges of the files that it added.
+    ///
+    /// # Errors
+    /// `Corrupt` if a shard is missing, or damaged; `Storage`.
+    pub(crate) fn expression_changes(
+        &self,
+        table: &Timeline,
+        index: &ExpressionIndex,
+        changes: &FileChanges,
+        values: &FunctionRanges,
+    ) -> Result<ExpressionChanges> {
+        let files = self.listing.files(&self.storage, &format!("{FOLDER}/{}", index.partition))?;
+        let file_ids = checked_shards(&self.storage, &index.partition, &files, |shards| index.file_ids(shards))?;
+        let stored = self.stored(table, [index.partition.as_str(), FILES]);
+        let update = expression_update(Some(&stored), index, changes, values)?;
+        Ok(ExpressionChanges { partition: index.partition.clone(), file_ids, update })
+    }
+
+    /// The metadata table as it was opened, with some of its partitions.
+    fn stored<'n>(&self, table: &Timeline, names: impl IntoIterator<Item = &'n str>) -> MetadataTable {
+        let names = names.into_iter().map(str::to_owned).collect();
+        MetadataTable::of_listing(&self.storage, table, self.listing.clone(), names)
     }
 
     /// What an action of the table changes here. `table` is the timeline of the table.
@@ -111,10 +136,14 @@ impl MetadataWriter {
         let has = |name: &str| self.shards.contains_key(name);
         let with_bloom_filters = has(BLOOM_FILTERS).then(|| with_bloom_filters(&self.storage, changes)).transpose()?;
         let changes = with_bloom_filters.as_ref().unwrap_or(changes);
-        let mut prepared = Prepared { updates: updates(changes, indexed, has), keys: Vec::new(), unkept: Vec::new() };
+        let mut prepared = Prepared {
+            updates: updates(changes, indexed, has),
+            expressions: Vec::new(),
+            keys: Vec::new(),
+            unkept: Vec::new(),
+        };
         if has(PARTITION_STATS) {
-            let names = self.shards.keys().map(|name| (*name).to_owned()).collect();
-            let stored = MetadataTable::of_listing(&self.storage, table, self.listing.clone(), names);
+            let stored = self.stored(table, self.shards.keys().copied());
             // Writers of Hudi make them of the statistics of files.
             let records = match has(COLUMN_STATS) && !indexed.columns.is_empty() {
                 true => partition_stats(Some(&stored), changes, indexed)?,
@@ -167,7 +196,10 @@ impl MetadataWriter {
     ) -> Result<Timeline> {
         let Self { storage, listing, shards } = self;
         let (timeline, requested) = (listing.timeline(), inflight.requested.as_str());
-        let logs = by_shard(prepared.updates, shards)?;
+        let mut logs = by_shard(prepared.updates, shards)?;
+        for changed in prepared.expressions {
+            logs.extend(shard_logs(&changed.partition, changed.update, &changed.file_ids)?);
+        }
         let threads = if storage.is_remote() { THREADS } else { 1 };
         let mut stats = run_parallel(logs, threads, |log| self.write(requested, log))?;
         for keys in prepared.keys {
@@ -187,8 +219,8 @@ impl MetadataWriter {
     fn write(&self, requested: &str, log: ShardLog) -> Result<WriteStat> {
         let ShardLog { partition, file_id, update } = log;
         let counts = (update.records.len(), update.deletes.len());
-        let content = log_file::content(requested, partition, update)?;
-        let stat = log_file::stat(requested, (partition, &file_id, 1), content.len(), counts);
+        let content = log_file::content(requested, &partition, update)?;
+        let stat = log_file::stat(requested, (&partition, &file_id, 1), content.len(), counts);
         let path = stat.path.as_deref().unwrap_or_default();
         self.storage.create(&format!("{FOLDER}/{path}"), content)?;
         Ok(stat)
@@ -210,17 +242,23 @@ pub(crate) fn record_index_shards(storage: &Storage) -> Result<RecordIndexShards
 /// # Errors
 /// `Corrupt` if there are none, or if one of them is missing; `Storage`.
 pub(crate) fn secondary_index_shards(storage: &Storage, index: &SecondaryIndex) -> Result<Vec<String>> {
-    checked_shards(storage, index, &storage.list(&format!("{FOLDER}/{}", index.partition))?.files)
+    let files = storage.list(&format!("{FOLDER}/{}", index.partition))?.files;
+    checked_shards(storage, &index.partition, &files, |shards| index.file_ids(shards))
 }
 
-/// An entry is in the shard that its hash says, of as many as there are, so that none of them may be missing.
-fn checked_shards(storage: &Storage, index: &SecondaryIndex, files: &[FileMeta]) -> Result<Vec<String>> {
-    let ids = file_ids(storage, &index.partition, files)?;
-    if ids != index.file_ids(ids.len()) {
-        return Err(Error::corrupt("a secondary index has shards of other names, or lacks one")
+/// A record is in the shard that its hash says, of as many as there are, so that none of them may be missing.
+fn checked_shards(
+    storage: &Storage,
+    partition: &str,
+    files: &[FileMeta],
+    names: impl Fn(usize) -> Vec<String>,
+) -> Result<Vec<String>> {
+    let ids = file_ids(storage, partition, files)?;
+    if ids != names(ids.len()) {
+        return Err(Error::corrupt("an index has shards of other names, or lacks one")
             .with("table", storage.uri())
-            .with("file", format!("{FOLDER}/{}", index.partition))
-            .remedy(format!("Build it anew with Table.index(\"{}\")", index.partition)));
+            .with("file", format!("{FOLDER}/{partition}"))
+            .remedy(format!("Build it anew with Table.index(\"{partition}\")")));
     }
     Ok(ids)
 }
@@ -244,12 +282,17 @@ fn by_shard(updates: Updates, shards: &BTreeMap<&'static str, Vec<String>>) -> R
     let mut logs = Vec::new();
     for (partition, update) in updates {
         let ids = shards.get(partition).map(Vec::as_slice).unwrap_or_default();
-        let updates_of_shards = by_shard_of(partition, update, ids)?;
-        let updates_of_shards =
-            ids.iter().zip(updates_of_shards).filter(|(_, update)| *update != PartitionUpdate::default());
-        logs.extend(updates_of_shards.map(|(id, update)| ShardLog { partition, file_id: id.clone(), update }));
+        logs.extend(shard_logs(partition, update, ids)?);
     }
     Ok(logs)
+}
+
+/// The log files of a partition with these shards.
+fn shard_logs(partition: &str, update: PartitionUpdate, ids: &[String]) -> Result<Vec<ShardLog>> {
+    let updates = ids.iter().zip(by_shard_of(partition, update, ids)?);
+    let updates = updates.filter(|(_, update)| *update != PartitionUpdate::default());
+    let log = |(id, update): (&String, _)| ShardLog { partition: partition.to_owned(), file_id: id.clone(), update };
+    Ok(updates.map(log).collect())
 }
 
 /// The part of each shard in an update of a partition.

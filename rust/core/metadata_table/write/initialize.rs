@@ -104,7 +104,21 @@ pub(super) fn initialize_with(
     update: PartitionUpdate,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
 ) -> Result<()> {
-    let file_ids = file_ids_of(partition, shards)?;
+    initialize_by_key(storage, table, partition, file_ids_of(partition, shards)?, update, new_time)
+}
+
+/// The same, with shards of these file ids.
+///
+/// # Errors
+/// Those of [`initialize_partition`].
+pub(crate) fn initialize_by_key(
+    storage: &Storage,
+    table: &TimelineConfig,
+    partition: &str,
+    file_ids: Vec<String>,
+    update: PartitionUpdate,
+    new_time: impl FnOnce(Option<&str>) -> Result<String>,
+) -> Result<()> {
     let mut by_shard = by_shard_of(partition, update, &file_ids)?;
     for update in &mut by_shard {
         update.records.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));

@@ -10,6 +10,7 @@
 //! | `changes.rs` | what an action did to the files of the table |
 //! | `records.rs` | records and deletes for each partition |
 //! | `record_index` | the keys whose location changed |
+//! | `expression_index.rs` | the ranges of expression indexes |
 //! | `secondary_index.rs` | the entries of secondary indexes that came and went |
 //! | `sharded_keys.rs`, `shard_logs.rs`, `new_shards.rs` | such keys by shard, and the files of the shards |
 //! | `partition_stats.rs` | the ranges of partitions |
@@ -27,6 +28,7 @@ mod bloom;
 mod changes;
 mod commit;
 mod create;
+mod expression_index;
 mod initialize;
 mod log_file;
 mod new_shards;
@@ -42,7 +44,8 @@ pub(crate) use bloom::read_bloom_filter;
 pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
 pub(crate) use commit::{MetadataWriter, record_index_shards, secondary_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
-pub(crate) use initialize::initialize_partition;
+pub(crate) use expression_index::{ExpressionChanges, FunctionRanges, expression_update};
+pub(crate) use initialize::{initialize_by_key, initialize_partition};
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;

@@ -23,13 +23,17 @@ pub(super) fn partition_stats(
 ) -> Result<Option<Vec<KeyedRecord>>> {
     let written = || changes.partitions.iter().filter(|(_, one)| !one.is_removed && !one.added.is_empty());
     let partitions: Vec<&str> = written().map(|(partition, _)| partition.as_str()).collect();
-    let known = stored.map(|stored| StoredRanges::read(stored, &partitions, &indexed.columns)).transpose()?;
+    let keys = |partition: &str| indexed.columns.iter().map(|column| partition_stats_key(column, partition)).collect();
+    let read = |stored| StoredRanges::read(stored, PARTITION_STATS, &partitions, keys);
+    let known = stored.map(read).transpose()?;
     let mut records = Vec::with_capacity(partitions.len() * indexed.columns.len());
     for (partition, one) in written() {
         let files: Vec<Option<&FileRanges>> =
             one.added.iter().map(|file| file.ranges.as_ref().map(|ranges| ranges.get())).collect();
         for column in &indexed.columns {
-            let before = known.as_ref().map_or(StoredRange::New, |known| known.of(partition, column));
+            let before = known
+                .as_ref()
+                .map_or(StoredRange::New, |known| known.of(partition, &partition_stats_key(column, partition)));
             let Some(range) = partition_range(column, &before, &files) else { return Ok(None) };
             records.push(partition_stats_record(partition, &range, indexed.version));
         }
@@ -38,24 +42,30 @@ pub(super) fn partition_stats(
 }
 
 /// The ranges that partitions have.
-struct StoredRanges {
+pub(super) struct StoredRanges {
     by_key: HashMap<String, Option<ColumnRange>>,
     /// Partitions that have files, if anyone of them lacks a range.
     with_files: Vec<String>,
 }
 
 impl StoredRanges {
-    fn read(stored: &MetadataTable, partitions: &[&str], columns: &[String]) -> Result<Self> {
-        let shards = stored.shards(PARTITION_STATS)?;
+    /// Reads those of some partitions from an index, where each has these keys.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Storage`.
+    pub(super) fn read(
+        stored: &MetadataTable,
+        index: &str,
+        partitions: &[&str],
+        keys_of: impl Fn(&str) -> Vec<String>,
+    ) -> Result<Self> {
+        let shards = stored.shards(index)?;
         let mut keys: Vec<Vec<String>> = vec![Vec::new(); shards.len()];
         let mut asked = 0usize;
-        for partition in partitions {
-            for column in columns {
-                let key = partition_stats_key(column, partition);
-                asked += 1;
-                if let Some(keys) = keys.get_mut(shard_of(&key, shards.len())) {
-                    keys.push(key);
-                }
+        for key in partitions.iter().flat_map(|partition| keys_of(partition)) {
+            asked += 1;
+            if let Some(keys) = keys.get_mut(shard_of(&key, shards.len())) {
+                keys.push(key);
             }
         }
         let mut by_key = HashMap::with_capacity(asked);
@@ -75,8 +85,9 @@ impl StoredRanges {
         Ok(Self { by_key, with_files })
     }
 
-    fn of(&self, partition: &str, column: &str) -> StoredRange {
-        match self.by_key.get(&partition_stats_key(column, partition)) {
+    /// The range of a partition that has this key.
+    pub(super) fn of(&self, partition: &str, key: &str) -> StoredRange {
+        match self.by_key.get(key) {
             Some(Some(range)) => StoredRange::Known(range.clone()),
             None if !self.with_files.iter().any(|path| path == partition) => StoredRange::New,
             _ => StoredRange::Unknown,

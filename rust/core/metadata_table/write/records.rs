@@ -38,7 +38,7 @@ impl Indexed {
 
 /// What goes into a partition of the metadata table.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PartitionUpdate {
+pub(crate) struct PartitionUpdate {
     /// Records of a block of their own, before the others.
     pub(super) first: Vec<KeyedRecord>,
     pub(super) records: Vec<KeyedRecord>,

@@ -9,14 +9,22 @@ use std::collections::HashSet;
 use crate::error::Result;
 use crate::format::avro::metadata::{IndexCommitMetadata, IndexPartitionInfo, IndexPlan, encode};
 use crate::format::instant::{Action, Instant};
+use crate::metadata_table::expression_index::is_expression_index;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{Timeline, heartbeat};
 use crate::transaction::{Follow, IndexBuild, Transaction};
 
+pub use crate::transaction::Expression;
 pub(crate) use crate::transaction::{BuildRequest, drop_all, drop_partition};
 
 /// Operation of the commit metadata.
 const OPERATION: &str = "INDEX";
+
+/// What a user of Hudi has to know of expression indexes: its readers compare a filter's value with the range of the function,
+/// whatever the filter says of the column.
+const HUDI_LOSES_ROWS: &str = "Hudi 1.2.0 uses an expression index for filters with = and IN on its column even if they are of the \
+                               plain column or of another function, and then loses rows or fails: set \
+                               hoodie.enable.data.skipping=false for such queries";
 
 /// An index that was built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +86,9 @@ fn build(table: &HudiTable, transaction: &mut Transaction, request: &BuildReques
             "{name} was not built: nothing is known of a column in some file, and a range that is too narrow hides rows. Rewrite \
              the file, by a clustering or a compaction"
         ));
+    }
+    if request.partitions.iter().any(|name| is_expression_index(name)) {
+        warnings.push(HUDI_LOSES_ROWS.to_owned());
     }
     Ok(Indexed {
         instant: done.instant.requested,

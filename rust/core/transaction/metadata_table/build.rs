@@ -5,35 +5,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
 
+use super::build_expression_index::{
+    build_expression_index, names_expression_index, read_ranges, wanted_expression_index,
+};
 use super::build_record_index::build_record_index;
+use super::build_request::BuildRequest;
 use super::build_secondary_index::{SECONDARY_KIND, build_secondary_index, wanted_index};
 use super::existing_files::{Wanted, columns_of, existing_files};
 use super::properties::{COMPLETE, INFLIGHT, now};
 use super::wanted::{new_partition, wanted_partitions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::join;
+use crate::metadata_table::expression_index::{ExpressionIndex, is_expression_index};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::metadata_table::write::{
-    AddedFile, FileChanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
+    AddedFile, FileChanges, FunctionRanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
 };
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView, current, gone};
 use crate::timeline::Timeline;
 use crate::transaction::record_index::RecordIndexSnapshot;
 use crate::transaction::secondary_index::SecondaryIndexSnapshot;
-
-/// What is to be built.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BuildRequest {
-    /// Names of partitions, beside those that they need.
-    pub(crate) partitions: Vec<String>,
-    /// The columns that have statistics; `None`: those that the options say, or that have them already. Of a secondary index:
-    /// its column.
-    pub(crate) columns: Option<Vec<String>>,
-    /// Whether the metadata table is made anew, with all partitions that it has.
-    pub(crate) from_scratch: bool,
-}
 
 /// A build whose long part is done: files were read before the lock was taken, for which other writers wait.
 pub(crate) struct IndexBuild {
@@ -44,11 +37,13 @@ pub(crate) struct IndexBuild {
     keys: Mutex<KeySnapshots>,
 }
 
-/// What indexes of keys have of the table, as far as it was read.
+/// What indexes of keys and of expressions have of the table, as far as it was read.
 #[derive(Default)]
 struct KeySnapshots {
     record_index: Option<RecordIndexSnapshot>,
     secondary: Vec<SecondaryIndexSnapshot>,
+    /// What expression indexes say of files.
+    expressions: Vec<(ExpressionIndex, FunctionRanges)>,
 }
 
 /// What a build makes, as the table is now.
@@ -60,6 +55,8 @@ struct Scope {
     record_index: bool,
     /// Secondary indexes that are built, of its values.
     secondary: Vec<SecondaryIndex>,
+    /// Expression indexes that are built.
+    expressions: Vec<ExpressionIndex>,
     columns: Vec<String>,
 }
 
@@ -72,6 +69,7 @@ impl Scope {
         self.has(name)
             || self.record_index && name == RECORD_INDEX
             || self.secondary.iter().any(|index| index.partition == name)
+            || self.expressions.iter().any(|index| index.partition == name)
     }
 
     /// Whether the record index that is built has shards for each data partition.
@@ -113,12 +111,19 @@ impl IndexBuild {
         let build = Self::of(request);
         let config = TableConfig::load(table.storage())?;
         let (scope, wanted) = build.scope(table, &config, &view, None)?;
-        let build = Self { keys: Mutex::new(scope.read_keys(table, &config, &view)?), ..build };
-        if !scope.has(COLUMN_STATS) && !scope.has(PARTITION_STATS) && !scope.has(BLOOM_FILTERS) {
-            return Ok(build);
+        let mut keys = scope.read_keys(table, &config, &view)?;
+        let reads_files = [COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS].into_iter().any(|name| scope.has(name));
+        let files = match reads_files || !scope.expressions.is_empty() {
+            true => existing_files(table, &view, &wanted, &HashMap::new())?,
+            false => FileChanges::default(),
+        };
+        for index in &scope.expressions {
+            let ranges = read_ranges(table, (&config, &view), index, &files, FunctionRanges::new())?;
+            keys.expressions.push((index.clone(), ranges));
         }
+        let build = Self { keys: Mutex::new(keys), ..build };
         let mut known = HashMap::new();
-        for (partition, changes) in existing_files(table, &view, &wanted, &HashMap::new())?.partitions {
+        for (partition, changes) in files.partitions {
             known.extend(changes.added.into_iter().map(|file| (join(&partition, &file.name), file)));
         }
         Ok(Self { known, ..build })
@@ -139,12 +144,17 @@ impl IndexBuild {
     /// # Errors
     /// Those of [`IndexBuild::prepare`].
     pub(crate) fn names(table: &HudiTable, request: &BuildRequest) -> Result<Vec<String>> {
-        if !request.partitions.iter().any(|name| name == SECONDARY_KIND || is_secondary_index(name)) {
+        let is_named =
+            |name: &String| name == SECONDARY_KIND || is_secondary_index(name) || names_expression_index(name);
+        if !request.partitions.iter().any(is_named) {
             return Ok(request.partitions.clone());
         }
         let config = TableConfig::load(table.storage())?;
         let view = TableView::new(table.storage().clone(), table.timeline()?)?;
         let name_of = |name: &String| {
+            if let Some(index) = wanted_expression_index(table, &config, &view, name, request.expression())? {
+                return Ok(index.partition);
+            }
             let index = wanted_index(table, &config, &view, name, request.columns.as_deref())?;
             Ok(index.map_or_else(|| name.clone(), |index| index.partition))
         };
@@ -177,6 +187,7 @@ impl IndexBuild {
         let asks = |names: &[String], name: &str| names.iter().any(|one| one == name);
         let is_there = |name: &str| !is_fresh && has.iter().any(|one| one == name);
         let secondary = self.secondary_indexes(table, config, view, &mut names)?;
+        let expressions = self.expression_indexes(table, config, view, &mut names)?;
         if !secondary.is_empty() && !is_there(RECORD_INDEX) {
             names.push(RECORD_INDEX.to_owned());
         }
@@ -201,7 +212,7 @@ impl IndexBuild {
             return Err(Error::unsupported(format!("hoodoo does not build {other} of the metadata table"))
                 .with("table", table.storage().uri())
                 .remedy(format!(
-                    "It builds {} and secondary_index. Have Hudi build the index",
+                    "It builds {}, secondary_index and expression_index. Have Hudi build the index",
                     MAINTAINED.join(", ")
                 )));
         }
@@ -220,7 +231,29 @@ impl IndexBuild {
         };
         let bloom_filters = asks(&names, BLOOM_FILTERS);
         let wanted = Wanted { columns: columns.clone(), schema: stored, bloom_filters };
-        Ok((Scope { is_fresh, partitions, record_index: asks(&names, RECORD_INDEX), secondary, columns }, wanted))
+        let record_index = asks(&names, RECORD_INDEX);
+        Ok((Scope { is_fresh, partitions, record_index, secondary, expressions, columns }, wanted))
+    }
+
+    /// The expression indexes that are built; takes them out of the names of other partitions.
+    fn expression_indexes(
+        &self,
+        table: &HudiTable,
+        config: &TableConfig,
+        view: &TableView,
+        names: &mut Vec<String>,
+    ) -> Result<Vec<ExpressionIndex>> {
+        let mut found = Vec::new();
+        for name in &self.request.partitions {
+            found.extend(wanted_expression_index(table, config, view, name, self.request.expression())?);
+        }
+        let again = if self.request.from_scratch { config.complete_metadata_partitions() } else { Vec::new() };
+        for name in again.iter().filter(|name| is_expression_index(name)) {
+            let index = wanted_expression_index(table, config, view, name, (None, None));
+            found.extend(unless_unkept(table, name, index)?);
+        }
+        names.retain(|name| !names_expression_index(name));
+        Ok(found)
     }
 
     /// The secondary indexes that are built; takes them out of the names of other partitions.
@@ -237,13 +270,7 @@ impl IndexBuild {
         }
         if self.request.from_scratch {
             for name in config.complete_metadata_partitions().iter().filter(|name| is_secondary_index(name)) {
-                match wanted_index(table, config, view, name, None) {
-                    // As by a write, which would not keep it.
-                    Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidOption) => {
-                        tracing::warn!(table = table.storage().uri(), "{name} is not built again: {e}");
-                    }
-                    index => found.extend(index?),
-                }
+                found.extend(unless_unkept(table, name, wanted_index(table, config, view, name, None))?);
             }
         }
         names.retain(|name| name != SECONDARY_KIND && !is_secondary_index(name));
@@ -346,6 +373,23 @@ impl IndexBuild {
             };
             built = build_secondary_index(table, &view, &built, snapshot, &new_time)?;
         }
+        for index in &scope.expressions {
+            let known = keys.expressions.iter().position(|(known, _)| known == index);
+            let known = known.map(|at| keys.expressions.swap_remove(at).1).unwrap_or_default();
+            let ranges = read_ranges(table, (&built, &view), index, &existing, known)?;
+            built = build_expression_index(table, &built, index, (&existing, &ranges), &new_time)?;
+        }
         Ok(built)
+    }
+}
+
+/// An index that is built again, unless a write would not keep it.
+fn unless_unkept<T>(table: &HudiTable, name: &str, index: Result<Option<T>>) -> Result<Option<T>> {
+    match index {
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidOption) => {
+            tracing::warn!(table = table.storage().uri(), "{name} is not built again: {e}");
+            Ok(None)
+        }
+        index => index,
     }
 }

@@ -16,7 +16,7 @@ use crate::storage::FileMeta;
 use crate::table::{HudiTable, TableView};
 
 /// Bytes of a log block that are decoded at a time.
-const BATCH_BYTES: usize = 1 << 20;
+pub(super) const BATCH_BYTES: usize = 1 << 20;
 
 /// What is wanted of each file.
 #[derive(Clone)]
@@ -73,7 +73,8 @@ pub(crate) fn existing_files(
 fn read_file(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<AddedFile> {
     let mut added = AddedFile { name: file.name().to_owned(), size: file.size, ranges: None, bloom: None };
     if !wanted.columns.is_empty() {
-        added.ranges = ranges_of(table, file, wanted)?.map(SharedRanges::from);
+        let ranges = ranges_of(table, file, &wanted.columns, &wanted.schema)?;
+        added.ranges = ranges.map(|(ranges, _)| SharedRanges::from(ranges));
     }
     if wanted.bloom_filters && BaseFile::parse(file).is_some() {
         added.bloom = read_bloom_filter(table.storage(), &file.path, file.size)?;
@@ -81,25 +82,38 @@ fn read_file(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<Adde
     Ok(added)
 }
 
-fn ranges_of(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<Option<FileRanges>> {
+/// The ranges of some columns of a data file, where log files are read in columns of these types, and how many rows the file
+/// has. `None` if nothing can be said of it.
+///
+/// # Errors
+/// `Corrupt`; `Schema` for records that do not fit the columns; `Storage`.
+pub(super) fn ranges_of(
+    table: &HudiTable,
+    file: &FileMeta,
+    columns: &[String],
+    schema: &SchemaRef,
+) -> Result<Option<(FileRanges, u64)>> {
     let storage = table.storage();
     if BaseFile::parse(file).is_some() {
         let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?)?;
-        return Ok(Some(ranges_of_footer(reader.metadata(), &wanted.columns)));
+        return Ok(Some((ranges_of_footer(reader.metadata(), columns), reader.rows())));
     }
     let Some(log) = LogFile::parse(file) else { return Ok(None) };
     let scan = LogScan::open(storage, std::slice::from_ref(&log), |_| true)?;
     if scan.is_partial() || scan.truncated_files().next().is_some() {
         return Ok(None);
     }
-    let mut ranges = BatchRanges::new(&wanted.schema, &wanted.columns);
+    let (mut ranges, mut rows) = (BatchRanges::new(schema, columns), 0);
     for block in 0..scan.blocks() {
-        scan.read(block, &wanted.schema, BATCH_BYTES, &mut |content| match content {
-            LogBatch::Records(records) => ranges.add(&records),
+        scan.read(block, schema, BATCH_BYTES, &mut |content| match content {
+            LogBatch::Records(records) => {
+                rows += records.num_rows() as u64;
+                ranges.add(&records)
+            }
             LogBatch::Deletes(_) => Ok(()),
         })?;
     }
-    Ok(Some(ranges.finish()))
+    Ok(Some((ranges.finish(), rows)))
 }
 
 /// The columns of which the files of an action have statistics.

@@ -1,6 +1,6 @@
 //! What an action changes in the indexes of keys: the record index, and secondary indexes.
 
-use super::properties::{is_kept, is_wanted};
+use super::properties::{is_kept, is_unkept};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
@@ -36,10 +36,7 @@ fn complete_indexes(config: &TableConfig) -> Vec<String> {
 pub(super) fn keys_ahead(table: &HudiTable, requested: &str, writes: &KeyWrites) -> Result<KeysAhead> {
     let mut ahead = KeysAhead::default();
     let config = table.config();
-    if !is_kept(config, RECORD_INDEX)
-        || !config.metadata_partitions().iter().any(|name| name == RECORD_INDEX)
-        || !is_wanted(table)?
-    {
+    if !is_kept(config, RECORD_INDEX) || !config.metadata_partitions().iter().any(|name| name == RECORD_INDEX) {
         return Ok(ahead);
     }
     let storage = table.storage();
@@ -70,11 +67,6 @@ fn unless_unkept<T>(found: Result<T>) -> Result<Option<T>> {
         Err(e) if is_unkept(&e) || e.kind() == ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
     }
-}
-
-/// Whether an index cannot be kept because of this.
-fn is_unkept(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt | ErrorKind::InvalidOption)
 }
 
 /// What an action changes in the indexes of keys. Another writer may have made one, or made it anew, since it was looked

@@ -2,18 +2,26 @@
 //! wanted.
 
 mod build;
+mod build_expression_index;
 mod build_record_index;
+mod build_request;
 mod build_secondary_index;
 mod existing_files;
+mod function_ranges;
+mod kept_expressions;
 mod kept_keys;
 mod properties;
 mod wanted;
 
 use std::sync::atomic::Ordering;
 
-pub(crate) use build::{BuildRequest, IndexBuild};
+pub(crate) use build::IndexBuild;
+pub use build_expression_index::Expression;
 use build_record_index::build_wanted_record_index;
+pub(crate) use build_request::BuildRequest;
 use existing_files::columns_of;
+pub(crate) use function_ranges::RangeReader;
+use kept_expressions::{ExpressionsAhead, kept_expressions};
 use kept_keys::{KeysAhead, kept_keys};
 pub(super) use properties::is_wanted;
 use properties::{COMPLETE, ENABLE, INFLIGHT, is_kept, now};
@@ -121,12 +129,21 @@ fn open(table: &HudiTable, config: &TableConfig, listing: MetadataListing) -> Re
     MetadataWriter::open(table.storage(), listing, &kept)
 }
 
-/// Finds out what an action changes in the indexes of keys, before the table lock is taken.
-pub(super) fn keys_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>) -> Result<KeysAhead> {
-    match follow {
-        Follow::Files(FileChanges { keys: Some(writes), .. }) => kept_keys::keys_ahead(table, requested, writes),
-        _ => Ok(KeysAhead::default()),
+/// What an action changes in indexes, as far as it was found out before the table lock was taken.
+#[derive(Default)]
+pub(super) struct Ahead {
+    keys: KeysAhead,
+    expressions: ExpressionsAhead,
+}
+
+/// Finds out what an action changes in the indexes of keys and of expressions, before the table lock is taken.
+pub(super) fn look_ahead(table: &HudiTable, requested: &str, follow: Follow<'_>) -> Result<Ahead> {
+    let Follow::Files(changes) = follow else { return Ok(Ahead::default()) };
+    if !is_wanted(table)? {
+        return Ok(Ahead::default());
     }
+    let keys = changes.keys.as_ref().map(|writes| kept_keys::keys_ahead(table, requested, writes)).transpose()?;
+    Ok(Ahead { keys: keys.unwrap_or_default(), expressions: kept_expressions::expressions_ahead(table, changes)? })
 }
 
 impl Found {
@@ -137,14 +154,14 @@ impl Found {
         Ok(Self::Kept { config: Box::new(config), writer, definitions })
     }
 
-    /// Commits an action to the metadata table, or drops the metadata table. `keys` are those of [`keys_ahead`]. `new_time`
+    /// Commits an action to the metadata table, or drops the metadata table. `ahead` is that of [`look_ahead`]. `new_time`
     /// gives the next time after the newest that there is. Returns warnings. The caller holds the table lock.
     pub(super) fn follow(
         self,
         table: &HudiTable,
         timeline: &Timeline,
         requested: &str,
-        (follow, keys): (Follow<'_>, KeysAhead),
+        (follow, ahead): (Follow<'_>, Ahead),
         new_time: impl Fn(Option<&str>) -> Result<String>,
     ) -> Result<Vec<String>> {
         match (self, follow) {
@@ -165,7 +182,7 @@ impl Found {
             (Self::Missing { config, .. }, Follow::Files(changes)) if table.makes_metadata_table(timeline)? => {
                 let build = IndexBuild::of_options(table)?;
                 let config = build.execute(table, timeline, &config, Some(changes), &new_time)?;
-                Self::kept(table, config)?.follow(table, timeline, requested, (follow, keys), new_time)
+                Self::kept(table, config)?.follow(table, timeline, requested, (follow, ahead), new_time)
             }
             (Self::Missing { files, .. }, _) => {
                 table.metadata_folder_checked().store(true, Ordering::Relaxed);
@@ -174,25 +191,33 @@ impl Found {
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
             (Self::Kept { config, writer, definitions }, Follow::Files(changes)) => {
                 if let Some(config) = build_wanted_record_index(table, timeline, &config, changes, &new_time)? {
-                    let keys = KeysAhead::default();
-                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, keys), new_time);
+                    // The index is new, so that nothing is known of it.
+                    let ahead = Ahead { keys: KeysAhead::default(), ..ahead };
+                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, ahead), new_time);
                 }
                 let mut definitions = definitions?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
                 let prepare = || {
-                    let mut prepared = writer.prepare(timeline, changes, &indexed)?;
-                    let kept = kept_keys(table, requested, (&config, &definitions), &writer, changes, keys)?;
+                    let (mut prepared, of) = (writer.prepare(timeline, changes, &indexed)?, (&*config, &definitions));
+                    let kept = kept_keys(table, requested, of, &writer, changes, ahead.keys)?;
                     prepared.keys = kept.changes;
                     prepared.unkept.extend(kept.unkept);
-                    Ok(prepared)
+                    let kept = kept_expressions(table, timeline, of, &writer, changes, ahead.expressions)?;
+                    prepared.expressions = kept.changes;
+                    prepared.unkept.extend(kept.unkept.iter().map(|(name, _)| name.clone()));
+                    Ok((prepared, kept.unkept))
                 };
                 // If either fails, the action is taken back, and so is what it began here.
-                let (prepared, begun) = both(table.storage().is_remote(), prepare, || writer.begin(requested))?;
+                let ((prepared, reasons), begun) =
+                    both(table.storage().is_remote(), prepare, || writer.begin(requested))?;
                 let stays = |name: &str| is_kept(&config, name) && !prepared.unkept.iter().any(|one| one == name);
                 let gone = take_out(table, &config, &mut definitions, stays)?;
                 table.keep_metadata_timeline(writer.commit(begun, prepared, new_time)?);
                 let mut warnings = unmet_options(table, &config, &indexed.columns)?;
                 warnings.extend((!gone.is_empty()).then(|| dropped(&gone)));
+                warnings.extend(
+                    reasons.into_iter().map(|(name, why)| format!("{name} was dropped because of this: {why}")),
+                );
                 Ok(warnings)
             }
         }

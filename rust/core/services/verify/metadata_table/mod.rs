@@ -1,6 +1,7 @@
 //! Compares the metadata table with the table: Hudi's readers and writers believe it.
 
 mod column_stats;
+mod expression_index;
 mod files;
 mod record_index;
 mod secondary_index;
@@ -12,6 +13,7 @@ use super::listing::Listing;
 use super::{Report, file_groups, is_about_content};
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, is_partition_metadata};
+use crate::metadata_table::expression_index::is_expression_index;
 use crate::metadata_table::secondary_entries::is_secondary_index;
 use crate::metadata_table::{FOLDER, ListedFiles, MetadataTable, REBUILD};
 use crate::table::{HudiTable, TableView};
@@ -62,6 +64,7 @@ pub(super) fn check(
             "column_stats" => column_stats::check(&compared, &metadata, report),
             "record_index" => record_index::check(&compared, &metadata, report),
             name if is_secondary_index(name) => secondary_index::check(&compared, &metadata, name, report),
+            name if is_expression_index(name) => expression_index::check(&compared, &metadata, name, report),
             "files" => Ok(()),
             other => readable(&metadata, other, report),
         };
