@@ -39,6 +39,13 @@ class IndexCommit:
     partitions: tuple[str, ...]
     warnings: tuple[str, ...]
 
+    @classmethod
+    def from_native(cls, instant: str, completed: str, partitions: list[str], warnings: list[str]) -> IndexCommit:
+        """Return the index that the native half has built, and issue its warnings."""
+        for message in warnings:
+            warn_of_commit(message)
+        return cls(instant, completed, tuple(sorted(partitions)), tuple(warnings))
+
 
 class TableIndexes:
     """The indexes of a `Table`."""
@@ -59,7 +66,7 @@ class TableIndexes:
 
         Other writers go on meanwhile: the files of the table are read first, and only what changed meanwhile is looked
         at under the table lock. From then on every write keeps the index, ours and Hudi's. Like Hudi's CREATE INDEX
-        this is an action of the timeline.
+        this is an action of the timeline. `hoodoo.spark.index` does the same in tasks of Spark.
 
         Args:
             kind: `column_stats`: minimum, maximum and counts of columns in each file, by which reads with filters skip
@@ -116,13 +123,13 @@ class TableIndexes:
             if name is not None or options or using != "column_stats":
                 message = f"an index of {kind} takes no {', '.join(['name'] if name else options or ['using'])}"
                 raise InvalidOptionError(f"{message}. Name the function of an expression index: expression='lower'")
-            return _commit(*self._native.index(kind, names or None))
+            return IndexCommit.from_native(*self._native.index(kind, names or None))
         if kind != "expression_index" and not kind.startswith("expr_index_"):
             message = f"an index of {kind} is not of a function. Pass 'expression_index'"
             raise InvalidOptionError(message)
         partition = kind if name is None else f"expr_index_{name.removeprefix('expr_index_')}"
         given = [(option, str(value)) for option, value in options.items()]
-        return _commit(*self._native.index(partition, names or None, (using, expression, given)))
+        return IndexCommit.from_native(*self._native.index(partition, names or None, (using, expression, given)))
 
     def drop_index(self, name: str) -> tuple[str, ...]:
         """Drop an index, with those that need it. Readers and writers go on without it.
@@ -165,7 +172,7 @@ class TableIndexes:
             >>> t.rebuild_metadata_table().partitions, t.metadata_table.verify().ok
             (('column_stats', 'files'), True)
         """
-        return _commit(*self._native.rebuild_metadata_table())
+        return IndexCommit.from_native(*self._native.rebuild_metadata_table())
 
     def drop_metadata_table(self) -> bool:
         """Drop the metadata table. Reads list folders then; Hudi's next writer builds it again, and so does `index`.
@@ -184,9 +191,3 @@ class TableIndexes:
             (True, True)
         """
         return self._native.drop_metadata_table()
-
-
-def _commit(instant: str, completed: str, partitions: list[str], warnings: list[str]) -> IndexCommit:
-    for message in warnings:
-        warn_of_commit(message)
-    return IndexCommit(instant, completed, tuple(sorted(partitions)), tuple(warnings))

@@ -11,7 +11,9 @@ import pytest
 
 import hoodoo
 from hoodoo import Table
+from hoodoo.distributed.indexing import begin_index
 from tests.interop.hudi import Hudi
+from tests.local_executor import LocalExecutor
 from tests.rows import arrow_rows, spark_rows
 from tests.secondary_index import entries_of, stored_entries
 
@@ -80,6 +82,23 @@ class Turns:
             self.hudi.spark.conf.unset("hoodie.write.lock.provider")
         self.compare("Hudi's CREATE INDEX")
 
+    def build_in_tasks(self) -> None:
+        """Build both indexes in tasks, and write before they are committed: Hudi finds both parts together."""
+        options = {"hoodie.clean.automatic": "false", "hoodie.index.type": "GLOBAL_SIMPLE"}
+        Table(self.path).drop_index("record_index")
+        begun = begin_index(str(self.path), "secondary_index_idx_name", "name", {**self.options, **options})
+        reports = begun.run(LocalExecutor(2))
+        meanwhile = Table(self.path, options)
+        meanwhile.upsert(rows([11, 12, 60], 2))
+        meanwhile.upsert(rows([13, 14], 2, "p7"))
+        meanwhile.delete(rows([15, 16], 2))
+        done = begun.commit(reports)
+        assert {"record_index", "secondary_index_idx_name"} <= set(done.partitions)
+        assert list(self.path.glob(".hoodie/metadata/record_index/record-index-*.hfile"))
+        self.compare("our index in tasks")
+        # By the record index, which tells where these are.
+        self.theirs(rows([11, 13, 15, 17, 60, 61], 3), "upsert")
+
     def theirs(self, data: pa.Table, operation: str) -> None:
         """Let Hudi write, and compare."""
         self.hudi.write(data, self.path, operation, **self.options)
@@ -145,7 +164,7 @@ def test_both_keep_one_index(hudi: Hudi, tmp_path: Path, table_type: str, versio
     if maker == "hudi":
         turns.create_index()
     else:
-        turns.ours("index", "secondary_index_idx_name", "name")
+        turns.build_in_tasks()
     turns.ours("upsert", rows(range(30, 50), 2))
     turns.theirs(rows(range(45, 55), 3), "upsert")
     if table_type == "COPY_ON_WRITE":

@@ -12,6 +12,7 @@ mod column_ranges;
 mod crash_at_every_call;
 mod fuzz;
 mod growth;
+mod index_crash;
 mod index_meanwhile;
 mod log_blocks;
 mod lost_lock;

@@ -303,6 +303,18 @@ fn clustering() {
 }
 
 #[test]
+fn index() {
+    let index =
+        |table: &HudiTable| drop(client::index(table, "secondary_index", Some(vec!["val".to_owned()])).unwrap());
+    let more = [
+        ("hoodie.metadata.enable", "true"),
+        ("hoodie.metadata.global.record.level.index.min.filegroup.count", "2"),
+        ("hoodie.metadata.global.record.level.index.max.filegroup.count", "2"),
+    ];
+    cut("COPY_ON_WRITE", &more, &[&upsert(&MORE), &index]);
+}
+
+#[test]
 fn clean_and_archive() {
     let services = |table: &HudiTable| {
         write(table, Operation::Upsert, &AGAIN).unwrap();

@@ -1,4 +1,4 @@
-"""Table services on Spark: a task for each unit of a plan."""
+"""Table services and indexes on Spark: a task for each unit of a plan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hoodoo.distributed.clustering import begin_clusterings, execute_clusterings
 from hoodoo.distributed.compaction import begin_compaction, execute_compaction
+from hoodoo.distributed.indexing import begin_index, execute_index
 from hoodoo.spark.executor import SparkExecutor
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
     from hoodoo.commit import Commit
     from hoodoo.options import Columns, Options
+    from hoodoo.table_indexes import IndexCommit
 
-__all__ = ["cluster", "compact"]
+__all__ = ["cluster", "compact", "index"]
 
 
 def cluster(  # noqa: PLR0917 - those of `Table.cluster`, with a session
@@ -95,3 +97,45 @@ def compact(
         ```
     """
     return execute_compaction(SparkExecutor(spark), begin_compaction(str(uri), instant, options, storage_options))
+
+
+def index(  # noqa: PLR0917 - those of `Table.index`, with a session
+    spark: SparkSession,
+    uri: str,
+    name: str,
+    columns: Columns | None = None,
+    options: Options | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> IndexCommit:
+    """Build an index in the metadata table, or build it anew, with the work in tasks of Spark.
+
+    Works like `hoodoo.Table.index`. For `record_index` and `secondary_index`, tasks read the keys of file slices, one
+    shuffle brings those of a shard together, and a task writes whole shards: the driver holds none of them. For the
+    other indexes, tasks read the statistics and bloom filters of files, and the driver writes them. Other writers go on
+    meanwhile; what they changed is added by the driver under the table lock.
+
+    An index that failed is taken off the timeline, with what its tasks wrote. That of a killed driver is taken off by
+    the next call. Failed, repeated and speculative tasks leave no files. Start and end are logged by
+    `hoodoo.distributed.indexing`.
+
+    Args:
+        spark: The session, classic or Connect.
+        uri: The table's location, which all executors can reach.
+        name: See `hoodoo.Table.index`.
+        columns: The columns that have statistics, or the column of a secondary index; see `hoodoo.Table.index`.
+        options: Hudi's options.
+        storage_options: Settings of the storage; see `hoodoo.Table`.
+
+    Returns:
+        What was built.
+
+    Raises:
+        HudiError: As `hoodoo.Table.index`.
+        pyspark.errors.PySparkException: A task failed for another reason.
+
+    Example:
+        ```python
+        hoodoo.spark.index(spark, "s3://lake/trips", "secondary_index", "city")
+        ```
+    """
+    return execute_index(SparkExecutor(spark), begin_index(str(uri), name, columns, options, storage_options))

@@ -380,9 +380,9 @@ impl NativeTable {
 type ExpressionArgument = (String, String, Vec<(String, String)>);
 
 /// An index that was built: requested time, completion time, partitions of the metadata table, warnings.
-type IndexRow = (String, String, Vec<String>, Vec<String>);
+pub(crate) type IndexRow = (String, String, Vec<String>, Vec<String>);
 
-fn index_row(done: hoodoo::services::indexing::Indexed) -> IndexRow {
+pub(crate) fn index_row(done: hoodoo::services::indexing::Indexed) -> IndexRow {
     (done.instant, done.completed, done.partitions, done.warnings)
 }
 

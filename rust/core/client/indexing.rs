@@ -4,7 +4,7 @@ use super::checks::check_table;
 use super::{after_service, ready_to_serve, reopen};
 use crate::error::Result;
 pub use crate::services::indexing::Expression;
-use crate::services::indexing::{self, BuildRequest, Indexed};
+use crate::services::indexing::{self, BuildRequest, IndexJob, IndexReport, Indexed};
 use crate::table::HudiTable;
 
 /// Builds an index: a partition of the metadata table, with those that it needs. Makes a metadata table where there is none.
@@ -21,6 +21,28 @@ pub fn index(
 ) -> Result<Indexed> {
     let partitions = vec![partition.to_owned()];
     run(table, BuildRequest { partitions, columns, expression, ..BuildRequest::default() })
+}
+
+/// Begins to build an index whose tasks run in several processes; see [`index`].
+///
+/// # Errors
+/// Those of [`index`].
+pub fn begin_index(table: &HudiTable, partition: &str, columns: Option<Vec<String>>) -> Result<IndexJob> {
+    let partitions = vec![partition.to_owned()];
+    let (table, left) = ready_to_serve(table)?;
+    let request = BuildRequest { partitions, columns, ..BuildRequest::default() };
+    IndexJob::begin(&table, left.timeline(), request)
+}
+
+/// Commits the index that tasks built; `reports` are those of all of them, each once.
+///
+/// # Errors
+/// Those of [`IndexJob::complete`].
+pub fn commit_index(job: IndexJob, reports: Vec<IndexReport>) -> Result<Indexed> {
+    let table = job.table().clone();
+    let mut done = job.complete(reports)?;
+    after_service(&table, &mut done.warnings);
+    Ok(done)
 }
 
 /// Makes the metadata table anew, with all partitions that it has and that the options want.

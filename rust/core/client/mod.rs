@@ -39,7 +39,9 @@ use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
 pub(crate) use checks::check_writable;
-pub use indexing::{Expression, drop_index, drop_metadata_table, index, rebuild_metadata_table};
+pub use indexing::{
+    Expression, begin_index, commit_index, drop_index, drop_metadata_table, index, rebuild_metadata_table,
+};
 pub use merge_rows::{MergeRequest, merge_rows};
 
 /// Longest time that a writer takes to write a file of the timeline.

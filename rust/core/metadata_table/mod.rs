@@ -34,6 +34,7 @@ mod files;
 pub(crate) mod index_definitions;
 mod instants;
 mod key_lookup;
+pub(crate) mod key_shards;
 #[allow(dead_code)]
 pub(crate) mod keys;
 mod kind;

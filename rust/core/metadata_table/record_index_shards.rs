@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::keys::shard_of;
 use crate::error::{Error, Result};
 
@@ -22,7 +24,7 @@ const SUFFIX: &str = "-0";
 const WHOLE_TABLE: &str = "";
 
 /// The shards of a record index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordIndexShards {
     is_partitioned: bool,
     file_ids: Vec<String>,

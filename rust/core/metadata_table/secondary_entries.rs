@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, StringArray, St
 use arrow::datatypes::{
     DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
+use serde::{Deserialize, Serialize};
 
 use super::column_ranges::IndexVersion;
 use super::keys::{secondary_shard_key, shard_of};
@@ -26,7 +27,7 @@ pub(crate) fn is_secondary_index(partition: &str) -> bool {
 }
 
 /// A secondary index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SecondaryIndex {
     /// Its partition of the metadata table.
     pub(crate) partition: String,

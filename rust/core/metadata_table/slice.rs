@@ -18,7 +18,7 @@ use crate::storage::{FileReader, Storage};
 const SCHEMA: &str = "schema";
 
 /// An HFile of the table's storage.
-pub(super) struct StoredFile(FileReader);
+pub(super) struct StoredFile(pub(super) FileReader);
 
 impl ReadAt for StoredFile {
     fn size(&self) -> u64 {

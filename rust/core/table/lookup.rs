@@ -99,7 +99,7 @@ pub(crate) fn key_arrays(
     storage: &Storage,
     file: &BaseFile,
     virtual_keys: Option<&KeyGenConfig>,
-) -> Result<impl Iterator<Item = Result<StringArray>>> {
+) -> Result<impl Iterator<Item = Result<StringArray>> + use<>> {
     let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?)
         .map_err(|e| e.with("table", storage.uri()).with("file", &file.path))?;
     key_batches(&reader, virtual_keys)

@@ -76,7 +76,7 @@ pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
 pub use schema::{TableSchema, with_meta_columns};
-pub(crate) use slice_keys::SliceKeys;
+pub(crate) use slice_keys::{Keys, SliceKeys};
 pub(crate) use slice_values::{SliceValues, WantedKeys};
 pub(crate) use view::TableView;
 

@@ -14,6 +14,9 @@ use crate::file_group::{BaseFile, FileSlice};
 use crate::storage::Storage;
 use crate::timeline::Timeline;
 
+/// Keys, batch after batch.
+pub(crate) type Keys = Box<dyn Iterator<Item = Result<StringArray>>>;
+
 /// Reads the record keys of the slices of a table.
 pub(crate) struct SliceKeys {
     storage: Storage,
@@ -54,9 +57,20 @@ impl SliceKeys {
     /// # Errors
     /// `Corrupt`, with the file; `Unsupported` where the table's merger is missing; `Storage`; those of `each`.
     pub(crate) fn each(&self, slice: &FileSlice, each: &mut dyn FnMut(&StringArray) -> Result<()>) -> Result<()> {
+        self.of_slice(slice)?.try_for_each(|keys| each(&keys?))
+    }
+
+    /// The keys of the rows of a slice, batch after batch.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file; `Unsupported` where the table's merger is missing; `Storage`; while streaming too.
+    pub(crate) fn of_slice(&self, slice: &FileSlice) -> Result<Keys> {
         match &slice.base {
-            Some(base) if slice.logs.is_empty() => self.of_base(base)?.try_for_each(|keys| each(&keys?)),
-            _ => self.reader()?.each_keys(slice, each),
+            Some(base) if slice.logs.is_empty() => Ok(Box::new(self.of_base(base)?)),
+            _ => {
+                let rows = self.reader()?.keyed_rows(slice, &Arc::new(Schema::empty()))?;
+                Ok(Box::new(rows.map(|rows| rows.map(|(keys, _)| keys))))
+            }
         }
     }
 
@@ -64,7 +78,7 @@ impl SliceKeys {
     ///
     /// # Errors
     /// `Corrupt`, with the file; `Storage`.
-    pub(crate) fn of_base(&self, base: &BaseFile) -> Result<impl Iterator<Item = Result<StringArray>>> {
+    pub(crate) fn of_base(&self, base: &BaseFile) -> Result<impl Iterator<Item = Result<StringArray>> + use<>> {
         key_arrays(&self.storage, base, self.virtual_keys.as_ref())
     }
 

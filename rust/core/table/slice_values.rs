@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::file_group_reader::FileGroupReader;
 use super::keygen::{KeyGenConfig, KeyGenerator};
+use super::slice_keys::Keys;
 use super::{HudiTable, META_COLUMNS, SliceKeys};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileReader, ScanOptions};
@@ -19,9 +20,6 @@ use crate::storage::Storage;
 
 /// Rows that are read at a time.
 const BATCH_ROWS: usize = 65_536;
-
-/// Entries, batch after batch.
-pub(crate) type Entries = Box<dyn Iterator<Item = Result<StringArray>>>;
 
 /// Reads the values of one column.
 pub(crate) struct SliceValues<'a> {
@@ -47,7 +45,7 @@ impl<'a> SliceValues<'a> {
     ///
     /// # Errors
     /// `Corrupt`, with the file; `Unsupported` where the table's merger is missing; `Storage`; while streaming too.
-    pub(crate) fn of_slice(&self, slice: &FileSlice) -> Result<Entries> {
+    pub(crate) fn of_slice(&self, slice: &FileSlice) -> Result<Keys> {
         match &slice.base {
             Some(base) if slice.logs.is_empty() => self.of_base(base),
             None if slice.logs.is_empty() => Ok(Box::new(std::iter::empty())),
@@ -65,7 +63,7 @@ impl<'a> SliceValues<'a> {
     ///
     /// # Errors
     /// `Corrupt`, with the file; `Storage`; while streaming too.
-    pub(crate) fn of_base(&self, base: &BaseFile) -> Result<Entries> {
+    pub(crate) fn of_base(&self, base: &BaseFile) -> Result<Keys> {
         let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
         let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;

@@ -12,12 +12,12 @@
 
 mod conflicts;
 mod data_files;
+mod key_index;
 mod metadata_table;
 mod new_file;
 pub(crate) mod record_index;
 mod rolling_file_writer;
 mod secondary_index;
-mod snapshot_keys;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,8 +33,12 @@ use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter}
 
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
-pub use metadata_table::Expression;
-pub(crate) use metadata_table::{BuildRequest, Follow, IndexBuild, RangeReader, drop_all, drop_partition};
+pub use key_index::{KeyIndexPlan, SliceUnit};
+pub(crate) use key_index::{read_keys, write_shards};
+pub(crate) use metadata_table::{
+    BuildRequest, Follow, IndexBuild, IndexPlan, RangeReader, drop_all, drop_partition, read_unit,
+};
+pub use metadata_table::{Expression, FilesPlan, FilesUnit, IndexReport};
 pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
 pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};

@@ -17,15 +17,13 @@ use std::collections::HashSet;
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::record_index::{Unit, added_and_gone, shard_count, spill_options, units};
+use super::record_index::{Unit, added_and_gone, spill_options, units};
 use crate::error::{Error, Result};
-use crate::file_group::FileSlice;
 use crate::metadata_table::secondary_entries::{SecondaryIndex, can_have_secondary_index};
 use crate::metadata_table::write::secondary_index::EntryCollector;
 use crate::metadata_table::write::{KeyChanges, KeyWrites};
 use crate::parallel::run_parallel;
-use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, TableView, WantedKeys};
-use crate::transaction::snapshot_keys::{SliceCollector, SnapshotKeys};
+use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, WantedKeys};
 
 /// What an action changes in indexes with these shards, one for one; why an index cannot be kept.
 ///
@@ -52,7 +50,7 @@ pub(super) fn entry_changes(
         let entries = EntryCollector::new(index, file_ids, spill_options(table)?)?;
         let collecting = Collecting { entries, values: SliceValues::new(table, &source, column)?, keys: &source };
         run_parallel(units.iter().collect(), table.threads()?, |unit| collecting.collect(unit))?;
-        collecting.entries.finish(known, HashSet::new())
+        collecting.entries.finish(known)
     };
     Ok(indexes.into_iter().map(|(index, file_ids)| changes_of(index, file_ids)).collect())
 }
@@ -93,65 +91,6 @@ pub(super) fn indexed_column<'s>(index: &SecondaryIndex, data: &'s Schema) -> Re
             .remedy("Strings, integers, floating-point numbers, dates and timestamps of microseconds can"));
     }
     Ok(column)
-}
-
-/// The entries of a table, for an index that is built anew.
-pub(super) struct SecondaryIndexSnapshot {
-    index: SecondaryIndex,
-    /// The indexed column of the slices that were read.
-    column: Option<Field>,
-    entries: SnapshotKeys<EntryCollector>,
-}
-
-impl SliceCollector for EntryCollector {
-    fn begin(&self, _: &FileSlice) -> Result<u32> {
-        Ok(self.slice())
-    }
-}
-
-impl SecondaryIndexSnapshot {
-    /// None yet, of a table as a view shows it.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the file; `Storage`.
-    pub(super) fn new(table: &HudiTable, view: &TableView, index: &SecondaryIndex) -> Result<Self> {
-        let file_ids = index.file_ids(shard_count(table, &view.all_latest_slices()?)?);
-        let entries = EntryCollector::new(index.clone(), file_ids, spill_options(table)?)?;
-        Ok(Self { index: index.clone(), column: None, entries: SnapshotKeys::new(entries) })
-    }
-
-    /// Collects the entries of a view as far as they are not known; see [`SnapshotKeys::catch_up`].
-    ///
-    /// # Errors
-    /// Those of [`indexed_column`]; `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-    pub(super) fn catch_up(&mut self, table: &HudiTable, view: &TableView, is_locked: bool) -> Result<()> {
-        let Some(schema) = TableSchema::resolve(table.config(), view)? else { return Ok(()) };
-        let source = SliceKeys::new(table, view)?;
-        let column = indexed_column(&self.index, &schema.data)?;
-        if self.column.as_ref().is_some_and(|known| known.data_type() != column.data_type()) {
-            // Values that were read have another form.
-            *self = Self::new(table, view, &self.index)?;
-        }
-        let values = SliceValues::new(table, &source, column)?;
-        self.column = Some(column.clone());
-        self.entries.catch_up(table, view, is_locked, |entries, slice, number| {
-            values.of_slice(slice)?.try_for_each(|some| entries.put_of(number, &some?))
-        })
-    }
-
-    /// The index.
-    pub(super) fn index(&self) -> &SecondaryIndex {
-        &self.index
-    }
-
-    /// The entries.
-    ///
-    /// # Errors
-    /// `Storage`.
-    pub(super) fn finish(self) -> Result<KeyChanges> {
-        let (entries, stale) = self.entries.finish();
-        entries.finish(0, stale)
-    }
 }
 
 struct Collecting<'a> {

@@ -105,6 +105,22 @@ impl Storage {
         }
     }
 
+    /// Gives a whole file another name; a file of that name is replaced. An object store copies it, and the caller deletes
+    /// what it has moved.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file; `Storage`.
+    pub fn move_file(&self, from: &str, to: &str) -> Result<()> {
+        match (self.local_change(from)?, self.local_change(to)?) {
+            (Some((disk, from_file)), Some((_, to_file))) => disk
+                .move_file(&from_file, &to_file)
+                .map_err(|e| self.error(from, "moving", local::as_object_store(e, from))),
+            _ => {
+                block_on(self.store.copy(&self.key(from)?, &self.key(to)?)).map_err(|e| self.error(from, "copying", e))
+            }
+        }
+    }
+
     /// Writes a file that is to be created later; `beside` is a path in the folder that it is to be in.
     pub fn stage(&self, beside: &str, content: impl Into<Bytes>) -> Result<Staged> {
         let Some((disk, file)) = self.local_change(beside)? else { return Ok(Staged(State::Remote(content.into()))) };

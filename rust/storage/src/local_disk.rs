@@ -189,6 +189,19 @@ impl LocalDisk {
         Ok(())
     }
 
+    /// Gives a whole file another name, in a folder that is made where it is missing.
+    pub(super) fn move_file(&self, from: &Path, to: &Path) -> Result<()> {
+        self.in_folder_of(to, || std::fs::rename(from, to))?;
+        self.tell(DiskChange::Renamed(from, to));
+        self.unsynced.forget_file(from);
+        if self.outlives_the_machine(to) {
+            // It may come from where nothing has to outlive the machine.
+            self.unsynced.note_file(to);
+        }
+        self.note_names(to);
+        Ok(())
+    }
+
     /// Removes a name: of a link the link, never what it points to.
     pub(super) fn remove(&self, path: &Path) -> Result<()> {
         std::fs::remove_file(path)?;

@@ -28,6 +28,22 @@ fn create_is_exclusive() {
 }
 
 #[test]
+fn a_file_is_moved_into_a_folder_that_is_made() {
+    each(|s| {
+        let mut file = s.writer(".hoodie/.temp/1/a").unwrap();
+        file.write_all(b"one").unwrap();
+        file.finish().unwrap();
+        s.move_file(".hoodie/.temp/1/a", "new/folder/b").unwrap();
+        assert_eq!(s.read("new/folder/b").unwrap(), "one");
+        s.create("c", "two").unwrap();
+        s.move_file("c", "new/folder/b").unwrap();
+        assert_eq!(s.read("new/folder/b").unwrap(), "two");
+        assert_eq!(s.move_file("none", "d").unwrap_err().kind(), ErrorKind::NotFound);
+        s.sync().unwrap();
+    });
+}
+
+#[test]
 fn odd_partition_names_survive() {
     each(|s| {
         for folder in ["city=a b", "p%2F1", "ä ö", "x=1/y=#2", "a+b&c;d", "#3", "part=#4"] {

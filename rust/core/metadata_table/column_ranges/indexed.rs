@@ -1,6 +1,7 @@
 //! Which columns of a table have ranges.
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
+use serde::{Deserialize, Serialize};
 
 use super::value_types::of_column;
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ const V1_DECIMAL_DIGITS: i32 = 30;
 pub(super) const V1_DECIMAL_SCALE: i32 = 15;
 
 /// The version of statistics, which follows from that of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum IndexVersion {
     /// Without types; not of decimals with many digits.
     V1,

@@ -44,11 +44,10 @@ pub(crate) fn write_base_file<'r>(
 
 /// A base file under construction. It does not exist for others before it is finished.
 pub(crate) struct NewBaseFile {
-    writer: HFileWriter<FileWriter>,
+    file: ShardFile,
     partition: String,
     file_id: String,
     name: String,
-    records: i64,
 }
 
 impl NewBaseFile {
@@ -63,15 +62,14 @@ impl NewBaseFile {
         instant: &str,
         write_token: &str,
     ) -> Result<Self> {
-        let name = format!("{file_id}_{write_token}_{instant}.hfile");
+        let name = base_file_name(file_id, write_token, instant);
         let path = format!("{FOLDER}/{partition}/{name}");
         if storage.is_local() {
             // Hadoop's file system keeps a checksum beside a file, which would not be that of the new one.
             storage.delete(&path)?;
         }
-        let mut writer = HFileWriter::new(storage.writer(&path)?, options_of(partition));
-        writer.set_file_info(SCHEMA, RECORD_SCHEMA).map_err(failed)?;
-        Ok(Self { writer, partition: partition.to_owned(), file_id: file_id.to_owned(), name, records: 0 })
+        let file = ShardFile::create(storage, partition, &path)?;
+        Ok(Self { file, partition: partition.to_owned(), file_id: file_id.to_owned(), name })
     }
 
     /// Appends a record, whose key is greater than the one before.
@@ -79,9 +77,7 @@ impl NewBaseFile {
     /// # Errors
     /// `Storage`; `Internal` for a key that is not greater.
     pub(crate) fn append(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.writer.append(key, value).map_err(failed)?;
-        self.records += 1;
-        Ok(())
+        self.file.append(key, value)
     }
 
     /// Publishes the file.
@@ -89,24 +85,70 @@ impl NewBaseFile {
     /// # Errors
     /// `Storage`.
     pub(crate) fn finish(self) -> Result<WriteStat> {
-        let Self { writer, partition, file_id, name, records } = self;
-        let bytes = writer.finish().map_err(failed)?.finish()?;
-        let bytes = i64::try_from(bytes).ok();
-        Ok(WriteStat {
-            file_id: Some(file_id),
-            path: Some(format!("{partition}/{name}")),
-            prev_commit: Some(NO_COMMIT_BEFORE.to_owned()),
-            num_writes: Some(records),
-            num_deletes: Some(0),
-            num_update_writes: Some(0),
-            num_inserts: Some(records),
-            num_updates: Some(0),
-            total_write_bytes: bytes,
-            total_write_errors: Some(0),
-            partition_path: Some(partition),
-            file_size_in_bytes: bytes,
-            ..WriteStat::default()
-        })
+        let Self { file, partition, file_id, name } = self;
+        let (records, bytes) = file.finish()?;
+        Ok(base_stat(&partition, &file_id, &name, records, bytes))
+    }
+}
+
+/// The name of a base file.
+pub(super) fn base_file_name(file_id: &str, write_token: &str, instant: &str) -> String {
+    format!("{file_id}_{write_token}_{instant}.hfile")
+}
+
+/// What a commit says of the first base file of a shard.
+pub(super) fn base_stat(partition: &str, file_id: &str, name: &str, records: u64, bytes: u64) -> WriteStat {
+    let (records, bytes) = (i64::try_from(records).ok(), i64::try_from(bytes).ok());
+    WriteStat {
+        file_id: Some(file_id.to_owned()),
+        path: Some(format!("{partition}/{name}")),
+        prev_commit: Some(NO_COMMIT_BEFORE.to_owned()),
+        num_writes: records,
+        num_deletes: Some(0),
+        num_update_writes: Some(0),
+        num_inserts: records,
+        num_updates: Some(0),
+        total_write_bytes: bytes,
+        total_write_errors: Some(0),
+        partition_path: Some(partition.to_owned()),
+        file_size_in_bytes: bytes,
+        ..WriteStat::default()
+    }
+}
+
+/// The HFile of a shard under construction.
+pub(super) struct ShardFile {
+    writer: HFileWriter<FileWriter>,
+    records: u64,
+}
+
+impl ShardFile {
+    /// Begins the file of a shard of a partition.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn create(storage: &Storage, partition: &str, path: &str) -> Result<Self> {
+        let mut writer = HFileWriter::new(storage.writer(path)?, options_of(partition));
+        writer.set_file_info(SCHEMA, RECORD_SCHEMA).map_err(failed)?;
+        Ok(Self { writer, records: 0 })
+    }
+
+    /// Appends a record, whose key is greater than the one before.
+    ///
+    /// # Errors
+    /// `Storage`; `Internal` for a key that is not greater.
+    pub(super) fn append(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.writer.append(key, value).map_err(failed)?;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Publishes the file; how many records and bytes it has.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(super) fn finish(self) -> Result<(u64, u64)> {
+        Ok((self.records, self.writer.finish().map_err(failed)?.finish()?))
     }
 }
 

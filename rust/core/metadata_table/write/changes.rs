@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+use serde::{Deserialize, Serialize};
+
 use crate::format::avro::metadata::{CleanMetadata, WriteStat};
 use crate::format::column_range::SharedRanges;
 
@@ -22,7 +24,7 @@ pub(crate) struct AddedFile {
 }
 
 /// The bloom filter of a base file, as its footer has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredBloom {
     /// The name of its type.
     pub(crate) filter_type: String,

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 
 use super::base_file::write_base_file;
 use super::commit::{by_shard_of, commit_metadata};
+use super::log_file::{empty, stat};
 use super::records::PartitionUpdate;
+use super::shard_logs::write_logs;
+use super::sharded_keys::KeyChanges;
+use super::staged_shards::{StagedShard, publish_shards};
 use crate::error::{Error, Result};
-use crate::file_group::LogFile;
 use crate::format::avro::metadata::{WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
-use crate::format::log::{BlockKind, Deletes, HeaderKey, write_block};
 use crate::format::properties::Properties;
 use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::listing::{MetadataListing, PROPERTIES};
@@ -29,17 +31,6 @@ const WRITE_TOKEN: &str = "0-0-0";
 const THREADS: usize = 16;
 /// Letters of the number behind [`INITIAL`].
 const NUMBER: usize = 3;
-
-/// A record in the order of its key's bytes.
-pub(crate) type SortedRecord<'r> = Result<(Cow<'r, [u8]>, Cow<'r, [u8]>)>;
-
-/// A shard of a new partition.
-pub(crate) struct NewShard<R> {
-    /// Its file id.
-    pub(crate) file_id: String,
-    /// Its records, in the order of their keys, each key once.
-    pub(crate) records: R,
-}
 
 /// The file ids of a partition that has so many shards.
 ///
@@ -95,7 +86,7 @@ pub(super) fn create_empty(storage: &Storage, name: &str, version: u32) -> Resul
 /// Makes a partition of a metadata table, from updates that are in memory.
 ///
 /// # Errors
-/// Those of [`initialize_partition`].
+/// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
 pub(super) fn initialize_with(
     storage: &Storage,
     table: &TimelineConfig,
@@ -123,25 +114,51 @@ pub(crate) fn initialize_by_key(
     for update in &mut by_shard {
         update.records.sort_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
     }
-    let new = |(file_id, update): (String, PartitionUpdate)| {
+    let write = |time: &str, (file_id, update): (String, PartitionUpdate)| {
         let record = |(key, value): (String, Vec<u8>)| Ok((Cow::Owned(key.into_bytes()), Cow::Owned(value)));
-        NewShard { file_id, records: update.records.into_iter().map(record) }
+        let records = update.records.into_iter().map(record);
+        let first = write_empty_log(storage, partition, &file_id, time)?;
+        let base = write_base_file(storage, partition, &file_id, time, WRITE_TOKEN, records)?;
+        Ok(std::iter::once(first).chain(base).collect::<Vec<_>>())
     };
-    let shards = file_ids.into_iter().zip(by_shard).map(new).collect();
-    initialize_partition(storage, table, partition, shards, new_time)
+    let shards = file_ids.into_iter().zip(by_shard).collect();
+    initialize_partition(storage, table, partition, new_time, |time| {
+        let threads = if storage.is_remote() { THREADS } else { 1 };
+        Ok(run_parallel(shards, threads, |shard| write(time, shard))?.into_iter().flatten().collect())
+    })
+}
+
+/// Makes the partition of an index of keys, from the shards that were written ahead, and what has changed since.
+///
+/// # Errors
+/// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
+pub(crate) fn initialize_keys(
+    storage: &Storage,
+    table: &TimelineConfig,
+    staged: &[StagedShard],
+    changes: KeyChanges,
+    new_time: impl FnOnce(Option<&str>) -> Result<String>,
+) -> Result<()> {
+    let partition = changes.partition().to_owned();
+    initialize_partition(storage, table, &partition, new_time, |time| {
+        let mut stats = publish_shards(storage, &partition, changes.file_ids(), (time, WRITE_TOKEN), staged)?;
+        stats.extend(write_logs(storage, time, changes)?);
+        Ok(stats)
+    })
 }
 
 /// Makes a partition of a metadata table, which the table's properties do not name yet. `table` is the timeline of the
-/// table; `new_time` gives the next time after the newest that there is. The caller holds the table lock.
+/// table; `new_time` gives the next time after the newest that there is; `write` writes the files of an instant. The caller
+/// holds the table lock.
 ///
 /// # Errors
-/// `Corrupt` for a metadata table that is damaged; `Storage`; those of the records and of `new_time`.
-pub(crate) fn initialize_partition<'r, R: Iterator<Item = SortedRecord<'r>> + Send>(
+/// `Corrupt` for a metadata table that is damaged; `Storage`; those of `write` and of `new_time`.
+fn initialize_partition(
     storage: &Storage,
     table: &TimelineConfig,
     partition: &str,
-    shards: Vec<NewShard<R>>,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
+    write: impl FnOnce(&str) -> Result<Vec<WriteStat>>,
 ) -> Result<()> {
     let listing = MetadataListing::read(storage, table)?;
     let timeline = listing.timeline();
@@ -162,13 +179,7 @@ pub(crate) fn initialize_partition<'r, R: Iterator<Item = SortedRecord<'r>> + Se
     create(&inflight, Vec::new())?;
     let marker = format!("#partition metadata\ncommitTime={time}\npartitionDepth=1\n");
     storage.create(&format!("{folder}/.hoodie_partition_metadata"), marker)?;
-    let write = |NewShard { file_id, records }| {
-        let first = write_empty_log(storage, partition, &file_id, &time)?;
-        let base = write_base_file(storage, partition, &file_id, &time, WRITE_TOKEN, records)?;
-        Ok(std::iter::once(first).chain(base).collect::<Vec<_>>())
-    };
-    let threads = if storage.is_remote() { THREADS } else { 1 };
-    let stats = run_parallel(shards, threads, write)?.into_iter().flatten().collect();
+    let stats = write(&time)?;
     let completed = Instant {
         state: State::Completed,
         completed: Some(new_time(timeline.newest_time().max(Some(&time)))?),
@@ -193,33 +204,8 @@ fn first_free(timeline: &Timeline, partitions: usize) -> Result<String> {
 
 /// A log file without records, which says that there is such a shard.
 fn write_empty_log(storage: &Storage, partition: &str, file_id: &str, instant: &str) -> Result<WriteStat> {
-    let name = LogFile::file_name(file_id, instant, 1, WRITE_TOKEN);
-    let path = format!("{partition}/{name}");
-    let mut content = Vec::new();
-    write_block(
-        &mut content,
-        BlockKind::Delete,
-        &[(HeaderKey::InstantTime, instant)],
-        &Deletes::write(std::iter::empty())?,
-    )?;
-    let bytes = i64::try_from(content.len()).ok();
-    storage.create(&format!("{FOLDER}/{path}"), content)?;
-    Ok(WriteStat {
-        file_id: Some(file_id.to_owned()),
-        path: Some(path),
-        prev_commit: Some(instant.to_owned()),
-        num_writes: Some(0),
-        num_deletes: Some(0),
-        num_update_writes: Some(0),
-        num_inserts: Some(0),
-        total_write_bytes: bytes,
-        total_write_errors: Some(0),
-        partition_path: Some(partition.to_owned()),
-        file_size_in_bytes: bytes,
-        log_version: Some(1),
-        log_offset: Some(0),
-        base_file: Some(String::new()),
-        log_files: Some(vec![name]),
-        ..WriteStat::default()
-    })
+    let content = empty(instant)?;
+    let written = stat(instant, (partition, file_id, 1), content.len(), (0, 0));
+    storage.create(&format!("{FOLDER}/{}", written.path.as_deref().unwrap_or_default()), content)?;
+    Ok(written)
 }

@@ -12,7 +12,8 @@
 //! | `record_index` | the keys whose location changed |
 //! | `expression_index.rs` | the ranges of expression indexes |
 //! | `secondary_index.rs` | the entries of secondary indexes that came and went |
-//! | `sharded_keys.rs`, `shard_logs.rs`, `new_shards.rs` | such keys by shard, and the files of the shards |
+//! | `sharded_keys.rs`, `shard_logs.rs` | such keys by shard, and the log files of the shards |
+//! | `staged_shards.rs` | the base files of shards, written ahead of the table lock |
 //! | `partition_stats.rs` | the ranges of partitions |
 //! | `bloom.rs` | the bloom filters of new base files |
 //! | `log_file.rs` | the log file of a shard |
@@ -31,21 +32,21 @@ mod create;
 mod expression_index;
 mod initialize;
 mod log_file;
-mod new_shards;
 mod partition_stats;
 pub(crate) mod record_index;
 mod records;
 mod removal;
 pub(crate) mod secondary_index;
 mod shard_logs;
-mod sharded_keys;
+pub(crate) mod sharded_keys;
+pub(crate) mod staged_shards;
 
 pub(crate) use bloom::read_bloom_filter;
-pub(crate) use changes::{AddedFile, FileChanges, KeyWrites};
+pub(crate) use changes::{AddedFile, FileChanges, KeyWrites, StoredBloom};
 pub(crate) use commit::{MetadataWriter, record_index_shards, secondary_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use expression_index::{ExpressionChanges, FunctionRanges, expression_update};
-pub(crate) use initialize::{initialize_by_key, initialize_partition};
+pub(crate) use initialize::{initialize_by_key, initialize_keys};
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instant;

@@ -3,21 +3,21 @@
 //! They are collected by several threads, from files in any order. A key that one file group lost and another one got has
 //! moved, and is not deleted.
 
-use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, StringArray, UInt32Array};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::encode::record_index_record;
-use crate::metadata_table::record_index_shards::{RecordIndexShards, shard_in};
+use crate::metadata_table::key_shards::KeyShards;
+use crate::metadata_table::record_index_shards::RecordIndexShards;
 use crate::metadata_table::write::sharded_keys::{GONE, KeyChanges, ShardedKeys};
 use crate::storage::SpillOptions;
 
 /// A file group, and the time of the instant that put keys there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Location {
     /// The data partition, `""` in a table without partitions.
     pub(crate) partition: String,
@@ -27,9 +27,21 @@ pub(crate) struct Location {
     pub(crate) written_ms: i64,
 }
 
+impl Location {
+    /// The record of a key that is there.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        record_index_record(&self.partition, &self.file_id, self.written_ms)
+    }
+}
+
+/// The error for a data partition that has keys and no shards.
+pub(crate) fn no_shards(partition: &str) -> Error {
+    Error::internal("a data partition has no shards of the record index").with("partition", partition)
+}
+
 /// Collects keys.
 pub(crate) struct KeyCollector {
-    shards: RecordIndexShards,
+    shards: KeyShards,
     /// How many shards a data partition gets that has none.
     new_shards: usize,
     keys: ShardedKeys,
@@ -42,15 +54,20 @@ impl KeyCollector {
     /// # Errors
     /// None for the columns that it has.
     pub(crate) fn new(shards: RecordIndexShards, new_shards: usize, spill: SpillOptions) -> Result<Self> {
-        Ok(Self { shards, new_shards, keys: ShardedKeys::new(spill)?, locations: Mutex::default() })
+        Ok(Self {
+            shards: KeyShards::Records(shards),
+            new_shards,
+            keys: ShardedKeys::new(spill)?,
+            locations: Mutex::default(),
+        })
     }
 
     /// Gives data partitions shards that have none, so that keys of them can be collected.
     pub(crate) fn add_partitions<'a>(&mut self, partitions: impl IntoIterator<Item = &'a str>) {
-        if self.shards.is_partitioned() {
-            for partition in partitions {
-                self.shards.add_partition(partition, self.new_shards);
-            }
+        if let KeyShards::Records(shards) = &mut self.shards
+            && shards.is_partitioned()
+        {
+            partitions.into_iter().for_each(|partition| _ = shards.add_partition(partition, self.new_shards));
         }
     }
 
@@ -81,41 +98,38 @@ impl KeyCollector {
         if keys.is_empty() {
             return Ok(());
         }
-        let group: Range<usize> = match self.shards.of_partition(partition) {
-            Some(group) => group,
+        match self.shards.of_keys(partition, keys)? {
+            Some(shards) => self.keys.add(shards, keys, location),
             // The index has no key of a partition without shards.
-            None if location == GONE => return Ok(()),
-            None => {
-                return Err(
-                    Error::internal("a data partition has no shards of the record index").with("partition", partition)
-                );
-            }
-        };
-        if keys.null_count() > 0 {
-            return Err(Error::corrupt("a record has no key").with("partition", partition));
+            None if location == GONE => Ok(()),
+            None => Err(no_shards(partition)),
         }
-        let shards: UInt32Array =
-            (0..keys.len()).map(|row| u32::try_from(shard_in(&group, keys.value(row))).ok()).collect();
-        self.keys.add(shards, keys, location)
     }
 
-    /// The keys in their order, apart from those of `stale` locations. `known_shards` are those that the index has already.
+    /// The same of one shard, and of records of any data partition.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub(crate) fn remove_from(&self, shard: u32, keys: &StringArray) -> Result<()> {
+        self.keys.add(UInt32Array::from_value(shard, keys.len()), keys, GONE)
+    }
+
+    /// The keys in their order. `known_shards` are those that the index has already.
     ///
     /// # Errors
     /// `Storage`.
-    pub(crate) fn finish(self, known_shards: usize, stale: HashSet<u32>) -> Result<KeyChanges> {
+    pub(crate) fn finish(self, known_shards: usize) -> Result<KeyChanges> {
         let Self { shards, keys, locations, .. } = self;
+        let KeyShards::Records(shards) = shards else { return Err(Error::internal("no shards of a record index")) };
         let locations = locations.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let value = |at: &Location| record_index_record(&at.partition, &at.file_id, at.written_ms);
         Ok(KeyChanges {
             partition: RECORD_INDEX.to_owned(),
             file_ids: shards.file_ids().to_vec(),
             known_shards,
             is_partitioned: shards.is_partitioned(),
-            values: locations.iter().map(value).collect(),
+            values: locations.iter().map(Location::record).collect(),
             gone: None,
             rows: keys.finish()?,
-            stale,
         })
     }
 }
@@ -156,7 +170,7 @@ mod tests {
             collector.put("p", &keys(0..9_000), old).unwrap();
             collector.remove("p", &keys(5_000..10_000)).unwrap();
             collector.put("q", &keys(9_500..9_600), new).unwrap();
-            let changes = collector.finish(3, HashSet::new()).unwrap();
+            let changes = collector.finish(3).unwrap();
             assert!(changes.are_for(&RecordIndexShards::global(3)) && !changes.are_for(&RecordIndexShards::global(4)));
             let found = listed(changes);
             assert_eq!(found.len(), 10_000);
@@ -175,7 +189,7 @@ mod tests {
         // The index has no keys of this one.
         collector.remove("other", &keys(0..100)).unwrap();
         assert!(collector.put("other", &keys(0..1), at).is_err());
-        let changes = collector.finish(0, HashSet::new()).unwrap();
+        let changes = collector.finish(0).unwrap();
         assert_eq!((changes.file_ids().len(), changes.new_shards()), (2, 0..2));
         assert_eq!(listed(changes).len(), 100);
     }

@@ -2,24 +2,19 @@
 //!
 //! As in Hudi, an entry that is gone gets a record that says so, and no delete.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use arrow::array::{Array, StringArray, UInt32Array};
 
 use super::sharded_keys::{GONE, KeyChanges, ShardedKeys};
 use crate::error::Result;
 use crate::metadata_table::encode::secondary_record;
+use crate::metadata_table::key_shards::KeyShards;
 use crate::metadata_table::secondary_entries::SecondaryIndex;
 use crate::storage::SpillOptions;
 
 /// Collects entries.
 pub(crate) struct EntryCollector {
-    index: SecondaryIndex,
-    file_ids: Vec<String>,
+    shards: KeyShards,
     keys: ShardedKeys,
-    /// How many slices entries may come from.
-    slices: AtomicU32,
 }
 
 impl EntryCollector {
@@ -28,20 +23,7 @@ impl EntryCollector {
     /// # Errors
     /// None for the columns that it has.
     pub(crate) fn new(index: SecondaryIndex, file_ids: Vec<String>, spill: SpillOptions) -> Result<Self> {
-        Ok(Self { index, file_ids, keys: ShardedKeys::new(spill)?, slices: AtomicU32::new(1) })
-    }
-
-    /// A number for the entries of a slice, for [`EntryCollector::put_of`].
-    pub(crate) fn slice(&self) -> u32 {
-        self.slices.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Adds entries that are there now, of a slice.
-    ///
-    /// # Errors
-    /// `Storage` when the disk is full.
-    pub(crate) fn put_of(&self, slice: u32, entries: &StringArray) -> Result<()> {
-        self.add(entries, slice)
+        Ok(Self { shards: KeyShards::Values { index, file_ids }, keys: ShardedKeys::new(spill)? })
     }
 
     /// Adds entries that are there now.
@@ -60,29 +42,37 @@ impl EntryCollector {
         self.add(entries, GONE)
     }
 
+    /// The same of one shard.
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub(crate) fn remove_from(&self, shard: u32, entries: &StringArray) -> Result<()> {
+        self.keys.add(UInt32Array::from_value(shard, entries.len()), entries, GONE)
+    }
+
     fn add(&self, entries: &StringArray, value: u32) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
-        let shards = self.file_ids.len();
-        let shard = |row: usize| u32::try_from(self.index.shard_of(entries.value(row), shards)).ok();
-        self.keys.add((0..entries.len()).map(shard).collect::<UInt32Array>(), entries, value)
+        match self.shards.of_keys("", entries)? {
+            Some(shards) => self.keys.add(shards, entries, value),
+            None => Ok(()),
+        }
     }
 
-    /// The entries in their order, apart from those of `stale` slices. `known_shards` are those that the index has already.
+    /// The entries in their order. `known_shards` are those that the index has already.
     ///
     /// # Errors
     /// `Storage`.
-    pub(crate) fn finish(self, known_shards: usize, stale: HashSet<u32>) -> Result<KeyChanges> {
+    pub(crate) fn finish(self, known_shards: usize) -> Result<KeyChanges> {
         Ok(KeyChanges {
-            partition: self.index.partition,
-            file_ids: self.file_ids,
+            partition: self.shards.partition().to_owned(),
+            file_ids: self.shards.file_ids().to_vec(),
             known_shards,
             is_partitioned: false,
-            values: vec![secondary_record(false); self.slices.into_inner() as usize],
+            values: vec![secondary_record(false)],
             gone: Some(secondary_record(true)),
             rows: self.keys.finish()?,
-            stale,
         })
     }
 }

@@ -3,7 +3,6 @@
 //! They are collected by several threads, from files in any order, on the disk where memory does not hold them. Each comes out
 //! once: a key that was taken out here and put in there is in.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +18,26 @@ use crate::storage::SpillOptions;
 /// The number of the value of a key that is gone.
 pub(super) const GONE: u32 = u32::MAX;
 
+/// The columns of such keys on their way: shard, key, number of the value.
+///
+/// # Errors
+/// `Internal` for arrays of several lengths.
+pub(crate) fn key_rows(shards: UInt32Array, keys: &StringArray, values: UInt32Array) -> Result<RecordBatch> {
+    let columns: Vec<ArrayRef> = vec![Arc::new(shards), Arc::new(keys.clone()), Arc::new(values)];
+    Ok(RecordBatch::try_new(key_rows_schema(), columns)?)
+}
+
+/// The schema of [`key_rows`].
+pub(crate) fn key_rows_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("shard", DataType::UInt32, false),
+        Field::new("key", DataType::Utf8, false),
+        Field::new("value", DataType::UInt32, false),
+    ]))
+}
+
 /// Collects keys.
-pub(super) struct ShardedKeys {
-    schema: SchemaRef,
+pub(crate) struct ShardedKeys {
     keyer: Keyer,
     sorter: Mutex<Sorter>,
     batches: AtomicU64,
@@ -32,16 +48,11 @@ impl ShardedKeys {
     ///
     /// # Errors
     /// None for the columns that they have.
-    pub(super) fn new(spill: SpillOptions) -> Result<Self> {
-        let schema = Arc::new(Schema::new(vec![
-            Field::new("shard", DataType::UInt32, false),
-            Field::new("key", DataType::Utf8, false),
-            Field::new("value", DataType::UInt32, false),
-        ]));
+    pub(crate) fn new(spill: SpillOptions) -> Result<Self> {
         let by_key = Arc::new(|rows: &RecordBatch| Ok(rows.columns().iter().take(2).cloned().collect()));
-        let sorter = Sorter::new(schema.clone(), by_key, spill, 1)?;
+        let sorter = Sorter::new(key_rows_schema(), by_key, spill, 1)?;
         let keyer = sorter.keyer();
-        Ok(Self { schema, keyer, sorter: Mutex::new(sorter), batches: AtomicU64::new(0) })
+        Ok(Self { keyer, sorter: Mutex::new(sorter), batches: AtomicU64::new(0) })
     }
 
     /// Adds keys, each with its shard, and all with the number of their value.
@@ -49,9 +60,15 @@ impl ShardedKeys {
     /// # Errors
     /// `Storage` when the disk is full.
     pub(super) fn add(&self, shards: UInt32Array, keys: &StringArray, value: u32) -> Result<()> {
-        let values: ArrayRef = Arc::new(UInt32Array::from_value(value, keys.len()));
-        let columns: Vec<ArrayRef> = vec![Arc::new(shards), Arc::new(keys.clone()), values];
-        let keyed = self.keyer.keyed(RecordBatch::try_new(self.schema.clone(), columns)?)?;
+        self.add_rows(key_rows(shards, keys, UInt32Array::from_value(value, keys.len()))?)
+    }
+
+    /// Adds [`key_rows`].
+    ///
+    /// # Errors
+    /// `Storage` when the disk is full.
+    pub(crate) fn add_rows(&self, rows: RecordBatch) -> Result<()> {
+        let keyed = self.keyer.keyed(rows)?;
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         self.sorter.lock().unwrap_or_else(PoisonError::into_inner).push_keyed(number, keyed)
     }
@@ -60,7 +77,7 @@ impl ShardedKeys {
     ///
     /// # Errors
     /// `Storage`.
-    pub(super) fn finish(self) -> Result<Rows> {
+    pub(crate) fn finish(self) -> Result<Rows> {
         self.sorter.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
     }
 }
@@ -80,8 +97,6 @@ pub(crate) struct KeyChanges {
     /// The value of a key that is gone; `None`: the key is deleted.
     pub(super) gone: Option<Vec<u8>>,
     pub(super) rows: Rows,
-    /// Values whose keys do not count.
-    pub(super) stale: HashSet<u32>,
 }
 
 impl KeyChanges {
@@ -113,7 +128,7 @@ impl KeyChanges {
 
     /// Takes them apart: the values of records, that of keys that are gone, and the keys.
     pub(super) fn into_parts(self) -> (Vec<Vec<u8>>, Option<Vec<u8>>, SortedKeys) {
-        (self.values, self.gone, SortedKeys { rows: self.rows, stale: self.stale })
+        (self.values, self.gone, SortedKeys { rows: self.rows })
     }
 }
 
@@ -123,7 +138,6 @@ pub(super) type EachKey<'e> = dyn FnMut(usize, &str, Option<u32>) -> Result<()> 
 /// Keys by shard and by their bytes.
 pub(super) struct SortedKeys {
     rows: Rows,
-    stale: HashSet<u32>,
 }
 
 impl SortedKeys {
@@ -141,9 +155,6 @@ impl SortedKeys {
             let (shards, keys, locations) = columns(&batch)?;
             for row in 0..batch.num_rows() {
                 let (shard, key, location) = (shards.value(row), keys.value(row), locations.value(row));
-                if self.stale.contains(&location) {
-                    continue;
-                }
                 match &mut last {
                     Some((known, at)) if *known == shard && last_key == key => {
                         if location != GONE {
@@ -166,9 +177,14 @@ impl SortedKeys {
     }
 }
 
-type Columns<'a> = (&'a UInt32Array, &'a StringArray, &'a UInt32Array);
+/// The columns of [`key_rows`].
+pub(super) type Columns<'a> = (&'a UInt32Array, &'a StringArray, &'a UInt32Array);
 
-fn columns(batch: &RecordBatch) -> Result<Columns<'_>> {
+/// Takes [`key_rows`] apart.
+///
+/// # Errors
+/// `Internal` for other columns.
+pub(super) fn columns(batch: &RecordBatch) -> Result<Columns<'_>> {
     let lost = || Error::internal("sorted keys have other columns than they had");
     let [shards, keys, locations] = batch.columns() else { return Err(lost()) };
     Ok((

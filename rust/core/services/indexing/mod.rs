@@ -1,21 +1,33 @@
 //! Indexing: building partitions of the metadata table while writers go on.
 //!
-//! As an action of the timeline, like Hudi's. The files that the table has are read first, while others write. Then, under
-//! the table lock, those that came or went meanwhile are looked at, and the partition is written and made visible at once.
-//! So writers never see one that is half built.
+//! As an action of the timeline, like Hudi's:
+//!
+//! | step | where |
+//! |---|---|
+//! | [`IndexJob`] begins: the instant, and which files there are | process that commits |
+//! | statistics and bloom filters of files are read; the keys of file slices go into shards, which are staged | tasks: threads of this process, or those of an engine |
+//! | [`IndexJob::complete`]: files that came or went meanwhile are looked at, and the partition is made visible at once | process that commits, under the table lock |
+//!
+//! Others write until the last step, and never see a partition that is half built.
 
 use std::collections::HashSet;
 
+use arrow::array::RecordBatch;
+
 use crate::error::Result;
-use crate::format::avro::metadata::{IndexCommitMetadata, IndexPartitionInfo, IndexPlan, encode};
+use crate::file_group::markers::delete_markers;
+use crate::format::avro::metadata::{IndexCommitMetadata, IndexPartitionInfo, IndexPlan as IndexPlanRecord, encode};
 use crate::format::instant::{Action, Instant};
+use crate::interrupt;
 use crate::metadata_table::expression_index::is_expression_index;
+use crate::parallel::BatchStream;
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{Timeline, heartbeat};
-use crate::transaction::{Follow, IndexBuild, Transaction};
+use crate::transaction::{self, Follow, IndexBuild, IndexPlan, Transaction, read_unit};
 
 pub use crate::transaction::Expression;
 pub(crate) use crate::transaction::{BuildRequest, drop_all, drop_partition};
+pub use crate::transaction::{FilesPlan, FilesUnit, IndexReport, KeyIndexPlan, SliceUnit};
 
 /// Operation of the commit metadata.
 const OPERATION: &str = "INDEX";
@@ -45,29 +57,150 @@ pub struct Indexed {
 /// `InvalidOption` for columns that the table does not have, and if the options turn the metadata table off; `Unsupported`
 /// for indexes that are not built; `Conflict`; `Lock`; `Storage`.
 pub(crate) fn index(table: &HudiTable, timeline: &Timeline, request: BuildRequest) -> Result<Indexed> {
-    remove_dead(table, timeline)?;
-    let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
-    let plan = |timeline: &Timeline| {
-        let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
-        encode(&IndexPlan {
-            version: Some(1),
-            index_partition_infos: Some(infos(&request.partitions, upto.as_deref())),
-        })
-    };
-    let mut transaction = Transaction::begin(table, Action::Indexing, None, false, plan, Vec::new())?;
-    let done = build(table, &mut transaction, &request);
-    if done.is_err() {
-        // Nothing was visible. If this fails too, the next index takes it off the timeline.
-        if let Err(again) = transaction.take_back() {
-            tracing::warn!(table = table.storage().uri(), "a failed index is left on the timeline: {again}");
+    let job = IndexJob::begin(table, timeline, request)?;
+    match job.plan.run(table) {
+        Ok(reports) => job.complete(reports),
+        Err(e) => {
+            job.take_back();
+            Err(e)
         }
     }
-    done
 }
 
-fn build(table: &HudiTable, transaction: &mut Transaction, request: &BuildRequest) -> Result<Indexed> {
-    let requested = transaction.requested().to_owned();
-    let build = IndexBuild::prepare(table, request)?;
+/// An index that is being built, whose tasks may run in several processes.
+pub struct IndexJob {
+    transaction: Transaction,
+    request: BuildRequest,
+    plan: IndexPlan,
+}
+
+impl IndexJob {
+    /// Begins to build partitions of the metadata table. `timeline` was just loaded.
+    ///
+    /// # Errors
+    /// `InvalidOption` for columns that the table does not have; `Unsupported` for indexes that are not built; `Conflict`;
+    /// `Lock`; `Storage`.
+    pub(crate) fn begin(table: &HudiTable, timeline: &Timeline, request: BuildRequest) -> Result<Self> {
+        remove_dead(table, timeline)?;
+        let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
+        let plan = |timeline: &Timeline| {
+            let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
+            encode(&IndexPlanRecord {
+                version: Some(1),
+                index_partition_infos: Some(infos(&request.partitions, upto.as_deref())),
+            })
+        };
+        let mut transaction = Transaction::begin(table, Action::Indexing, None, false, plan, Vec::new())?;
+        match IndexPlan::new(table, &request, transaction.requested()) {
+            Ok(plan) => Ok(Self { transaction, request, plan }),
+            Err(e) => {
+                take_back(&mut transaction);
+                Err(e)
+            }
+        }
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &HudiTable {
+        self.transaction.table()
+    }
+
+    /// Requested time.
+    pub fn instant(&self) -> &str {
+        self.transaction.requested()
+    }
+
+    /// What is wanted of files, and the files, as tasks read them: [`read_files`].
+    pub fn files(&self) -> (&FilesPlan, Vec<FilesUnit>) {
+        self.plan.files()
+    }
+
+    /// The indexes of keys: of each its plan, and what tasks read: [`read_keys`], [`write_shards`].
+    pub fn indexes(&self) -> impl Iterator<Item = (&KeyIndexPlan, Vec<SliceUnit>)> {
+        self.plan.indexes().iter().map(|index| (index.plan(), index.units()))
+    }
+
+    /// Publishes the index. `reports` are those of all tasks, each once.
+    ///
+    /// # Errors
+    /// `InvalidOption` if the options turn the metadata table off, and for reports of other tasks; `Conflict`; `Lock`;
+    /// `Storage`. Then there is no index, and nothing of it is left.
+    pub fn complete(self, reports: Vec<IndexReport>) -> Result<Indexed> {
+        let Self { mut transaction, request, plan } = self;
+        let table = transaction.table().clone();
+        let build = plan.into_build(&table, reports);
+        let done = build.and_then(|build| publish(&table, &mut transaction, &request, &build));
+        match done {
+            Ok(done) => {
+                if let Err(left) = remove_staged(&table, &done.instant) {
+                    tracing::warn!(table = table.storage().uri(), "files of an index were not deleted: {left}");
+                }
+                Ok(done)
+            }
+            Err(e) => {
+                take_back(&mut transaction);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives the index up. What the tasks wrote is deleted.
+    pub fn take_back(mut self) {
+        take_back(&mut self.transaction);
+    }
+}
+
+/// Nothing was visible. If this fails too, the next index takes it off the timeline.
+fn take_back(transaction: &mut Transaction) {
+    let (table, instant) = (transaction.table().clone(), transaction.requested().to_owned());
+    let taken = || transaction.take_back().and_then(|()| remove_staged(&table, &instant));
+    if let Err(again) = interrupt::clean_up(taken) {
+        tracing::warn!(table = table.storage().uri(), "a failed index is left on the timeline: {again}");
+    }
+}
+
+/// Deletes what tasks wrote for an action that is over.
+fn remove_staged(table: &HudiTable, instant: &str) -> Result<()> {
+    delete_markers(table.storage(), instant)
+}
+
+/// Reads files for an index that another process builds.
+///
+/// # Errors
+/// `Storage`.
+pub fn read_files(table: &HudiTable, plan: &FilesPlan, unit: FilesUnit) -> Result<Vec<IndexReport>> {
+    Ok(read_unit(table, plan, unit)?.into_iter().map(IndexReport::file).collect())
+}
+
+/// The keys of file slices for an index that another process builds, each with its shard and the number of its slice.
+///
+/// # Errors
+/// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`; while streaming too.
+pub fn read_keys(table: &HudiTable, plan: &KeyIndexPlan, units: Vec<SliceUnit>) -> Result<BatchStream> {
+    transaction::read_keys(table, plan, units)
+}
+
+/// Writes shards of an index that another process builds, from the rows of [`read_keys`] in the order of shards and keys.
+/// `token` is unique to this attempt.
+///
+/// # Errors
+/// `Conflict` if the index is no longer being built; `Storage`; those of `rows`.
+pub fn write_shards(
+    table: &HudiTable,
+    plan: &KeyIndexPlan,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    token: &str,
+) -> Result<Vec<IndexReport>> {
+    let written = transaction::write_shards(table, plan, rows, token)?;
+    Ok(written.into_iter().map(|report| IndexReport::keys(plan, report)).collect())
+}
+
+fn publish(
+    table: &HudiTable,
+    transaction: &mut Transaction,
+    request: &BuildRequest,
+    build: &IndexBuild,
+) -> Result<Indexed> {
     let names = match request.partitions.is_empty() {
         true => TableConfig::load(table.storage())?.metadata_partitions(),
         false => request.partitions.clone(),
@@ -75,9 +208,9 @@ fn build(table: &HudiTable, transaction: &mut Transaction, request: &BuildReques
     let body = encode(&IndexCommitMetadata {
         version: Some(1),
         operation_type: Some(OPERATION.to_owned()),
-        index_partition_infos: Some(infos(&names, Some(&requested))),
+        index_partition_infos: Some(infos(&names, Some(transaction.requested()))),
     })?;
-    let done = transaction.complete(body, Follow::Build(&build), &HashSet::new(), |_| Ok(()))?;
+    let done = transaction.complete(body, Follow::Build(build), &HashSet::new(), |_| Ok(()))?;
     let mut warnings = done.warnings;
     warnings.extend(done.ending.finish());
     let partitions = TableConfig::load(table.storage())?.complete_metadata_partitions();
@@ -125,6 +258,7 @@ fn remove_dead(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     // Some may be complete by now.
     for instant in table.timeline()?.pending().filter(is_pending) {
         if !heartbeat::is_alive(table.storage(), table.clock(), &instant.requested)? {
+            remove_staged(table, &instant.requested)?;
             writer.remove_pending(instant)?;
         }
     }

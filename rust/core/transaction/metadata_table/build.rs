@@ -1,21 +1,21 @@
 //! Builds partitions of the metadata table, or all of it, from the files that the table has.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
 
 use super::build_expression_index::{
     build_expression_index, names_expression_index, read_ranges, wanted_expression_index,
 };
-use super::build_record_index::build_record_index;
+use super::build_key_index::build_key_index;
 use super::build_request::BuildRequest;
-use super::build_secondary_index::{SECONDARY_KIND, build_secondary_index, wanted_index};
-use super::existing_files::{Wanted, columns_of, existing_files};
+use super::existing_files::{FilesPlan, columns_of, existing_files};
 use super::properties::{COMPLETE, INFLIGHT, now};
 use super::wanted::{new_partition, wanted_partitions};
+use super::wanted_secondary_index::{SECONDARY_KIND, wanted_index};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_group::join;
+use crate::format::avro::schema::table_schema_to_avro;
 use crate::metadata_table::expression_index::{ExpressionIndex, is_expression_index};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
@@ -23,31 +23,25 @@ use crate::metadata_table::write::{
     AddedFile, FileChanges, FunctionRanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
 };
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
-use crate::table::{HudiTable, TableConfig, TableSchema, TableView, current, gone};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
 use crate::timeline::Timeline;
-use crate::transaction::record_index::RecordIndexSnapshot;
-use crate::transaction::secondary_index::SecondaryIndexSnapshot;
+use crate::transaction::key_index::{KeyIndexKind, StagedIndex};
 
 /// A build whose long part is done: files were read before the lock was taken, for which other writers wait.
 pub(crate) struct IndexBuild {
-    request: BuildRequest,
+    pub(super) request: BuildRequest,
+    /// Requested time of the action that builds it.
+    pub(super) instant: String,
     /// Files that were read, by path.
-    known: HashMap<String, AddedFile>,
-    /// The keys that were read; taken by the build.
-    keys: Mutex<KeySnapshots>,
-}
-
-/// What indexes of keys and of expressions have of the table, as far as it was read.
-#[derive(Default)]
-struct KeySnapshots {
-    record_index: Option<RecordIndexSnapshot>,
-    secondary: Vec<SecondaryIndexSnapshot>,
-    /// What expression indexes say of files.
-    expressions: Vec<(ExpressionIndex, FunctionRanges)>,
+    pub(super) known: HashMap<String, AddedFile>,
+    /// Indexes of keys whose shards are written; taken by the build.
+    pub(super) staged: Mutex<Vec<StagedIndex>>,
+    /// What expression indexes say of the files; taken by the build.
+    pub(super) expressions: Mutex<Vec<(ExpressionIndex, FunctionRanges)>>,
 }
 
 /// What a build makes, as the table is now.
-struct Scope {
+pub(super) struct Scope {
     /// Whether all is made anew.
     is_fresh: bool,
     partitions: Vec<NewPartition>,
@@ -61,7 +55,7 @@ struct Scope {
 }
 
 impl Scope {
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.partitions.iter().any(|partition| partition.name == name)
     }
 
@@ -72,77 +66,39 @@ impl Scope {
             || self.expressions.iter().any(|index| index.partition == name)
     }
 
-    /// Whether the record index that is built has shards for each data partition.
-    fn is_partitioned(&self, table: &HudiTable, was_partitioned: bool) -> Result<bool> {
-        Ok(table.wanted_record_index()?.unwrap_or(was_partitioned) && self.secondary.is_empty())
-    }
-
-    /// Reads the keys of the table, while others write.
-    fn read_keys(&self, table: &HudiTable, config: &TableConfig, view: &TableView) -> Result<KeySnapshots> {
-        let mut keys = KeySnapshots::default();
+    /// The indexes of keys that are built, in the order in which they are made.
+    ///
+    /// # Errors
+    /// `InvalidOption`; `Corrupt`; `Storage`.
+    pub(super) fn key_indexes(&self, table: &HudiTable, config: &TableConfig) -> Result<Vec<KeyIndexKind>> {
+        let mut kinds = Vec::new();
         if self.record_index {
             let definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
-            let is_partitioned = self.is_partitioned(table, definitions.has_record_index_by_partition())?;
-            let mut snapshot = RecordIndexSnapshot::new(table, view, is_partitioned)?;
-            snapshot.catch_up(table, view, false, &[])?;
-            keys.record_index = Some(snapshot);
+            let is_partitioned = table.wanted_record_index()?.unwrap_or(definitions.has_record_index_by_partition());
+            kinds.push(KeyIndexKind::Records(is_partitioned && self.secondary.is_empty()));
         }
-        for index in &self.secondary {
-            let mut snapshot = SecondaryIndexSnapshot::new(table, view, index)?;
-            snapshot.catch_up(table, view, false)?;
-            keys.secondary.push(snapshot);
-        }
-        Ok(keys)
+        kinds.extend(self.secondary.iter().cloned().map(KeyIndexKind::Values));
+        Ok(kinds)
     }
 }
 
 impl IndexBuild {
-    /// Reads the files that the table has now, while others write.
-    ///
-    /// # Errors
-    /// `InvalidOption` for columns that the table does not have; `Unsupported` for partitions that are not built; `Conflict` if
-    /// others clean the table again and again meanwhile; `Storage`.
-    pub(crate) fn prepare(table: &HudiTable, request: &BuildRequest) -> Result<Self> {
-        current(|| Self::try_prepare(table, request.clone()).map_err(gone))
-    }
-
-    fn try_prepare(table: &HudiTable, request: BuildRequest) -> Result<Self> {
-        let view = TableView::new(table.storage().clone(), table.timeline()?)?;
-        let build = Self::of(request);
-        let config = TableConfig::load(table.storage())?;
-        let (scope, wanted) = build.scope(table, &config, &view, None)?;
-        let mut keys = scope.read_keys(table, &config, &view)?;
-        let reads_files = [COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS].into_iter().any(|name| scope.has(name));
-        let files = match reads_files || !scope.expressions.is_empty() {
-            true => existing_files(table, &view, &wanted, &HashMap::new())?,
-            false => FileChanges::default(),
-        };
-        for index in &scope.expressions {
-            let ranges = read_ranges(table, (&config, &view), index, &files, FunctionRanges::new())?;
-            keys.expressions.push((index.clone(), ranges));
-        }
-        let build = Self { keys: Mutex::new(keys), ..build };
-        let mut known = HashMap::new();
-        for (partition, changes) in files.partitions {
-            known.extend(changes.added.into_iter().map(|file| (join(&partition, &file.name), file)));
-        }
-        Ok(Self { known, ..build })
-    }
-
-    fn of(request: BuildRequest) -> Self {
-        Self { request, known: HashMap::new(), keys: Mutex::default() }
+    /// Nothing was read.
+    pub(super) fn of(request: BuildRequest, instant: &str) -> Self {
+        let (known, staged, expressions) = (HashMap::new(), Mutex::default(), Mutex::default());
+        Self { request, instant: instant.to_owned(), known, staged, expressions }
     }
 
     /// The build of a metadata table that is made with the first write, or because the options want one.
-    pub(super) fn of_options(table: &HudiTable) -> Result<Self> {
+    pub(super) fn of_options(table: &HudiTable, instant: &str) -> Result<Self> {
         let partitions = wanted_partitions(table)?.into_iter().map(|partition| partition.name.to_owned()).collect();
-        Ok(Self::of(BuildRequest { partitions, ..BuildRequest::default() }))
+        Ok(Self::of(BuildRequest { partitions, ..BuildRequest::default() }, instant))
     }
 
     /// The names of the partitions that are asked for, as the metadata table has them.
     ///
     /// # Errors
-    /// Those of [`IndexBuild::prepare`].
+    /// Those of [`IndexPlan::new`](super::IndexPlan::new).
     pub(crate) fn names(table: &HudiTable, request: &BuildRequest) -> Result<Vec<String>> {
         let is_named =
             |name: &String| name == SECONDARY_KIND || is_secondary_index(name) || names_expression_index(name);
@@ -166,13 +122,17 @@ impl IndexBuild {
         self.request.from_scratch
     }
 
-    fn scope(
+    /// What is built of a table as a view shows it, and what is wanted of its files.
+    ///
+    /// # Errors
+    /// `InvalidOption` for columns that the table does not have; `Unsupported` for partitions that are not built; `Storage`.
+    pub(super) fn scope(
         &self,
         table: &HudiTable,
         config: &TableConfig,
         view: &TableView,
         first: Option<&FileChanges>,
-    ) -> Result<(Scope, Wanted)> {
+    ) -> Result<(Scope, FilesPlan)> {
         let Self { request, .. } = self;
         let has = config.metadata_partitions();
         let is_fresh = request.from_scratch || has.is_empty();
@@ -225,12 +185,10 @@ impl IndexBuild {
             (Some(schema), _) if is_written => self.columns(table, config, &schema.data, is_there(COLUMN_STATS))?,
             _ => Vec::new(),
         };
-        let stored = match &schema {
-            Some(schema) => table.file_settings(&schema.data)?.0,
-            None => Arc::new(Schema::empty()),
-        };
+        let avro = |schema: &TableSchema| table_schema_to_avro(&schema.data, table.config().name(), false);
         let bloom_filters = asks(&names, BLOOM_FILTERS);
-        let wanted = Wanted { columns: columns.clone(), schema: stored, bloom_filters };
+        let wanted =
+            FilesPlan { columns: columns.clone(), schema: schema.as_ref().map(avro).transpose()?, bloom_filters };
         let record_index = asks(&names, RECORD_INDEX);
         Ok((Scope { is_fresh, partitions, record_index, secondary, expressions, columns }, wanted))
     }
@@ -314,7 +272,7 @@ impl IndexBuild {
         };
         let path = config.get(PATH_PROPERTY).map(str::to_owned);
         let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
-        let was_partitioned = definitions.has_record_index_by_partition();
+        let key_indexes = scope.key_indexes(table, config)?;
         let indexed = Indexed { columns: scope.columns.clone(), version };
         // First nobody reads what is made anew. Partitions that another process is building stay under construction.
         let stays = |name: &String| !scope.is_fresh && !scope.makes(name);
@@ -356,26 +314,22 @@ impl IndexBuild {
             true => TableConfig::update(storage, &properties, &now(table))?,
             false => config.clone(),
         };
-        let mut keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
-        if scope.record_index {
-            let is_partitioned = scope.is_partitioned(table, was_partitioned)?;
-            let snapshot = match keys.record_index.filter(|known| known.is_partitioned() == is_partitioned) {
-                Some(known) => known,
-                None => RecordIndexSnapshot::new(table, &view, is_partitioned)?,
+        let mut staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
+        let columns = TableSchema::resolve(config, &view)?.map(|schema| schema.data);
+        for kind in &key_indexes {
+            let known = staged.iter().position(|known| known.kind() == *kind).map(|at| staged.swap_remove(at));
+            let suits = |known: &StagedIndex| columns.as_ref().map_or(Ok(true), |columns| known.suits(columns));
+            let index = match known {
+                Some(known) if suits(&known)? => known,
+                // Somebody has changed what is to be built meanwhile, as the type of the column.
+                _ => StagedIndex::build(table, &view, kind, &self.instant)?,
             };
-            built = build_record_index(table, &view, &built, snapshot, &[], &new_time)?;
+            built = build_key_index(table, &view, &built, index, &[], &new_time)?;
         }
-        for index in &scope.secondary {
-            let known = keys.secondary.iter().position(|known| known.index() == index);
-            let snapshot = match known.map(|at| keys.secondary.swap_remove(at)) {
-                Some(known) => known,
-                None => SecondaryIndexSnapshot::new(table, &view, index)?,
-            };
-            built = build_secondary_index(table, &view, &built, snapshot, &new_time)?;
-        }
+        let mut read = std::mem::take(&mut *self.expressions.lock().unwrap_or_else(PoisonError::into_inner));
         for index in &scope.expressions {
-            let known = keys.expressions.iter().position(|(known, _)| known == index);
-            let known = known.map(|at| keys.expressions.swap_remove(at).1).unwrap_or_default();
+            let known = read.iter().position(|(known, _)| known == index);
+            let known = known.map(|at| read.swap_remove(at).1).unwrap_or_default();
             let ranges = read_ranges(table, (&built, &view), index, &existing, known)?;
             built = build_expression_index(table, &built, index, (&existing, &ranges), &new_time)?;
         }

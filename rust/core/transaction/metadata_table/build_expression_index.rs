@@ -1,6 +1,6 @@
 //! Builds expression indexes of the metadata table.
 
-use super::build_record_index::publish;
+use super::build_key_index::publish;
 use super::function_ranges::RangeReader;
 use crate::error::{Error, Result};
 use crate::metadata_table::expression_index::{

@@ -1,59 +1,163 @@
 //! The files that a table has, for a metadata table, or a partition of one, that is made when there are some.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::file_group::log::{LogBatch, LogScan};
-use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant};
+use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant, join};
+use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::metadata_table::column_ranges::{BatchRanges, ranges_of_footer};
-use crate::metadata_table::write::{AddedFile, FileChanges, read_bloom_filter};
+use crate::metadata_table::write::{AddedFile, FileChanges, StoredBloom, read_bloom_filter};
 use crate::parallel::run_parallel;
 use crate::storage::FileMeta;
 use crate::table::{HudiTable, TableView};
 
 /// Bytes of a log block that are decoded at a time.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
+/// Files that one task reads.
+const TASK_FILES: usize = 64;
 
-/// What is wanted of each file.
-#[derive(Clone)]
-pub(crate) struct Wanted {
+/// What is wanted of each file, in a form that crosses processes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct FilesPlan {
     /// Columns whose ranges are wanted.
-    pub(crate) columns: Vec<String>,
-    /// The columns of data files.
-    pub(crate) schema: SchemaRef,
+    pub(super) columns: Vec<String>,
+    /// The columns of the table, as Avro; `None`: nothing was written to it.
+    pub(super) schema: Option<String>,
     /// Whether bloom filters are wanted.
-    pub(crate) bloom_filters: bool,
+    pub(super) bloom_filters: bool,
 }
 
-/// All files of completed instants, as if one action had added them. The folders of the table are listed. Files that are
-/// `known`, by their paths, are not read again.
+/// Files that one task reads: partition, path and bytes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FilesUnit(Vec<(String, String, u64)>);
+
+/// What is wanted of each file.
+struct Wanted<'a> {
+    columns: &'a [String],
+    /// The columns of data files.
+    schema: SchemaRef,
+    bloom_filters: bool,
+}
+
+impl FilesPlan {
+    fn wanted(&self, table: &HudiTable) -> Result<Wanted<'_>> {
+        let schema = match &self.schema {
+            Some(schema) => table.file_settings(&Arc::new(avro_to_arrow_schema(schema)?))?.0,
+            None => Arc::new(Schema::empty()),
+        };
+        Ok(Wanted { columns: &self.columns, schema, bloom_filters: self.bloom_filters })
+    }
+}
+
+/// What was read of a file: its partition, it, and its bloom filter.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileReport {
+    partition: String,
+    name: String,
+    size: u64,
+    ranges: Option<SharedRanges>,
+    bloom: Option<StoredBloom>,
+}
+
+impl FileReport {
+    fn new(partition: String, file: AddedFile) -> Self {
+        let AddedFile { name, size, ranges, bloom } = file;
+        Self { partition, name, size, ranges, bloom: bloom.map(Arc::unwrap_or_clone) }
+    }
+
+    /// The file with its partition.
+    pub(super) fn into_file(self) -> (String, AddedFile) {
+        let Self { partition, name, size, ranges, bloom } = self;
+        (partition, AddedFile { name, size, ranges, bloom: bloom.map(Arc::new) })
+    }
+}
+
+/// The files of completed instants with their partitions. The folders of the table are listed.
 ///
 /// # Errors
 /// `Storage`.
-pub(crate) fn existing_files(
-    table: &HudiTable,
-    view: &TableView,
-    wanted: &Wanted,
-    known: &HashMap<String, AddedFile>,
-) -> Result<FileChanges> {
+pub(super) fn committed_files(view: &TableView) -> Result<Vec<(String, FileMeta)>> {
     let is_committed = |file: &FileMeta| {
         let instant = data_file_instant(file).or_else(|| cdc_log_instant(file));
         instant.is_some_and(|instant| view.timeline().is_committed(&instant))
     };
-    let mut work: Vec<(String, FileMeta)> = Vec::new();
+    let mut found: Vec<(String, FileMeta)> = Vec::new();
     for (partition, files) in view.partition_files()? {
         let committed = files.into_iter().filter(|file| file.size > 0 && is_committed(file));
-        work.extend(committed.map(|file| (partition.clone(), file)));
+        found.extend(committed.map(|file| (partition.clone(), file)));
     }
-    let added = run_parallel(work, table.threads()?, |(partition, file)| {
+    Ok(found)
+}
+
+/// These files, as tasks read them: so many at a time that each has some work, and the last ones do not wait for one.
+pub(super) fn units_of(files: &[(String, FileMeta)]) -> Vec<FilesUnit> {
+    let unit = |(partition, file): &(String, FileMeta)| (partition.clone(), file.path.clone(), file.size);
+    files.chunks(TASK_FILES).map(|some| FilesUnit(some.iter().map(unit).collect())).collect()
+}
+
+/// Reads files for an index that another process builds.
+///
+/// # Errors
+/// `Storage`.
+pub(crate) fn read_unit(table: &HudiTable, plan: &FilesPlan, unit: FilesUnit) -> Result<Vec<FileReport>> {
+    let file = |(partition, path, size)| (partition, FileMeta { path, size, modified_ms: 0 });
+    read_files(table, plan, unit.0.into_iter().map(file).collect())
+}
+
+/// Reads these files.
+///
+/// # Errors
+/// `Storage`.
+pub(super) fn read_files(
+    table: &HudiTable,
+    plan: &FilesPlan,
+    files: Vec<(String, FileMeta)>,
+) -> Result<Vec<FileReport>> {
+    let read = read_unknown(table, plan, files, &HashMap::new())?;
+    Ok(read.into_iter().map(|(partition, file)| FileReport::new(partition, file)).collect())
+}
+
+/// All files of completed instants, as if one action had added them. Files that are `known`, by their paths, are not read
+/// again.
+///
+/// # Errors
+/// `Storage`.
+pub(super) fn existing_files(
+    table: &HudiTable,
+    view: &TableView,
+    plan: &FilesPlan,
+    known: &HashMap<String, AddedFile>,
+) -> Result<FileChanges> {
+    let mut changes = FileChanges::default();
+    for (partition, file) in read_unknown(table, plan, committed_files(view)?, known)? {
+        changes.partitions.entry(partition).or_default().added.push(file);
+    }
+    Ok(changes)
+}
+
+/// Reads files, but for those that are known.
+///
+/// # Errors
+/// `Storage`.
+fn read_unknown(
+    table: &HudiTable,
+    plan: &FilesPlan,
+    files: Vec<(String, FileMeta)>,
+    known: &HashMap<String, AddedFile>,
+) -> Result<Vec<(String, AddedFile)>> {
+    let wanted = plan.wanted(table)?;
+    run_parallel(files, table.threads()?, |(partition, file)| {
         if let Some(known) = known.get(&file.path).filter(|known| known.size == file.size) {
             return Ok((partition, known.clone()));
         }
-        let read = match read_file(table, &file, wanted) {
+        let read = match read_file(table, &file, &wanted) {
             // Readers say what is wrong with the file. Without ranges it is always read.
             Err(e) if !matches!(e.kind(), ErrorKind::Storage | ErrorKind::Interrupted) => {
                 tracing::warn!(table = table.storage().uri(), file = file.path, "the file gets no statistics: {e}");
@@ -62,18 +166,13 @@ pub(crate) fn existing_files(
             other => other?,
         };
         Ok((partition, read))
-    })?;
-    let mut changes = FileChanges::default();
-    for (partition, file) in added {
-        changes.partitions.entry(partition).or_default().added.push(file);
-    }
-    Ok(changes)
+    })
 }
 
-fn read_file(table: &HudiTable, file: &FileMeta, wanted: &Wanted) -> Result<AddedFile> {
+fn read_file(table: &HudiTable, file: &FileMeta, wanted: &Wanted<'_>) -> Result<AddedFile> {
     let mut added = AddedFile { name: file.name().to_owned(), size: file.size, ranges: None, bloom: None };
     if !wanted.columns.is_empty() {
-        let ranges = ranges_of(table, file, &wanted.columns, &wanted.schema)?;
+        let ranges = ranges_of(table, file, wanted.columns, &wanted.schema)?;
         added.ranges = ranges.map(|(ranges, _)| SharedRanges::from(ranges));
     }
     if wanted.bloom_filters && BaseFile::parse(file).is_some() {

@@ -3,26 +3,31 @@
 
 mod build;
 mod build_expression_index;
-mod build_record_index;
+mod build_key_index;
 mod build_request;
-mod build_secondary_index;
 mod existing_files;
 mod function_ranges;
 mod kept_expressions;
 mod kept_keys;
+mod plan;
 mod properties;
 mod wanted;
+mod wanted_secondary_index;
 
 use std::sync::atomic::Ordering;
 
 pub(crate) use build::IndexBuild;
 pub use build_expression_index::Expression;
-use build_record_index::build_wanted_record_index;
+use build_key_index::build_wanted_record_index;
 pub(crate) use build_request::BuildRequest;
 use existing_files::columns_of;
+pub(crate) use existing_files::read_unit;
+pub use existing_files::{FilesPlan, FilesUnit};
 pub(crate) use function_ranges::RangeReader;
 use kept_expressions::{ExpressionsAhead, kept_expressions};
 use kept_keys::{KeysAhead, kept_keys};
+pub(crate) use plan::IndexPlan;
+pub use plan::IndexReport;
 pub(super) use properties::is_wanted;
 use properties::{COMPLETE, ENABLE, INFLIGHT, is_kept, now};
 use wanted::unmet_options;
@@ -180,7 +185,7 @@ impl Found {
                 Follow::Build(build),
             ) => build.execute(table, timeline, &config, None, new_time).map(|_| Vec::new()),
             (Self::Missing { config, .. }, Follow::Files(changes)) if table.makes_metadata_table(timeline)? => {
-                let build = IndexBuild::of_options(table)?;
+                let build = IndexBuild::of_options(table, requested)?;
                 let config = build.execute(table, timeline, &config, Some(changes), &new_time)?;
                 Self::kept(table, config)?.follow(table, timeline, requested, (follow, ahead), new_time)
             }
@@ -190,7 +195,9 @@ impl Found {
             }
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
             (Self::Kept { config, writer, definitions }, Follow::Files(changes)) => {
-                if let Some(config) = build_wanted_record_index(table, timeline, &config, changes, &new_time)? {
+                if let Some(config) =
+                    build_wanted_record_index(table, timeline, requested, &config, changes, &new_time)?
+                {
                     // The index is new, so that nothing is known of it.
                     let ahead = Ahead { keys: KeysAhead::default(), ..ahead };
                     return Self::kept(table, config)?.follow(table, timeline, requested, (follow, ahead), new_time);

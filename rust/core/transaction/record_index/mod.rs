@@ -12,15 +12,15 @@
 
 mod difference;
 mod logs;
-mod snapshot;
+mod shard_count;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::array::{Array, StringArray};
 
 pub(super) use self::difference::added_and_gone;
 use self::logs::AddedLogs;
-pub(super) use self::snapshot::{RecordIndexSnapshot, shard_count};
+pub(super) use self::shard_count::{record_index_shards, shard_count};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice, LogFile};
 use crate::format::avro::metadata::WriteStat;
@@ -71,14 +71,14 @@ pub(super) fn key_changes(
     let source = SliceKeys::at(table, timeline, &writes.columns)?;
     let collecting = Collecting { keys, source, written_ms };
     run_parallel(units, table.threads()?, |unit| collecting.collect(&unit))?;
-    collecting.keys.finish(known, HashSet::new())
+    collecting.keys.finish(known)
 }
 
 /// How many shards a data partition gets that is new to an index by partition.
 ///
 /// # Errors
 /// `InvalidOption`.
-fn new_shards(table: &HudiTable) -> Result<usize> {
+pub(super) fn new_shards(table: &HudiTable) -> Result<usize> {
     table.options().number(NEW_SHARDS, 1usize)
 }
 

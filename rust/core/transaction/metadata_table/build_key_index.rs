@@ -1,4 +1,4 @@
-//! Builds the record index of a table whose metadata table has none, where the options ask for one.
+//! Builds indexes of keys in the metadata table: the record index, and secondary indexes.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,21 @@ use super::properties::{COMPLETE, now};
 use crate::error::{ErrorKind, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::{FileChanges, initialize_partition};
+use crate::metadata_table::write::{FileChanges, initialize_keys};
 use crate::table::{HudiTable, TableConfig, TableView};
 use crate::timeline::Timeline;
-use crate::transaction::record_index::RecordIndexSnapshot;
+use crate::transaction::key_index::{KeyIndexKind, StagedIndex};
 
-/// Builds the index that the options ask for, if there is none, for the state of the table before an action that is
-/// completed next, which made these changes. Returns the properties with it; `None` if nothing is built. The caller holds the
-/// table lock.
+/// Builds the record index that the options ask for, if there is none, for the state of the table before an action that is
+/// completed next, which has this requested time and made these changes. Returns the properties with it; `None` if nothing is
+/// built. The caller holds the table lock.
 ///
 /// # Errors
 /// `InvalidOption`; `Corrupt`; `Storage`; those of `new_time`.
 pub(super) fn build_wanted_record_index(
     table: &HudiTable,
     timeline: &Timeline,
+    requested: &str,
     config: &TableConfig,
     changes: &FileChanges,
     new_time: impl Fn(Option<&str>) -> Result<String>,
@@ -32,8 +33,8 @@ pub(super) fn build_wanted_record_index(
     let partitions: Vec<String> = changes.partitions.keys().cloned().collect();
     let build = || {
         let view = TableView::new(table.storage().clone(), timeline.clone())?;
-        let snapshot = RecordIndexSnapshot::new(table, &view, is_partitioned)?;
-        build_record_index(table, &view, config, snapshot, &partitions, new_time)
+        let staged = StagedIndex::build(table, &view, &KeyIndexKind::Records(is_partitioned), requested)?;
+        build_key_index(table, &view, config, staged, &partitions, new_time)
     };
     match build() {
         Err(e) if e.kind() == ErrorKind::Unsupported => {
@@ -44,29 +45,37 @@ pub(super) fn build_wanted_record_index(
     }
 }
 
-/// Builds the index for the state of the table that a view shows, of which `snapshot` may have much already; in an index by
-/// partition the data partitions `also` get shards too. The table's properties do not name the index. Returns those that do.
-/// The caller holds the table lock.
+/// Commits an index whose shards are staged, for the state of the table that a view shows; in an index by partition the data
+/// partitions `also` get shards too. The table's properties do not name the index. Returns those that do. The caller holds
+/// the table lock.
 ///
 /// # Errors
-/// `InvalidOption`; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of `new_time`.
-pub(super) fn build_record_index(
+/// `InvalidOption` for a column that is gone; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of
+/// `new_time`.
+pub(super) fn build_key_index(
     table: &HudiTable,
     view: &TableView,
     config: &TableConfig,
-    mut snapshot: RecordIndexSnapshot,
+    staged: StagedIndex,
     also: &[String],
     new_time: impl Fn(Option<&str>) -> Result<String>,
 ) -> Result<TableConfig> {
-    let storage = table.storage();
-    let is_partitioned = snapshot.is_partitioned();
-    snapshot.catch_up(table, view, true, also)?;
-    let shards = snapshot.finish()?.into_shards(&table.spill_options()?)?;
-    initialize_partition(storage, config.timeline(), RECORD_INDEX, shards, new_time)?;
-    let path = config.get(PATH_PROPERTY).map(str::to_owned);
-    let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;
-    definitions.set_record_index(is_partitioned);
-    publish(table, config, &definitions, RECORD_INDEX)
+    let (storage, kind, folder) = (table.storage(), staged.kind(), staged.folder());
+    let (shards, changes) = staged.finish(view, also)?;
+    initialize_keys(storage, config.timeline(), &shards, changes, new_time)?;
+    storage.delete_folder(&folder)?;
+    let mut definitions = IndexDefinitions::read(storage, config.get(PATH_PROPERTY))?;
+    let partition = match &kind {
+        KeyIndexKind::Records(is_partitioned) => {
+            definitions.set_record_index(*is_partitioned);
+            RECORD_INDEX
+        }
+        KeyIndexKind::Values(index) => {
+            definitions.set_secondary_index(index);
+            &index.partition
+        }
+    };
+    publish(table, config, &definitions, partition)
 }
 
 /// Writes the definitions of indexes, and names one more partition as complete. Returns the properties that do.

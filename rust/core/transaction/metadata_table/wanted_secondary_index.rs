@@ -1,13 +1,11 @@
-//! Builds secondary indexes of the metadata table.
+//! Which secondary index a caller means.
 
-use super::build_record_index::publish;
 use crate::error::{Error, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SECONDARY_INDEX, SecondaryIndex, is_secondary_index};
-use crate::metadata_table::write::initialize_partition;
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
-use crate::transaction::secondary_index::{SecondaryIndexSnapshot, indexed_column};
+use crate::transaction::secondary_index::indexed_column;
 
 /// Stands for the secondary index of a column.
 pub(super) const SECONDARY_KIND: &str = "secondary_index";
@@ -61,26 +59,4 @@ pub(super) fn wanted_index(
         .remedy("Drop that with Table.drop_index(\"record_index\"), or do without the secondary index"));
     }
     Ok(Some(index))
-}
-
-/// Builds an index for the state of the table that a view shows, of which `snapshot` may have much already. The table's
-/// properties do not name the index. Returns those that do. The caller holds the table lock.
-///
-/// # Errors
-/// `InvalidOption` for a column that is gone; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of
-/// `new_time`.
-pub(super) fn build_secondary_index(
-    table: &HudiTable,
-    view: &TableView,
-    config: &TableConfig,
-    mut snapshot: SecondaryIndexSnapshot,
-    new_time: impl Fn(Option<&str>) -> Result<String>,
-) -> Result<TableConfig> {
-    let (storage, index) = (table.storage(), snapshot.index().clone());
-    snapshot.catch_up(table, view, true)?;
-    let shards = snapshot.finish()?.into_shards(&table.spill_options()?)?;
-    initialize_partition(storage, config.timeline(), &index.partition, shards, new_time)?;
-    let mut definitions = IndexDefinitions::read(storage, config.get(PATH_PROPERTY))?;
-    definitions.set_secondary_index(&index);
-    publish(table, config, &definitions, &index.partition)
 }

@@ -1,92 +1,19 @@
-//! All keys of a table and where they are: what a record index has that is built anew.
+//! How many shards an index of keys has that is built anew.
 
 use std::collections::BTreeMap;
 
-use super::{new_shards, spill_options};
+use super::new_shards;
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::BaseFileReader;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
-use crate::metadata_table::write::KeyChanges;
-use crate::metadata_table::write::record_index::{KeyCollector, Location};
 use crate::parallel::run_parallel;
-use crate::table::{HudiTable, Options, SliceKeys, TableView};
-use crate::timeline::{TimeZone, parse_instant_ms};
-use crate::transaction::snapshot_keys::{SliceCollector, SnapshotKeys};
+use crate::table::{HudiTable, Options};
 
 /// Bytes of a record of the index, as Hudi estimates them.
 const RECORD_BYTES: u64 = 48;
 /// Assumed bytes of a record in a log file.
 const LOG_RECORD_BYTES: u64 = 64;
-
-/// The keys of a table, for an index that is built anew.
-pub(in crate::transaction) struct RecordIndexSnapshot {
-    is_partitioned: bool,
-    keys: SnapshotKeys<LocatedKeys>,
-}
-
-impl RecordIndexSnapshot {
-    /// None yet, of a table as a view shows it.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the file; `Storage`.
-    pub(in crate::transaction) fn new(table: &HudiTable, view: &TableView, is_partitioned: bool) -> Result<Self> {
-        let shards = shards(table, &view.all_latest_slices()?, is_partitioned)?;
-        let keys = KeyCollector::new(shards, new_shards(table)?, spill_options(table)?)?;
-        let located = LocatedKeys { keys, zone: table.config().timeline().zone };
-        Ok(Self { is_partitioned, keys: SnapshotKeys::new(located) })
-    }
-
-    /// Whether each data partition has shards of its own.
-    pub(in crate::transaction) fn is_partitioned(&self) -> bool {
-        self.is_partitioned
-    }
-
-    /// Collects the keys of a view as far as they are not known; see [`SnapshotKeys::catch_up`]. In an index by partition the
-    /// data partitions `also` get shards too.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
-    pub(in crate::transaction) fn catch_up(
-        &mut self,
-        table: &HudiTable,
-        view: &TableView,
-        is_locked: bool,
-        also: &[String],
-    ) -> Result<()> {
-        let partitions = view.partitions()?;
-        self.keys.collector_mut().keys.add_partitions(partitions.iter().chain(also).map(String::as_str));
-        let source = SliceKeys::new(table, view)?;
-        self.keys.catch_up(table, view, is_locked, |located, slice, location| {
-            source.each(slice, &mut |some| located.keys.put(&slice.partition, some, location))
-        })
-    }
-
-    /// The keys.
-    ///
-    /// # Errors
-    /// `Storage`.
-    pub(in crate::transaction) fn finish(self) -> Result<KeyChanges> {
-        let (located, stale) = self.keys.finish();
-        located.keys.finish(0, stale)
-    }
-}
-
-struct LocatedKeys {
-    keys: KeyCollector,
-    zone: TimeZone,
-}
-
-impl SliceCollector for LocatedKeys {
-    fn begin(&self, slice: &FileSlice) -> Result<u32> {
-        // A slice does not tell when each of its records was put there.
-        let written_ms = parse_instant_ms(&slice.base_instant, self.zone).ok_or_else(|| {
-            Error::corrupt("the instant of a file slice is no time").with("file group", &slice.file_id)
-        })?;
-        let (partition, file_id) = (slice.partition.clone(), slice.file_id.clone());
-        Ok(self.keys.location(Location { partition, file_id, written_ms }))
-    }
-}
 
 /// As many shards as Hudi would make for an index of the records of these slices.
 ///
@@ -94,6 +21,25 @@ impl SliceCollector for LocatedKeys {
 /// `InvalidOption`; `Corrupt`, with the file; `Storage`.
 pub(in crate::transaction) fn shard_count(table: &HudiTable, slices: &[FileSlice]) -> Result<usize> {
     Ok(shards(table, slices, false)?.file_ids().len())
+}
+
+/// The shards that Hudi would make for a record index of these slices. In one by partition, each of these data partitions has
+/// some.
+///
+/// # Errors
+/// Those of [`shard_count`].
+pub(in crate::transaction) fn record_index_shards<'p>(
+    table: &HudiTable,
+    slices: &[FileSlice],
+    is_partitioned: bool,
+    partitions: impl IntoIterator<Item = &'p str>,
+) -> Result<RecordIndexShards> {
+    let mut shards = shards(table, slices, is_partitioned)?;
+    if is_partitioned {
+        let count = new_shards(table)?;
+        partitions.into_iter().for_each(|partition| _ = shards.add_partition(partition, count));
+    }
+    Ok(shards)
 }
 
 /// As many shards as Hudi would make for so many records.
