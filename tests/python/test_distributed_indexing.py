@@ -303,7 +303,9 @@ def test_reports_are_those_of_all_tasks_once(tmp_path: Path) -> None:
 
 def test_what_cannot_be_built_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
-    with pytest.raises(hoodoo.UnsupportedError, match="expr_index_v"):
+    with pytest.raises(hoodoo.UnsupportedError, match="mystery"):
+        begin(path, "mystery")
+    with pytest.raises(hoodoo.InvalidOptionError, match="expression index"):
         begin(path, "expr_index_v")
     with pytest.raises(hoodoo.InvalidOptionError, match="'nothing'"):
         begin(path, "secondary_index", "nothing")

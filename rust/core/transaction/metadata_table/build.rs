@@ -50,7 +50,7 @@ pub(super) struct Scope {
     /// Secondary indexes that are built, of its values.
     secondary: Vec<SecondaryIndex>,
     /// Expression indexes that are built.
-    expressions: Vec<ExpressionIndex>,
+    pub(super) expressions: Vec<ExpressionIndex>,
     columns: Vec<String>,
 }
 
@@ -326,14 +326,18 @@ impl IndexBuild {
             };
             built = build_key_index(table, &view, &built, index, &[], &new_time)?;
         }
-        let mut read = std::mem::take(&mut *self.expressions.lock().unwrap_or_else(PoisonError::into_inner));
         for index in &scope.expressions {
-            let known = read.iter().position(|(known, _)| known == index);
-            let known = known.map(|at| read.swap_remove(at).1).unwrap_or_default();
-            let ranges = read_ranges(table, (&built, &view), index, &existing, known)?;
+            let ranges = read_ranges(table, (&built, &view), index, &existing, self.known_ranges(index))?;
             built = build_expression_index(table, &built, index, (&existing, &ranges), &new_time)?;
         }
         Ok(built)
+    }
+
+    /// What was read for an expression index before the lock was taken.
+    fn known_ranges(&self, index: &ExpressionIndex) -> FunctionRanges {
+        let mut read = self.expressions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = read.iter().position(|(known, _)| known == index);
+        known.map(|at| read.swap_remove(at).1).unwrap_or_default()
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorKind, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::file_group::log::{LogBatch, LogScan};
-use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant, join};
+use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::metadata_table::column_ranges::{BatchRanges, ranges_of_footer};

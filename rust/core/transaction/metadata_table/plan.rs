@@ -11,11 +11,13 @@ use super::build_request::BuildRequest;
 use super::existing_files::{FileReport, FilesPlan, FilesUnit, committed_files, read_files, units_of};
 use crate::error::{Error, Result};
 use crate::file_group::join;
+use crate::format::instant::Instant;
 use crate::metadata_table::expression_index::ExpressionIndex;
 use crate::metadata_table::write::{FileChanges, FunctionRanges};
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS};
 use crate::storage::FileMeta;
 use crate::table::{HudiTable, TableConfig, TableView, current, gone};
+use crate::timeline::Timeline;
 use crate::transaction::key_index::{KeyIndexPlan, KeyReport, PlannedIndex, StagedIndex};
 
 /// What is read before the lock is taken.
@@ -25,6 +27,8 @@ pub(crate) struct IndexPlan {
     files: Vec<(String, FileMeta)>,
     indexes: Vec<PlannedIndex>,
     expressions: Vec<ExpressionIndex>,
+    /// The state of the table that it is a plan of.
+    timeline: Timeline,
 }
 
 /// What a task tells the process that commits.
@@ -71,7 +75,8 @@ impl IndexPlan {
         let files = if reads_files { committed_files(&view)? } else { Vec::new() };
         let kinds = scope.key_indexes(table, &config)?;
         let indexes = kinds.iter().map(|kind| PlannedIndex::new(table, &view, kind, instant)).collect::<Result<_>>()?;
-        Ok(Self { build, wanted, files, indexes, expressions: scope.expressions })
+        let timeline = view.timeline().clone();
+        Ok(Self { build, wanted, files, indexes, expressions: scope.expressions, timeline })
     }
 
     /// What is wanted of files, and the files, as tasks read them.
@@ -102,7 +107,7 @@ impl IndexPlan {
     /// # Errors
     /// `InvalidOption` for reports that are none of this build; `Corrupt`; `Storage`.
     pub(crate) fn into_build(self, table: &HudiTable, reports: Vec<IndexReport>) -> Result<IndexBuild> {
-        let Self { build, indexes, expressions, .. } = self;
+        let Self { build, indexes, expressions, timeline, .. } = self;
         let (mut files, mut by_index) = (FileChanges::default(), HashMap::<String, Vec<KeyReport>>::new());
         for report in reports {
             match report {
@@ -124,7 +129,10 @@ impl IndexPlan {
         let mut ranges = Vec::with_capacity(expressions.len());
         if !staged.is_empty() || !expressions.is_empty() {
             let view = TableView::new(table.storage().clone(), table.timeline()?)?;
-            staged.iter_mut().try_for_each(|index| index.look_ahead(&view))?;
+            // Slices are gone only where something was completed.
+            if completed(view.timeline()).ne(completed(&timeline)) {
+                staged.iter_mut().try_for_each(|index| index.look_ahead(&view))?;
+            }
             for index in expressions {
                 let read = read_ranges(table, (table.config(), &view), &index, &files, FunctionRanges::new())?;
                 ranges.push((index, read));
@@ -136,4 +144,8 @@ impl IndexPlan {
         }
         Ok(IndexBuild { known, staged: Mutex::new(staged), expressions: Mutex::new(ranges), ..build })
     }
+}
+
+fn completed(timeline: &Timeline) -> impl Iterator<Item = &Instant> {
+    timeline.instants().iter().filter(|instant| instant.is_completed())
 }

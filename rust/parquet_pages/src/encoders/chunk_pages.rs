@@ -9,9 +9,9 @@ use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation}
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::constant_column::{offset, run};
-use super::encoded_chunk::{EncodedChunk, encode_error};
+use super::encoded_chunk::{EncodedChunk, encode_error, offset};
 use super::page_codec::{PageCodec, PageContent};
+use super::rle_run::run;
 use crate::PageFormat;
 use crate::page_header::{PageHeader, PageKind};
 use hoodoo_runtime::error::{Error, Result};

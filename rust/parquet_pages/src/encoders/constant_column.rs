@@ -13,7 +13,8 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::dictionary_page::put_string;
-use super::encoded_chunk::{EncodedChunk, encode_error};
+use super::encoded_chunk::{EncodedChunk, encode_error, offset};
+use super::rle_run::run;
 use crate::page_header::{PageHeader, PageKind};
 use hoodoo_runtime::error::{Error, Result};
 
@@ -77,10 +78,6 @@ pub fn constant_chunk(descriptor: &ColumnDescPtr, value: &str, rows: usize, chec
     Ok(EncodedChunk { bytes, close })
 }
 
-pub(crate) fn offset(at: u64) -> i64 {
-    i64::try_from(at).unwrap_or(i64::MAX)
-}
-
 fn data_body(rows: u32, optional: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(24);
     if optional {
@@ -92,17 +89,4 @@ fn data_body(rows: u32, optional: bool) -> Vec<u8> {
     body.push(1);
     body.extend_from_slice(&run(rows, 0));
     body
-}
-
-/// A run of the RLE hybrid encoding, for values of at most eight bits.
-pub fn run(length: u32, value: u8) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(6);
-    let mut header = u64::from(length) << 1;
-    while header >= 0x80 {
-        bytes.push((header & 0x7f) as u8 | 0x80);
-        header >>= 7;
-    }
-    bytes.push(header as u8);
-    bytes.push(value);
-    bytes
 }

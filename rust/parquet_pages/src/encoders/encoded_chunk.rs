@@ -17,6 +17,11 @@ pub struct EncodedChunk {
     pub close: ColumnCloseResult,
 }
 
+/// An offset as Parquet's metadata has it.
+pub(crate) fn offset(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
 impl EncodedChunk {
     /// Appends it to the row group.
     pub fn append_to<W: Write + Send>(self, out: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {

@@ -19,4 +19,5 @@ pub mod encoded_chunk;
 pub mod number_column;
 pub mod ordered_dictionary_column;
 pub mod page_codec;
+mod rle_run;
 pub mod string_column;
