@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hoodoo
 from hoodoo import CorruptFileError, StorageError
+from hoodoo.distributed import BatchFunction
 from hoodoo.distributed.read import read_table
-from tests.local_executor import LocalExecutor
+from tests.local_executor import LocalExecutor, Splits
 
 _ROWS = pa.table({"id": ["a", "b"], "part": ["p", "q"], "n": [1, 2]})
 _NO_CLEAN = {"hoodie.clean.automatic": "false"}
@@ -74,7 +74,7 @@ class _Late(LocalExecutor):
         super().__init__()
         self.first = first
 
-    def map_batches(self, data: Any, function: Any, schema: pa.Schema) -> Any:
+    def map_batches(self, data: Splits, function: BatchFunction, schema: pa.Schema) -> Splits:
         self.first()
         return super().map_batches(data, function, schema)
 
