@@ -15,13 +15,16 @@ use crate::call;
 use crate::error::to_py;
 use crate::table::{IndexRow, NativeTable, index_row};
 
+/// What tasks have to know, and what each of them reads.
+type Tasks = (String, Vec<String>);
+
 /// The driver's side of an index.
 #[pyclass(frozen, module = "hoodoo._native")]
 pub struct NativeIndexing {
     job: Mutex<Option<IndexJob>>,
     instant: String,
-    files: (String, Vec<String>),
-    indexes: Vec<(String, Vec<String>)>,
+    files: Tasks,
+    indexes: Vec<Tasks>,
 }
 
 impl NativeIndexing {
@@ -31,7 +34,7 @@ impl NativeIndexing {
     }
 }
 
-fn tasks_of(job: &IndexJob) -> Result<((String, Vec<String>), Vec<(String, Vec<String>)>)> {
+fn tasks_of(job: &IndexJob) -> Result<(Tasks, Vec<Tasks>)> {
     let (plan, units) = job.files();
     let files = (text(plan)?, units.iter().map(text).collect::<Result<_>>()?);
     let index = |(plan, units): (&KeyIndexPlan, Vec<_>)| {
@@ -63,13 +66,13 @@ impl NativeIndexing {
 
     /// What is wanted of files, and the files that each task reads, as text.
     #[getter]
-    fn files(&self) -> (String, Vec<String>) {
+    fn files(&self) -> Tasks {
         self.files.clone()
     }
 
     /// Of each index of keys its plan, and the file slices that each task reads, as text.
     #[getter]
-    fn indexes(&self) -> Vec<(String, Vec<String>)> {
+    fn indexes(&self) -> Vec<Tasks> {
         self.indexes.clone()
     }
 
