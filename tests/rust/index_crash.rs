@@ -26,7 +26,7 @@ fn options(table_type: &str) -> Vec<(String, String)> {
 }
 
 fn index(table: &HudiTable) -> hoodoo::Result<()> {
-    client::index(table, "secondary_index", Some(vec!["val".to_owned()])).map(drop)
+    client::index(table, "secondary_index", Some(vec!["val".to_owned()]), None).map(drop)
 }
 
 fn is_whole(table: &HudiTable, context: &str) {

@@ -305,7 +305,7 @@ fn clustering() {
 #[test]
 fn index() {
     let index =
-        |table: &HudiTable| drop(client::index(table, "secondary_index", Some(vec!["val".to_owned()])).unwrap());
+        |table: &HudiTable| drop(client::index(table, "secondary_index", Some(vec!["val".to_owned()]), None).unwrap());
     let more = [
         ("hoodie.metadata.enable", "true"),
         ("hoodie.metadata.global.record.level.index.min.filegroup.count", "2"),
