@@ -81,6 +81,8 @@ class Turns:
 
     def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str) -> None:
         self.hudi, self.path, self.compared = hudi, path, 0
+        # In tables of version 8, Hudi fails on values of another type than the column's.
+        self.conditions = CONDITIONS if version == "9" else INDEXES["low"][-1]
         self.options = {
             **_OPTIONS,
             "hoodie.table.name": path.name,
@@ -136,7 +138,7 @@ class Turns:
         for index, (_, column, _, values, _) in INDEXES.items():
             assert check_index(self.path, f"expr_index_{index}", column, values), f"{index} is of no use after {what}"
         self.compared += 1
-        for condition in conditions or [CONDITIONS[self.compared % len(CONDITIONS)]]:
+        for condition in conditions or [self.conditions[self.compared % len(self.conditions)]]:
             found = spark_rows(plain.where(condition))
             assert spark_rows(indexed.where(condition)) == found, f"Hudi loses rows after {what}: {condition}"
         problems = Table(self.path).verify().problems
@@ -154,7 +156,7 @@ class Turns:
         for zone in ("America/Los_Angeles", "Asia/Tokyo"):
             self.hudi.spark.conf.set("spark.sql.session.timeZone", zone)
             try:
-                self.compare(f"a change to {zone}", [one for one in CONDITIONS if "yyyy" in one])
+                self.compare(f"a change to {zone}", [one for one in self.conditions if "yyyy" in one])
             finally:
                 self.hudi.spark.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -166,14 +168,13 @@ def _take_turns(turns: Turns, table_type: str) -> None:
     if table_type == "MERGE_ON_READ":
         turns.ours("compact")
     turns.ours("cluster")
-    turns.theirs(rows([5, 6, 45], 7), "upsert")
     turns.ours("insert_overwrite", rows([0, 7, 8], 8))
     turns.ours("delete_partitions", ["p1"])
-    turns.ours("upsert", rows([12], 10), hoodie__clean__automatic="true", hoodie__clean__commits__retained="1")
-    turns.ours("upsert", rows([10, 21], 10), hoodie__metadata__compact__max__delta__commits="1")
+    services = {"hoodie__clean__automatic": "true", "hoodie__clean__commits__retained": "1"}
+    turns.ours("upsert", rows([10, 21], 10), hoodie__metadata__compact__max__delta__commits="1", **services)
     turns.theirs(rows([11, 22], 11), "upsert")
-    turns.compare("all of them", CONDITIONS)
-    condition = "from_unixtime(seconds, 'yyyy-MM-dd') = '2020-03-09'"
+    turns.compare("all of them", turns.conditions)
+    condition = "lower(name) = 'nü44'"
     assert turns.files_read(condition, INDEXED) < turns.files_read(condition, LISTED)
 
 
