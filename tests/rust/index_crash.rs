@@ -59,7 +59,11 @@ fn an_index_fails_at_any_call() {
                 seen[usize::from(built.is_ok())] += 1;
                 let table = open(store.clone(), &uri).unwrap();
                 assert_eq!(read(&table), rows, "{context}");
-                is_whole(&table, &context);
+                let problems = verify(&table).unwrap().problems;
+                // The next change of a property puts that in order.
+                let others: Vec<_> =
+                    problems.iter().filter(|p| p.subject != ".hoodie/hoodie.properties.backup").collect();
+                assert!(others.is_empty(), "{context}: {others:?}");
                 write(&table, Operation::Upsert, &NEXT).unwrap_or_else(|e| panic!("{context}: {e}"));
                 is_whole(&table, &format!("{context}, and an upsert"));
                 index(&table).unwrap_or_else(|e| panic!("{context}: the next index failed: {e}"));

@@ -186,7 +186,8 @@ fn initialize_partition(
         ..inflight
     };
     storage.sync()?;
-    create(&completed, encode(&commit_metadata(stats, OPERATION))?)?;
+    // No action of the table is pending for it: as soon as it is there, it counts, and so must its content.
+    storage.create_durable(&timeline.path(&completed), encode(&commit_metadata(stats, OPERATION))?)?;
     storage.sync()
 }
 
