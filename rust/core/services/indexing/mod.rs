@@ -213,7 +213,14 @@ fn publish(
     let done = transaction.complete(body, Follow::Build(build), &HashSet::new(), |_| Ok(()))?;
     let mut warnings = done.warnings;
     warnings.extend(done.ending.finish());
-    let partitions = TableConfig::load(table.storage())?.complete_metadata_partitions();
+    // The index stands: an error would take it back.
+    let partitions = match TableConfig::load(table.storage()) {
+        Ok(config) => config.complete_metadata_partitions(),
+        Err(e) => {
+            warnings.push(format!("what was built could not be looked up: {e}"));
+            names
+        }
+    };
     for name in request.partitions.iter().filter(|name| !partitions.contains(name)) {
         warnings.push(format!(
             "{name} was not built: nothing is known of a column in some file, and a range that is too narrow hides rows. Rewrite \
