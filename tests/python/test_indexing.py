@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,29 @@ def test_writers_go_on_while_an_index_is_built(tmp_path: Path) -> None:
         writer.join()
     assert written
     _check(tmp_path / "t", {*ALL, "bloom_filters"})
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_statistics_that_came_while_a_write_streamed(tmp_path: Path, table_type: str) -> None:
+    """The write has collected none, and yet its files have them: Hudi may leave out files without."""
+    path = tmp_path / "t"
+    without = {"hoodie.metadata.index.column.stats.enable": "false"}
+    _make(path, table_type, without).insert(_rows(range(9), 0))
+    metadata = Table(path).metadata_table
+    assert metadata is not None
+    assert "column_stats" not in metadata.partitions
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield _rows(range(3), 100).to_batches()[0]
+        Table(path).index("column_stats")
+        yield _rows(range(9, 12), 100).to_batches()[0]
+
+    commit = Table(path, without).upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+    metadata = Table(path).metadata_table
+    assert metadata is not None
+    stats = metadata.to_arrow("column_stats").to_pylist()
+    assert {Path(file).name for file in commit.files} <= {row["file_name"] for row in stats}
+    assert not Table(path).verify().problems
 
 
 def test_what_another_process_builds_stays_under_construction(tmp_path: Path) -> None:

@@ -150,10 +150,16 @@ impl IndexJob {
     }
 }
 
-/// Nothing was visible. If this fails too, the next index takes it off the timeline.
+/// Takes off the timeline what is not visible. If this fails too, the next index does.
 fn take_back(transaction: &mut Transaction) {
     let (table, instant) = (transaction.table().clone(), transaction.requested().to_owned());
-    let taken = || transaction.take_back().and_then(|()| remove_staged(&table, &instant));
+    let taken = || {
+        // If only the answer of the storage was lost, it stands.
+        if !table.timeline()?.completed(Action::Indexing).any(|i| i.requested == instant) {
+            transaction.take_back()?;
+        }
+        remove_staged(&table, &instant)
+    };
     if let Err(again) = interrupt::clean_up(taken) {
         tracing::warn!(table = table.storage().uri(), "a failed index is left on the timeline: {again}");
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorKind, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::file_group::log::{LogBatch, LogScan};
-use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant};
+use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant, join};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::metadata_table::column_ranges::{BatchRanges, ranges_of_footer};
@@ -157,16 +157,45 @@ fn read_unknown(
         if let Some(known) = known.get(&file.path).filter(|known| known.size == file.size) {
             return Ok((partition, known.clone()));
         }
-        let read = match read_file(table, &file, &wanted) {
-            // Readers say what is wrong with the file. Without ranges it is always read.
-            Err(e) if !matches!(e.kind(), ErrorKind::Storage | ErrorKind::Interrupted) => {
-                tracing::warn!(table = table.storage().uri(), file = file.path, "the file gets no statistics: {e}");
-                AddedFile { name: file.name().to_owned(), size: file.size, ranges: None, bloom: None }
-            }
-            other => other?,
-        };
+        let read = read_if_whole(table, &file, &wanted)?;
         Ok((partition, read))
     })
+}
+
+/// The same changes, with the ranges of files of which the writer collected none, because the statistics of columns came
+/// into the metadata table while it wrote: Hudi's readers may leave out a file without statistics. `None` if there is no such
+/// file.
+///
+/// # Errors
+/// `Storage`.
+pub(super) fn with_ranges(table: &HudiTable, changes: &FileChanges, columns: &[String]) -> Result<Option<FileChanges>> {
+    let is_unknown = |file: &AddedFile| file.ranges.is_none();
+    let any = changes.partitions.values().flat_map(|one| &one.added).any(is_unknown);
+    let Some(keys) = changes.keys.as_ref().filter(|_| any && !columns.is_empty()) else { return Ok(None) };
+    let wanted = Wanted { columns, schema: table.file_settings(&keys.columns)?.0, bloom_filters: false };
+    let mut changes = changes.clone();
+    let files = changes.partitions.iter_mut().flat_map(|(partition, one)| {
+        let unknown = one.added.iter_mut().filter(|file| file.ranges.is_none());
+        unknown.map(move |file| (partition.as_str(), file))
+    });
+    run_parallel(files.collect(), table.threads()?, |(partition, file): (&str, &mut AddedFile)| {
+        let meta = FileMeta { path: join(partition, &file.name), size: file.size, modified_ms: 0 };
+        file.ranges = read_if_whole(table, &meta, &wanted)?.ranges;
+        Ok(())
+    })?;
+    Ok(Some(changes))
+}
+
+/// Reads a file; nothing is known of a damaged one.
+fn read_if_whole(table: &HudiTable, file: &FileMeta, wanted: &Wanted<'_>) -> Result<AddedFile> {
+    match read_file(table, file, wanted) {
+        // Readers say what is wrong with the file. Without ranges it is always read.
+        Err(e) if !matches!(e.kind(), ErrorKind::Storage | ErrorKind::Interrupted) => {
+            tracing::warn!(table = table.storage().uri(), file = file.path, "the file gets no statistics: {e}");
+            Ok(AddedFile { name: file.name().to_owned(), size: file.size, ranges: None, bloom: None })
+        }
+        other => other,
+    }
 }
 
 fn read_file(table: &HudiTable, file: &FileMeta, wanted: &Wanted<'_>) -> Result<AddedFile> {

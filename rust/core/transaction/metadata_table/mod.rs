@@ -20,9 +20,9 @@ pub(crate) use build::IndexBuild;
 pub use build_expression_index::Expression;
 use build_key_index::build_wanted_record_index;
 pub(crate) use build_request::BuildRequest;
-use existing_files::columns_of;
 pub(crate) use existing_files::read_unit;
 pub use existing_files::{FilesPlan, FilesUnit};
+use existing_files::{columns_of, with_ranges};
 pub(crate) use function_ranges::RangeReader;
 use kept_expressions::{ExpressionsAhead, kept_expressions};
 use kept_keys::{KeysAhead, kept_keys};
@@ -204,6 +204,8 @@ impl Found {
                 }
                 let mut definitions = definitions?;
                 let indexed = indexed(table, timeline, &config, &mut definitions, &writer, changes)?;
+                let with_ranges = with_ranges(table, changes, &indexed.columns)?;
+                let changes = with_ranges.as_ref().unwrap_or(changes);
                 let prepare = || {
                     let (mut prepared, of) = (writer.prepare(timeline, changes, &indexed)?, (&*config, &definitions));
                     let kept = kept_keys(table, requested, of, &writer, changes, ahead.keys)?;
