@@ -94,3 +94,16 @@ def test_a_file_that_was_cleaned_while_it_was_wanted(tmp_path: Path) -> None:
         read_table(_Late(clean), str(path))
     assert not any((path / str(file)).exists() for file in old)
     assert table.to_arrow()["n"].to_pylist() == [2, 2]
+
+
+def test_a_file_that_is_being_cleaned(tmp_path: Path) -> None:
+    """A clean deletes files before it is completed, so that nobody knows yet whether the file is lost."""
+    path = tmp_path / "t"
+    table = _make(path, "COPY_ON_WRITE")
+    later = f"{int(table.timeline.instants()[-1].requested) + 1}"
+    for state in ("requested", "inflight"):
+        (path / ".hoodie" / "timeline" / f"{later}.clean.{state}").touch()
+    gone = table.file_slices()[0].base_file
+    (path / str(gone)).unlink()
+    with pytest.raises(StorageError, match="do it again"):
+        table.to_arrow()

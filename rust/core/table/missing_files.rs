@@ -6,34 +6,43 @@ use std::sync::Arc;
 use super::HudiTable;
 use super::committed_files::RESTORE_FILE;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_group::data_file_instant;
 use crate::format::instant::{Action, Instant};
-use crate::timeline::{META_FOLDER, Timeline};
+use crate::storage::FileMeta;
+use crate::timeline::Timeline;
 
 /// Explains why a data file is missing to work that began with a look at the timeline.
 #[derive(Clone)]
 pub(crate) struct MissingFiles {
     table: HudiTable,
-    /// Requested times of the actions before that look that removed files.
+    /// Requested times of the actions that had removed files by then.
     before: Arc<BTreeSet<String>>,
 }
 
 impl MissingFiles {
     /// For work that begins with this state of the table.
     pub(crate) fn since(table: &HudiTable, timeline: &Timeline) -> Self {
-        let before = removals(timeline).map(|i| i.requested.clone()).collect();
+        let completed = removals(timeline).filter(|i| i.is_completed());
+        let before = completed.map(|i| i.requested.clone()).collect();
         Self { table: table.clone(), before: Arc::new(before) }
     }
 
-    /// A missing data file is `Corrupt`, unless files were removed meanwhile: then it is still `NotFound`, for the work may
-    /// be done again. Other errors stay what they are.
+    /// A missing data file is `Corrupt`, unless files were removed meanwhile, or are being removed: then it is still
+    /// `NotFound`, for the work may be done again. Other errors stay what they are.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let file = error.context().iter().find(|(name, _)| *name == "file").map(|(_, file)| file.clone());
-        let Some(file) = file.filter(|file| error.kind() == ErrorKind::NotFound && is_data(file)) else { return error };
+        let Some(file) = file.filter(|_| error.kind() == ErrorKind::NotFound) else { return error };
+        // Of other files, as of those that are being made, there may be many reasons.
+        let meta = FileMeta { path: file.clone(), size: 0, modified_ms: 0 };
+        let Some(instant) = data_file_instant(&meta) else { return error };
         let Ok(now) = self.table.timeline() else { return error };
+        if !now.is_committed(&instant) {
+            return error;
+        }
         if removals(&now).any(|i| !self.before.contains(&i.requested)) {
             return error.remedy(
-                "The table was cleaned, or an action was rolled back, after the work had begun: do it again. If that happens \
-                 often, let cleaning keep more (hoodie.clean.commits.retained)",
+                "The table was cleaned, or an action was rolled back, since the work began, or that goes on now: do it again. If \
+                 that happens often, let cleaning keep more (hoodie.clean.commits.retained)",
             );
         }
         Error::corrupt("a file of the table is missing")
@@ -51,12 +60,7 @@ impl MissingFiles {
     }
 }
 
-/// Completed actions that removed files.
+/// Actions that remove files. They do so before they are completed.
 fn removals(timeline: &Timeline) -> impl Iterator<Item = &Instant> {
-    let removes = |i: &&Instant| matches!(i.action, Action::Clean | Action::Rollback | Action::Restore);
-    timeline.instants().iter().filter(|i| i.is_completed()).filter(removes)
-}
-
-fn is_data(file: &str) -> bool {
-    file.split('/').next() != Some(META_FOLDER)
+    timeline.instants().iter().filter(|i| matches!(i.action, Action::Clean | Action::Rollback | Action::Restore))
 }
