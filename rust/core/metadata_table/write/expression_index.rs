@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::changes::FileChanges;
 use super::partition_stats::StoredRanges;
 use super::records::PartitionUpdate;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_group::join;
 use crate::format::column_range::{ColumnRange, FileRanges};
 use crate::metadata_table::MetadataTable;
@@ -30,7 +30,7 @@ pub(crate) struct ExpressionChanges {
 /// that the changes stand for all files that there are. As Hudi does, a file without rows gets no record.
 ///
 /// # Errors
-/// `Corrupt`, with the file; `Storage`.
+/// `Unsupported` if nothing is known of a partition; `Corrupt`, with the file; `Storage`.
 pub(crate) fn expression_update(
     stored: Option<&MetadataTable>,
     index: &ExpressionIndex,
@@ -61,9 +61,12 @@ pub(crate) fn expression_update(
     for (partition, files) in &written {
         let before = known.as_ref().map_or(StoredRange::New, |known| known.of(partition, &key(partition)));
         let files: Vec<Option<&FileRanges>> = files.iter().map(Some).collect();
-        if let Some(range) = partition_range(&index.column, &before, &files) {
-            update.records.push(expression_partition_record(partition, &range, index.version));
-        }
+        // Hudi's readers leave out a partition without a range.
+        let range = partition_range(&index.column, &before, &files).ok_or_else(|| {
+            Error::unsupported("an expression index of a partition of which nothing is known")
+                .with("partition", *partition)
+        })?;
+        update.records.push(expression_partition_record(partition, &range, index.version));
     }
     Ok(update)
 }
