@@ -102,7 +102,7 @@ class BegunIndex:
 
 def begin_index(
     uri: str,
-    name: str,
+    kind: str,
     columns: Columns | None = None,
     options: Options | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -112,7 +112,7 @@ def begin_index(
     check_options(given, "write")
     table, ref = TableRef.resolve(uri, given, storage_options)
     names = split_list(columns) if isinstance(columns, str) else as_list(columns)
-    return BegunIndex(_native.NativeIndexing.begin(table, name, names or None), ref)
+    return BegunIndex(_native.NativeIndexing.begin(table, kind, names or None), ref)
 
 
 def execute_index(executor: Executor[DataT], begun: BegunIndex) -> IndexCommit:

@@ -102,7 +102,7 @@ def compact(
 def index(  # noqa: PLR0917 - those of `Table.index`, with a session
     spark: SparkSession,
     uri: str,
-    name: str,
+    kind: str,
     columns: Columns | None = None,
     options: Options | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -121,7 +121,7 @@ def index(  # noqa: PLR0917 - those of `Table.index`, with a session
     Args:
         spark: The session, classic or Connect.
         uri: The table's location, which all executors can reach.
-        name: See `hoodoo.Table.index`.
+        kind: See `hoodoo.Table.index`. An expression index can be built anew; the driver reads its values.
         columns: The columns that have statistics, or the column of a secondary index; see `hoodoo.Table.index`.
         options: Hudi's options.
         storage_options: Settings of the storage; see `hoodoo.Table`.
@@ -138,4 +138,4 @@ def index(  # noqa: PLR0917 - those of `Table.index`, with a session
         hoodoo.spark.index(spark, "s3://lake/trips", "secondary_index", "city")
         ```
     """
-    return execute_index(SparkExecutor(spark), begin_index(str(uri), name, columns, options, storage_options))
+    return execute_index(SparkExecutor(spark), begin_index(str(uri), kind, columns, options, storage_options))

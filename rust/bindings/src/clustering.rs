@@ -15,6 +15,7 @@ use pyo3::types::PyDict;
 use crate::call;
 use crate::error::to_py;
 use crate::table::NativeTable;
+use crate::task_json::{task_from_json, task_to_json};
 use crate::to_python;
 
 type SliceRow = (String, String, String, Option<String>, Option<u64>, Vec<String>, Vec<u64>);
@@ -47,7 +48,7 @@ pub fn schedule_clustering(py: Python<'_>, table: &NativeTable) -> PyResult<Opti
     call::run(py, || client::schedule_clustering(&table.table))
 }
 
-/// What would be planned: its groups, the depth of the files before and after, and the record as text.
+/// What would be planned: its groups, the depth of the files before and after, and the record as JSON.
 #[pyfunction]
 pub fn explain_clustering(py: Python<'_>, table: &NativeTable) -> PyResult<Option<PlanRow>> {
     let planned = call::run(py, || client::explain_clustering(&table.table))?;
@@ -119,7 +120,7 @@ impl NativeClustering {
         let table = table.table.clone();
         let job = call::run(py, || client::begin_clustering(&table, instant.as_deref(), new_plan))?;
         let Some((job, tasks)) = job else { return Ok(None) };
-        let tasks = tasks.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+        let tasks = tasks.iter().map(task_to_json).collect::<Result<Vec<_>>>().map_err(to_py)?;
         Ok(Some(Self { instant: job.instant().to_owned(), job: Mutex::new(Some(job)), tasks }))
     }
 
@@ -129,7 +130,7 @@ impl NativeClustering {
         &self.instant
     }
 
-    /// What is to be rewritten, each by itself, as text.
+    /// What is to be rewritten, each by itself, as JSON.
     #[getter]
     fn groups(&self) -> Vec<String> {
         self.tasks.clone()
@@ -140,23 +141,25 @@ impl NativeClustering {
         call::commit(py, || {
             let gone = || Error::invalid_option("this clustering is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
-            let files = files.iter().map(|f| parse::<Vec<ClusteredFile>>(f)).collect::<Result<Vec<_>>>()?;
+            let files = files
+                .iter()
+                .map(|f| task_from_json::<Vec<ClusteredFile>>(f, "a clustering"))
+                .collect::<Result<Vec<_>>>()?;
             client::commit_clustering(job, files.into_iter().flatten().collect()).map(Some)
         })
     }
 }
 
-/// Rewrites one group, or a part of it; gives back what the driver has to know, as text.
+/// Rewrites one group, or a part of it; gives back what the driver has to know, as JSON.
 #[pyfunction]
 pub fn cluster_group(py: Python<'_>, table: &NativeTable, instant: &str, group: &str, token: &str) -> PyResult<String> {
-    let run = || text(&run_task(&table.table, instant, &parse::<ClusteringTask>(group)?, token)?);
+    let run = || {
+        task_to_json(&run_task(
+            &table.table,
+            instant,
+            &task_from_json::<ClusteringTask>(group, "a clustering")?,
+            token,
+        )?)
+    };
     call::run(py, run)
-}
-
-fn text(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::invalid_option(e.to_string()))
-}
-
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_option("a malformed part of a clustering").caused_by(e))
 }

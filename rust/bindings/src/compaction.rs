@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 use crate::call;
 use crate::error::to_py;
 use crate::table::NativeTable;
+use crate::task_json::{task_from_json, task_to_json};
 
 /// The driver's side of a compaction.
 #[pyclass(frozen, module = "hoodoo._native")]
@@ -32,7 +33,7 @@ impl NativeCompaction {
         let table = table.table.clone();
         let job = call::run(py, || client::begin_compaction(&table, instant.as_deref()))?;
         job.map(|job| {
-            let operations = job.operations.iter().map(text).collect::<Result<Vec<_>>>().map_err(to_py)?;
+            let operations = job.operations.iter().map(task_to_json).collect::<Result<Vec<_>>>().map_err(to_py)?;
             Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), operations })
         })
         .transpose()
@@ -44,7 +45,7 @@ impl NativeCompaction {
         &self.instant
     }
 
-    /// What is to be done, each by itself, as text.
+    /// What is to be done, each by itself, as JSON.
     #[getter]
     fn operations(&self) -> Vec<String> {
         self.operations.clone()
@@ -55,13 +56,14 @@ impl NativeCompaction {
         call::commit(py, || {
             let gone = || Error::invalid_option("this compaction is over");
             let job = self.job.lock().ok().and_then(|mut job| job.take()).ok_or_else(gone)?;
-            let stats = stats.iter().map(|s| parse::<WriteStat>(s)).collect::<Result<Vec<_>>>()?;
+            let stats =
+                stats.iter().map(|s| task_from_json::<WriteStat>(s, "a compaction")).collect::<Result<Vec<_>>>()?;
             client::commit_compaction(&self.table, job, stats).map(Some)
         })
     }
 }
 
-/// Carries out one operation; gives back what the driver has to know, as text.
+/// Carries out one operation; gives back what the driver has to know, as JSON.
 #[pyfunction]
 pub fn compact_operation(
     py: Python<'_>,
@@ -71,16 +73,8 @@ pub fn compact_operation(
     token: &str,
 ) -> PyResult<String> {
     let run = || {
-        let operation = parse::<CompactionOperation>(operation)?;
-        text(&run_operation(&table.table, instant, Kind::Base, &operation, token)?)
+        let operation = task_from_json::<CompactionOperation>(operation, "a compaction")?;
+        task_to_json(&run_operation(&table.table, instant, Kind::Base, &operation, token)?)
     };
     call::run(py, run)
-}
-
-fn text(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::invalid_option(e.to_string()))
-}
-
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_option("a malformed part of a compaction").caused_by(e))
 }

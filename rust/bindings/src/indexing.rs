@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use crate::call;
 use crate::error::to_py;
 use crate::table::{IndexRow, NativeTable, index_row};
+use crate::task_json::{task_from_json, task_to_json};
 
 /// What tasks have to know, and what each of them reads.
 type Tasks = (String, Vec<String>);
@@ -36,10 +37,10 @@ impl NativeIndexing {
 
 fn tasks_of(job: &IndexJob) -> Result<(Tasks, Vec<Tasks>)> {
     let (plan, units) = job.files();
-    let files = (text(plan)?, units.iter().map(text).collect::<Result<_>>()?);
+    let files = (task_to_json(plan)?, units.iter().map(task_to_json).collect::<Result<_>>()?);
     let index = |(plan, units): (&KeyIndexPlan, Vec<_>)| {
-        let units = units.iter().map(text).collect::<Result<_>>()?;
-        Ok((text(plan)?, units))
+        let units = units.iter().map(task_to_json).collect::<Result<_>>()?;
+        Ok((task_to_json(plan)?, units))
     };
     Ok((files, job.indexes().map(index).collect::<Result<_>>()?))
 }
@@ -64,13 +65,13 @@ impl NativeIndexing {
         &self.instant
     }
 
-    /// What is wanted of files, and the files that each task reads, as text.
+    /// What is wanted of files, and the files that each task reads, as JSON.
     #[getter]
     fn files(&self) -> Tasks {
         self.files.clone()
     }
 
-    /// Of each index of keys its plan, and the file slices that each task reads, as text.
+    /// Of each index of keys its plan, and the file slices that each task reads, as JSON.
     #[getter]
     fn indexes(&self) -> Vec<Tasks> {
         self.indexes.clone()
@@ -80,7 +81,7 @@ impl NativeIndexing {
     fn commit(&self, py: Python<'_>, reports: Vec<String>) -> PyResult<IndexRow> {
         let done = call::run(py, || {
             let job = self.take()?;
-            match reports.iter().map(|report| parse::<IndexReport>(report)).collect() {
+            match reports.iter().map(|report| task_from_json::<IndexReport>(report, "an index")).collect() {
                 Ok(reports) => client::commit_index(job, reports),
                 Err(e) => {
                     job.take_back();
@@ -102,10 +103,15 @@ impl NativeIndexing {
     }
 }
 
-/// Reads files; gives back what the driver has to know, as text.
+/// Reads files; gives back what the driver has to know, as JSON.
 #[pyfunction]
 pub fn index_files(py: Python<'_>, table: &NativeTable, plan: &str, unit: &str) -> PyResult<Vec<String>> {
-    call::run(py, || read_files(&table.table, &parse(plan)?, parse(unit)?)?.iter().map(text).collect())
+    call::run(py, || {
+        read_files(&table.table, &task_from_json(plan, "an index")?, task_from_json(unit, "an index")?)?
+            .iter()
+            .map(task_to_json)
+            .collect()
+    })
 }
 
 /// The keys of file slices. Not an Arrow stream, for an error would lose its kind on the way through one.
@@ -128,13 +134,13 @@ impl NativeKeys {
 #[pyfunction]
 pub fn index_keys(py: Python<'_>, table: &NativeTable, plan: &str, units: Vec<String>) -> PyResult<NativeKeys> {
     let stream = call::run(py, || {
-        let units = units.iter().map(|unit| parse(unit)).collect::<Result<_>>()?;
-        read_keys(&table.table, &parse(plan)?, units)
+        let units = units.iter().map(|unit| task_from_json(unit, "an index")).collect::<Result<_>>()?;
+        read_keys(&table.table, &task_from_json(plan, "an index")?, units)
     })?;
     Ok(NativeKeys(Mutex::new(stream)))
 }
 
-/// Writes shards from sorted keys; gives back what the driver has to know, as text.
+/// Writes shards from sorted keys; gives back what the driver has to know, as JSON.
 #[pyfunction]
 pub fn write_index_shards(
     py: Python<'_>,
@@ -143,15 +149,7 @@ pub fn write_index_shards(
     rows: PyArrowType<RecordBatchStreamReader>,
     token: &str,
 ) -> PyResult<Vec<String>> {
-    let plan = parse::<KeyIndexPlan>(plan).map_err(to_py)?;
+    let plan = task_from_json::<KeyIndexPlan>(plan, "an index").map_err(to_py)?;
     let rows = rows.0.map(|batch| batch.map_err(Error::from));
-    call::run(py, || write_shards(&table.table, &plan, rows, token)?.iter().map(text).collect())
-}
-
-fn text(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::invalid_option(e.to_string()))
-}
-
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_option("a malformed part of an index").caused_by(e))
+    call::run(py, || write_shards(&table.table, &plan, rows, token)?.iter().map(task_to_json).collect())
 }

@@ -13,6 +13,7 @@ mod merger;
 mod metadata_table;
 mod spark;
 mod table;
+mod task_json;
 mod to_python;
 
 use pyo3::prelude::*;

@@ -31,7 +31,7 @@ enum Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
     Field(Field),
-    Text(String),
+    Literal(String),
 }
 
 /// A pattern.
@@ -55,19 +55,19 @@ impl Pattern {
                 items.push(Item::Field(*field));
                 continue;
             }
-            let text = match rest.strip_prefix('\'').and_then(|quoted| quoted.split_once('\'')) {
-                Some((text, after)) if !text.is_empty() && !after.starts_with('\'') => {
+            let literal = match rest.strip_prefix('\'').and_then(|quoted| quoted.split_once('\'')) {
+                Some((literal, after)) if !literal.is_empty() && !after.starts_with('\'') => {
                     rest = after;
-                    text
+                    literal
                 }
                 None if SEPARATORS.contains(first) => {
-                    let (text, after) = rest.split_at_checked(1).ok_or_else(|| unsupported(pattern))?;
+                    let (literal, after) = rest.split_at_checked(1).ok_or_else(|| unsupported(pattern))?;
                     rest = after;
-                    text
+                    literal
                 }
                 _ => return Err(unsupported(pattern)),
             };
-            items.push(Item::Text(text.to_owned()));
+            items.push(Item::Literal(literal.to_owned()));
         }
         match items.contains(&Item::Field(Field::Year)) {
             true => Ok(Self(items)),
@@ -81,7 +81,7 @@ impl Pattern {
         for item in &self.0 {
             // Writing to a string does not fail.
             let _ = match item {
-                Item::Text(text) => out.write_str(text),
+                Item::Literal(literal) => out.write_str(literal),
                 Item::Field(Field::Year) => write!(out, "{:04}", time.year()),
                 Item::Field(Field::Month) => write!(out, "{:02}", time.month()),
                 Item::Field(Field::Day) => write!(out, "{:02}", time.day()),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn strings_are_those_of_spark() {
         let time = DateTime::from_timestamp_micros(1_577_934_245_123_456).unwrap().naive_utc();
-        for (pattern, text) in [
+        for (pattern, string) in [
             ("yyyy-MM-dd", "2020-01-02"),
             ("yyyy-MM-dd HH:mm:ss", "2020-01-02 03:04:05"),
             ("yyyyMMdd", "20200102"),
@@ -117,7 +117,7 @@ mod tests {
             ("yyyy/MM", "2020/01"),
             ("yyyy-MM-dd'T'HH", "2020-01-02T03"),
         ] {
-            assert_eq!(Pattern::new(pattern).unwrap().format(&time), text);
+            assert_eq!(Pattern::new(pattern).unwrap().format(&time), string);
         }
     }
 

@@ -144,7 +144,7 @@ impl<'a> KeyedStrings<'a> {
     /// The strings in the format of a dictionary page.
     fn plain(&self) -> Result<Vec<u8>> {
         let mut plain = Vec::new();
-        self.strings.iter().try_for_each(|text| put_string(text, &mut plain))?;
+        self.strings.iter().try_for_each(|string| put_string(string, &mut plain))?;
         Ok(plain)
     }
 

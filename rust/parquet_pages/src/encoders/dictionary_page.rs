@@ -19,9 +19,9 @@ impl ChunkPages {
 ///
 /// # Errors
 /// `Schema` for more than 4 GiB.
-pub(crate) fn put_string(text: &str, plain: &mut Vec<u8>) -> Result<()> {
-    let length = u32::try_from(text.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
+pub(crate) fn put_string(string: &str, plain: &mut Vec<u8>) -> Result<()> {
+    let length = u32::try_from(string.len()).map_err(|_| Error::schema("a string has more than 4 GiB"))?;
     plain.extend_from_slice(&length.to_le_bytes());
-    plain.extend_from_slice(text.as_bytes());
+    plain.extend_from_slice(string.as_bytes());
     Ok(())
 }
