@@ -29,6 +29,7 @@ from hoodoo.file_slice import FileSlice
 from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.metadata_table import MetadataPartition, MetadataTable
 from hoodoo.record_merger import MergeContext, RecordMerger, Records, RowMerger
+from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
 from hoodoo.report import Problem, Report
 from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
@@ -42,6 +43,7 @@ __version__ = _native.__version__
 __all__ = [
     "ArchiveBlocker",
     "ArchiveReport",
+    "CleanReport",
     "ClusteringGroup",
     "ClusteringPlan",
     "Commit",
@@ -71,8 +73,11 @@ __all__ = [
     "RecordMerger",
     "Records",
     "Report",
+    "Restore",
+    "Rollback",
     "RowMerger",
     "Rows",
+    "Savepoint",
     "SchemaChange",
     "SchemaError",
     "StorageError",

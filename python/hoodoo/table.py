@@ -25,6 +25,7 @@ from hoodoo.options import (
 )
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_indexes import TableIndexes
+from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_services import TableServices
 from hoodoo.timeline import Timeline
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes):
+class Table(TableServices, TableIndexes, TableRecovery):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:

@@ -156,6 +156,34 @@ def test_both_write_in_turns_under_one_lock(hudi: Hudi, table: Path) -> None:
     assert not list((table / ".hoodie").glob("*lock*"))
 
 
+def test_both_write_at_once_by_the_same_options(hudi: Hudi, table: Path) -> None:
+    """Optimistic concurrency control of both: who was late plans again, and what was acknowledged is there."""
+    options = {**_SHARED, "hoodie.write.num.retries.on.conflict.failures": "20"}
+    wrong: list[BaseException] = []
+
+    def ours() -> None:
+        try:
+            for n in range(12):
+                rows = batch([row(0, 10 + n, f"ours {n}"), row(100 + n, 1, "ours")])
+                hoodoo.write(rows, str(table), operation="upsert", options=options)
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            wrong.append(error)
+
+    writer = threading.Thread(target=ours)
+    writer.start()
+    for n in range(5):
+        hudi.write(batch([row(0, 10 + n, f"theirs {n}"), row(200 + n, 1, "theirs")]), table, "upsert", **options)
+    writer.join()
+    assert not wrong
+    found = hudi.read(table)
+    assert found == arrow_rows(hoodoo.Table(str(table), options=_OPTIONS).to_arrow())
+    keys = [one["id"] for one in found]
+    wanted = [row(n, 1, "")["id"] for n in [*range(4), *range(100, 112), *range(200, 205)]]
+    assert sorted(keys) == sorted(wanted)
+    assert max(one["ts"] for one in found) == 21
+    assert not hoodoo.Table(str(table), options=options).verify().problems
+
+
 def test_a_write_of_hudi_waits_for_our_lock(hudi: Hudi, table: Path) -> None:
     lock = table / ".hoodie/lock"
     lock.touch()

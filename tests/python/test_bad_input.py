@@ -216,8 +216,8 @@ def test_option_that_contradicts_the_table(table: Path, option: str, value: str)
     [
         ("hoodie.clean.commits.retained", "many"),
         ("hoodie.clean.commits.retained", "0"),
-        ("hoodie.clean.policy", "KEEP_LATEST_BY_HOURS"),
-        ("hoodie.clean.fileversions.retained", "2"),
+        ("hoodie.clean.policy", "KEEP_ALL"),
+        ("hoodie.clean.fileversions.retained", "0"),
         ("hoodie.index.type", "NO_SUCH_INDEX"),
         ("hoodie.parquet.max.file.size", "-1"),
         ("hoodie.datasource.write.operation", "no_such_operation"),

@@ -13,6 +13,7 @@ from hoodoo.cli import render
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
+from hoodoo.cli.commands_recovery import add_commands
 from hoodoo.cli.commands_timeline import timeline_app
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.add_typer(timeline_app, name="timeline")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(metadata_app, name="metadata")
+add_commands(app)
 
 
 @app.command()

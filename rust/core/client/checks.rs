@@ -16,6 +16,7 @@ use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
 use crate::table::{HudiTable, TableType};
 use crate::timeline::Timeline;
+use crate::transaction::Concurrency;
 use crate::write::UpdateStrategy;
 
 /// Options whose value has to be the table's, with the property that has it.
@@ -39,6 +40,18 @@ pub(crate) fn check_writable(table: &HudiTable, timeline: &Timeline) -> Result<(
 
 /// The same for an action that makes the metadata table anew, or drops it, so that it may be damaged.
 pub(super) fn check_table(table: &HudiTable, timeline: &Timeline) -> Result<()> {
+    check_options(table)?;
+    match timeline.pending().find(|i| i.action == Action::Restore) {
+        None => Ok(()),
+        Some(restore) => Err(Error::conflict("a restore of the table is pending")
+            .with("table", table.storage().uri())
+            .with("instant", restore)
+            .remedy("Finish it first: t.restore(the savepoint), or hoodoo restore")),
+    }
+}
+
+/// The same for the restore itself.
+pub(super) fn check_options(table: &HudiTable) -> Result<()> {
     let config = table.config();
     let uri = table.storage().uri();
     if config.version() < 8 {
@@ -62,12 +75,6 @@ pub(super) fn check_table(table: &HudiTable, timeline: &Timeline) -> Result<()> 
     }
     check_conflicts(table)?;
     check_services(table)?;
-    if let Some(restore) = timeline.pending().find(|i| i.action == Action::Restore) {
-        return Err(Error::conflict("a restore of the table is pending")
-            .with("table", uri)
-            .with("instant", restore)
-            .remedy("Finish the restore with Hudi first"));
-    }
     Ok(())
 }
 
@@ -118,6 +125,7 @@ fn check_services(table: &HudiTable) -> Result<()> {
         CompactionOptions::from_options(options)?;
     }
     ClusteringOptions::from_options(options)?;
+    Concurrency::from_options(options)?;
     UpdateStrategy::from_options(options)?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! order. The modules `write` and `services` do not use each other; this one uses both.
 
 mod checks;
+mod going_back;
 mod indexing;
 mod merge_rows;
 
@@ -35,10 +36,12 @@ use crate::table::{HudiTable, MissingFiles, Options, TableConfig, TableSpec, Tab
 use crate::timeline::heartbeat::HEARTBEATS;
 use crate::timeline::{META_FOLDER, SystemClock, Timeline, WriterLease};
 use crate::timings::Timings;
+use crate::transaction::{Concurrency, FailedWrites};
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
 pub(crate) use checks::check_writable;
+pub use going_back::{clean, create_savepoint, delete_savepoint, restore, rollback};
 pub use indexing::{
     Expression, begin_index, commit_index, drop_index, drop_metadata_table, index, rebuild_metadata_table,
 };
@@ -144,7 +147,10 @@ struct Ready {
 fn ready_to_write(table: &HudiTable) -> Result<Ready> {
     let lease = acquire_writer_lease(table)?;
     let (table, left) = ready_to_serve(table)?;
-    let (_, timeline) = roll_back_leftovers(&table, left)?;
+    let timeline = match Concurrency::from_options(table.options())?.failed_writes {
+        FailedWrites::Eager => roll_back_leftovers(&table, left)?.1,
+        FailedWrites::Lazy | FailedWrites::Never => left.into_timeline(),
+    };
     Ok(Ready { table, timeline, _lease: lease })
 }
 
@@ -594,6 +600,10 @@ fn clean_and_archive(table: &HudiTable, warnings: &mut Vec<String>, timeline: Op
     let mut known = timeline;
     let cleaned = is_on("hoodie.clean.automatic").and_then(|on| {
         if on {
+            if Concurrency::from_options(table.options())?.failed_writes == FailedWrites::Lazy {
+                let left = Leftovers::look(table.storage(), table.config().timeline())?;
+                known = Some(roll_back_leftovers(table, left)?.1);
+            }
             let (_, timeline) = from_timeline(table, now(known.take())?, |timeline| clean_from(table, timeline))?;
             known = Some(timeline);
         }

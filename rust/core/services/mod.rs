@@ -1,4 +1,4 @@
-//! Table services: rolling back failed writes, compaction, clustering, cleaning old file slices, archiving, verifying a table.
+//! Table services: rolling back writes, savepoints and restoring, compaction, clustering, cleaning old file slices, archiving, verifying a table.
 //!
 //! Each service plans without storage (`plan`) and executes the plan without further decisions (`execute`). Plans and
 //! results are Hudi's records, so that hoodoo finishes a service that Hudi began, and the other way round.
@@ -9,7 +9,9 @@ pub mod clustering;
 pub mod compaction;
 pub mod indexing;
 pub(crate) mod metadata_table;
+pub mod restore;
 pub mod rollback;
+pub mod savepoint;
 pub mod verify;
 
 mod planned_files;

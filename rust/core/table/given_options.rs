@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_ignored_is_refused() {
-        let e = options(&[("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL")]).unwrap_err();
+        let e = options(&[("hoodie.schema.on.read.enable", "true")]).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
-        assert!(options(&[("hoodie.write.concurrency.mode", "single_writer")]).is_ok());
+        assert!(options(&[("hoodie.schema.on.read.enable", "FALSE")]).is_ok());
     }
 
     #[test]

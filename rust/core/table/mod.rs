@@ -269,6 +269,14 @@ impl HudiTable {
         view
     }
 
+    /// The files as they were at an instant, all of them being there. The timeline was loaded just now.
+    ///
+    /// # Errors
+    /// `InvalidOption` when a file of that state was cleaned; `Corrupt`; `Storage`.
+    pub(crate) fn complete_view_at(&self, timeline: &Timeline, as_of: &str) -> Result<TableView> {
+        time_travel::complete_view_at(self, timeline, as_of, None)
+    }
+
     fn accepting_truncated_logs(&self, view: TableView) -> Result<TableView> {
         Ok(view.accepting_truncated_logs(self.options.flag(truncated_logs::SKIP_TRUNCATED, false)?))
     }

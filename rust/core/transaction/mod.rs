@@ -10,8 +10,10 @@
 //! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which
 //! files it wrote.
 
+mod concurrency;
 mod conflicts;
 mod data_files;
+mod early_conflicts;
 mod key_index;
 mod metadata_table;
 mod new_file;
@@ -26,17 +28,19 @@ use crate::error::{ErrorKind, Result};
 use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
-use crate::metadata_table::write::remove_instant;
+use crate::metadata_table::write::remove_instants;
 use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
+pub(crate) use concurrency::{Concurrency, FailedWrites, writers_first};
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
+pub(crate) use early_conflicts::{refuse_early, refuse_writers};
 pub use key_index::{KeyIndexPlan, SliceUnit};
 pub(crate) use key_index::{read_keys, write_shards};
 pub(crate) use metadata_table::{
-    BuildRequest, Follow, IndexBuild, IndexPlan, RangeReader, drop_all, drop_partition, read_unit,
+    BuildRequest, Follow, IndexBuild, IndexPlan, RangeReader, Undo, drop_all, drop_partition, read_unit,
 };
 pub use metadata_table::{Expression, FilesPlan, FilesUnit, IndexReport};
 pub(crate) use new_file::commit_metadata;
@@ -273,7 +277,15 @@ impl Transaction {
 /// # Errors
 /// `Corrupt`; `Storage`.
 pub(crate) fn forget(table: &HudiTable, requested: &str) -> Result<()> {
-    match remove_instant(table.storage(), table.config().timeline(), requested) {
+    forget_all(table, &[requested])
+}
+
+/// The same of several actions.
+///
+/// # Errors
+/// Those of [`forget`].
+pub(crate) fn forget_all(table: &HudiTable, requested: &[&str]) -> Result<()> {
+    match remove_instants(table.storage(), table.config().timeline(), requested) {
         // Nobody reads a damaged one, and it is about to be dropped: this must not keep the action that does so from it.
         Err(e) if e.kind() == ErrorKind::Corrupt && !metadata_table::is_wanted(table)? => Ok(()),
         done => done,

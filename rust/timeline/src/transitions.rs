@@ -21,6 +21,8 @@ pub(crate) enum Transition {
     Complete,
     /// Makes an inflight table service requested again, so that it can be retried.
     Revert,
+    /// Makes a completed action inflight again, so that it can be rolled back.
+    Reopen,
 }
 
 /// Returns the state after a transition, or an error if the transition is not valid.
@@ -33,6 +35,7 @@ pub(crate) fn next_state(from: Option<State>, action: Action, transition: Transi
         (Some(State::Requested | State::Inflight), Transition::Start) => Ok(State::Inflight),
         (Some(State::Inflight), Transition::Complete) => Ok(State::Completed),
         (Some(State::Inflight), Transition::Revert) => Ok(State::Requested),
+        (Some(State::Completed), Transition::Reopen) => Ok(State::Inflight),
         _ => Err(Error::conflict(format!(
             "a {action} that is {} cannot {}",
             from.map_or("not on the timeline", State::name),
@@ -41,6 +44,7 @@ pub(crate) fn next_state(from: Option<State>, action: Action, transition: Transi
                 Transition::Start => "start",
                 Transition::Complete => "complete",
                 Transition::Revert => "become requested again",
+                Transition::Reopen => "become inflight again",
             }
         ))),
     }
@@ -204,7 +208,7 @@ impl TimelineWriter {
             Some(restore) => Err(Error::conflict("a restore of the table is pending")
                 .with("table", self.storage.uri())
                 .with("instant", restore)
-                .remedy("Finish the restore first")),
+                .remedy("Finish the restore first: t.restore(the savepoint)")),
         }
     }
 
@@ -293,6 +297,49 @@ impl TimelineWriter {
         self.storage.sync()?;
         self.storage.delete(&self.path(instant))?;
         Ok(planned)
+    }
+
+    /// Makes completed actions inflight again, one after the other: from then on nobody sees what they did, and they are
+    /// rolled back like actions that never completed. The caller holds the lock, under which the timeline was loaded.
+    ///
+    /// # Errors
+    /// `Conflict` for an action that is not completed; `Storage`. Then the actions before it are inflight.
+    pub fn reopen<'a>(&self, timeline: &Timeline, actions: impl Iterator<Item = &'a Instant>) -> Result<()> {
+        for instant in actions {
+            next_state(Some(instant.state), instant.action, Transition::Reopen)?;
+            let files = timeline.files_of(&instant.requested);
+            let is_of = |i: &Instant| i.action.completed_as() == instant.action.completed_as();
+            // It says what the files are of as long as they are there.
+            if !files.iter().any(|(i, _)| is_of(i) && i.state == State::Inflight) {
+                self.create_inflight(
+                    &Instant { state: State::Inflight, completed: None, ..instant.clone() },
+                    Vec::new(),
+                )?;
+            }
+            for (_, file) in files.iter().filter(|(i, _)| is_of(i) && i.is_completed()) {
+                self.storage.delete(&file.path)?;
+            }
+        }
+        self.storage.sync()
+    }
+
+    /// Removes all files of an action: the completed one first, by which it is visible. The caller holds the lock, under
+    /// which the timeline was loaded. Returns whether there were any.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub fn remove(&self, timeline: &Timeline, requested: &str, action: Action) -> Result<bool> {
+        // The files of the action must be deleted, and that be durable, while the instant still says whose they are.
+        self.storage.sync()?;
+        let files = timeline.files_of(requested);
+        let of_action: Vec<_> =
+            files.iter().filter(|(i, _)| i.action.completed_as() == action.completed_as()).collect();
+        for state in [State::Completed, State::Inflight, State::Requested] {
+            for (_, file) in of_action.iter().filter(|(i, _)| i.state == state) {
+                self.storage.delete(&file.path)?;
+            }
+        }
+        Ok(!of_action.is_empty())
     }
 
     /// Removes the files of a pending instant; of a table service the inflight one first.

@@ -3,7 +3,7 @@
 //! Each action of the table is committed here first, under the same requested time, as a delta commit of its own, and on
 //! the table next, all under the table lock. While the action is pending on the table, readers pass over what it wrote
 //! here. So a crash in between is harmless, as long as the action's instant does not leave the table's timeline before its
-//! delta commit has left this one ([`remove_instant`]).
+//! delta commit has left this one ([`remove_instants`]).
 //!
 //! | file | does |
 //! |---|---|
@@ -49,7 +49,7 @@ pub(crate) use expression_index::{ExpressionChanges, FunctionRanges, expression_
 pub(crate) use initialize::{initialize_by_key, initialize_keys};
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
-pub(crate) use removal::remove_instant;
+pub(crate) use removal::remove_instants;
 pub(crate) use sharded_keys::KeyChanges;
 
 /// The partitions that are kept up to date. Others are taken out, so that no reader believes them.

@@ -8,18 +8,18 @@ use crate::metadata_table::MetadataListing;
 use crate::storage::{Storage, optional};
 use crate::timeline::{Timeline, TimelineConfig};
 
-/// Removes what an action of the table wrote to the metadata table, if there is one. The action is pending on the table, so
-/// that no reader takes what it wrote for valid. Does nothing if it wrote nothing; after a crash in between it can be called
-/// again. The caller holds the table lock, or nobody else removes the action.
+/// Removes what actions of the table wrote to the metadata table, if there is one. The actions are pending on the table, so
+/// that no reader takes what they wrote for valid. Does nothing for those that wrote nothing; after a crash in between it can
+/// be called again. The caller holds the table lock, or nobody else removes the actions.
 ///
 /// # Errors
 /// `Corrupt` for properties of the metadata table that are damaged; `Storage`.
-pub(crate) fn remove_instant(storage: &Storage, table: &TimelineConfig, requested: &str) -> Result<()> {
+pub(crate) fn remove_instants(storage: &Storage, table: &TimelineConfig, requested: &[&str]) -> Result<()> {
     if !storage.exists(&format!("{FOLDER}/.hoodie/hoodie.properties"))? {
         return Ok(());
     }
     let Some(metadata) = optional(MetadataListing::read(storage, table))? else { return Ok(()) };
-    remove_from(storage, metadata.timeline(), requested)
+    requested.iter().try_for_each(|requested| remove_from(storage, metadata.timeline(), requested))
 }
 
 /// The same beside a timeline of the metadata table.

@@ -16,4 +16,4 @@ pub use execute::{ArchiveOutcome, archive, compact_history, planned};
 pub(in crate::services) use execute::{archive_planned, finish_interrupted, half_archived};
 pub(in crate::services) use input::last_clean;
 pub(crate) use plan::ArchiveOptions;
-pub(in crate::services) use plan::{ArchiveInput, MetadataTable, Reason, Retention, plan_archive};
+pub(in crate::services) use plan::{ArchiveInput, MetadataTable, Reason, plan_archive};

@@ -5,12 +5,10 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::format::instant::{Action, Instant};
-use crate::services::clean::{CleanOptions, earliest_to_retain, policy};
+use crate::services::clean::Retention;
 use crate::table::Options;
+use crate::timeline::Timeline;
 use crate::timeline::history::CompactionLimits;
-use crate::timeline::{Timeline, format_instant, parse_instant_ms};
-
-const HOUR_MS: i64 = 60 * 60 * 1_000;
 
 /// Settings of archiving.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,42 +66,6 @@ impl ArchiveOptions {
                     .number("hoodie.timeline.manifest.retained.versions", standard.retained_versions)?,
             },
         })
-    }
-}
-
-/// What the cleaner retains, by its policy. Another engine may clean by policies that hoodoo does not support;
-/// archiving respects them too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retention {
-    /// `KEEP_LATEST_COMMITS`: the files of this number of commits.
-    Commits(usize),
-    /// `KEEP_LATEST_BY_HOURS`: the files of the commits of this number of hours before the newest.
-    Hours(i64),
-    /// `KEEP_LATEST_FILE_VERSIONS`, which does not depend on commits.
-    FileVersions,
-}
-
-impl Retention {
-    fn from_options(options: &Options) -> Result<Self> {
-        match policy(options).0.to_ascii_uppercase().as_str() {
-            "KEEP_LATEST_FILE_VERSIONS" => Ok(Self::FileVersions),
-            "KEEP_LATEST_BY_HOURS" => Ok(Self::Hours(options.number("hoodie.clean.hours.retained", 24)?)),
-            _ => CleanOptions::from_options(options).map(|o| Self::Commits(o.commits_retained)),
-        }
-    }
-
-    /// The earliest commit that the cleaner retains. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi.
-    fn earliest(self, timeline: &Timeline) -> Option<&Instant> {
-        match self {
-            Self::Commits(retained) => earliest_to_retain(timeline, retained),
-            Self::Hours(hours) => {
-                let zone = timeline.config().zone;
-                let newest = parse_instant_ms(&timeline.completed_writes().next_back()?.requested, zone)?;
-                let from = format_instant(newest.saturating_sub(hours.saturating_mul(HOUR_MS)), zone);
-                timeline.completed_writes().find(|i| i.requested >= from)
-            }
-            Self::FileVersions => None,
-        }
     }
 }
 
@@ -278,7 +240,9 @@ pub(in crate::services) fn plan_archive(input: &ArchiveInput<'_>, options: &Arch
 
 /// Keeps what the cleaner still needs.
 fn keep(timeline: &Timeline, options: &ArchiveOptions, writes: &[&Instant]) -> (usize, usize) {
-    let Some(earliest) = options.retention.earliest(timeline) else { return (options.keep_min, options.keep_max) };
+    let Some(earliest) = options.retention.earliest_to_archive(timeline) else {
+        return (options.keep_min, options.keep_max);
+    };
     let needed = writes.iter().filter(|i| i.requested > earliest.requested).count() + 2;
     if options.keep_min >= needed {
         return (options.keep_min, options.keep_max);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::planned_files::{data_file, partition_folder};
 use super::super::read_plan;
-use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, earliest_to_retain, plan_clean};
+use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, plan_clean};
+use super::retention::Retention;
 use crate::error::{Error, Result};
 use crate::file_group::{data_file_instant, is_partition_metadata};
 use crate::format::avro::metadata::{
@@ -26,8 +27,7 @@ const LISTINGS: usize = 16;
 /// while another process cleans the table.
 ///
 /// # Errors
-/// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `Conflict` if a savepoint or the plan of another
-/// service was created meanwhile; `Corrupt`; `Storage`.
+/// `InvalidOption`; `Conflict` if a savepoint or the plan of another service was created meanwhile; `Corrupt`; `Storage`.
 pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
     Ok(clean_from(table, table.timeline()?)?.0)
 }
@@ -38,6 +38,23 @@ pub fn clean(table: &HudiTable) -> Result<Option<CleanMetadata>> {
 /// Those of [`clean`].
 pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<(Option<CleanMetadata>, Timeline)> {
     let options = CleanOptions::from_options(table.options())?;
+    clean_by(table, timeline, &options)
+}
+
+/// The same, due or not.
+///
+/// # Errors
+/// Those of [`clean`].
+pub(crate) fn clean_now(table: &HudiTable, timeline: Timeline) -> Result<Option<CleanMetadata>> {
+    let options = CleanOptions { trigger_max_commits: 0, ..CleanOptions::from_options(table.options())? };
+    Ok(clean_by(table, timeline, &options)?.0)
+}
+
+fn clean_by(
+    table: &HudiTable,
+    timeline: Timeline,
+    options: &CleanOptions,
+) -> Result<(Option<CleanMetadata>, Timeline)> {
     let writer = table.timeline_writer()?;
     let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Clean).cloned().collect();
     for pending in &pending {
@@ -47,14 +64,16 @@ pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<(Optio
     }
     let (mut last, mut timeline) = finish_pending(table, &writer, timeline)?;
     let planned_from = CleanBlockers::of(&timeline);
-    if let Some(plan) = make_plan(table, timeline.clone(), &options)? {
+    if let Some(plan) = make_plan(table, timeline.clone(), options)? {
         // A plan that cannot be executed would block all later cleans.
         refuse_links(table.storage(), &plan)?;
         let holds = |now: &Timeline| {
-            if CleanBlockers::of(now) != planned_from {
-                return Err(Error::conflict("a savepoint or a plan was created while the clean was planned")
-                    .with("table", table.storage().uri())
-                    .remedy("Nothing was deleted; clean again"));
+            if !CleanBlockers::of(now).is_as(&planned_from) {
+                return Err(Error::conflict(
+                    "a savepoint or a plan was created, or a write rolled back, while the clean was planned",
+                )
+                .with("table", table.storage().uri())
+                .remedy("Nothing was deleted; clean again"));
             }
             encode(&plan)
         };
@@ -65,11 +84,21 @@ pub(crate) fn clean_from(table: &HudiTable, timeline: Timeline) -> Result<(Optio
     Ok((last, timeline))
 }
 
-/// Savepoints and pending plans, whose files must stay. If they change while a clean is planned, its plan is not
-/// executed.
-#[derive(PartialEq, Eq)]
+/// The plan that a clean would make now, however many commits came since the last one. Writes nothing.
+///
+/// # Errors
+/// Those of [`clean`].
+pub fn planned(table: &HudiTable) -> Result<Option<CleanerPlan>> {
+    let options = CleanOptions { trigger_max_commits: 0, ..CleanOptions::from_options(table.options())? };
+    make_plan(table, table.timeline()?, &options)
+}
+
+/// Savepoints and pending plans, whose files must stay, and what brought older file slices back. If they change while a
+/// clean is planned, its plan is not executed.
 struct CleanBlockers {
     savepoints: BTreeSet<String>,
+    /// Rollbacks and restores: a slice that was an old one may be the newest now.
+    undone: BTreeSet<String>,
     /// Pending plans of table services and of other cleans.
     pending: BTreeSet<String>,
 }
@@ -80,8 +109,37 @@ impl CleanBlockers {
         let requested = |i: &Instant| i.requested.clone();
         Self {
             savepoints: timeline.completed(Action::Savepoint).map(requested).collect(),
+            undone: timeline
+                .completed(Action::Rollback)
+                .chain(timeline.completed(Action::Restore))
+                .map(requested)
+                .collect(),
             pending: timeline.pending().filter(|i| services.contains(&i.action)).map(requested).collect(),
         }
+    }
+
+    /// Whether nothing came since the others were there.
+    fn is_as(&self, before: &Self) -> bool {
+        self.savepoints == before.savepoints && self.pending == before.pending && self.undone.is_subset(&before.undone)
+    }
+}
+
+/// Finishes pending cleans whose process died.
+///
+/// # Errors
+/// `Conflict` while another process cleans the table; those of [`clean`].
+pub(crate) fn finish_cleans(table: &HudiTable, timeline: Timeline) -> Result<Timeline> {
+    let pending = |timeline: &Timeline| timeline.pending().find(|i| i.action == Action::Clean).cloned();
+    if pending(&timeline).is_none() {
+        return Ok(timeline);
+    }
+    let (_, timeline) = finish_pending(table, &table.timeline_writer()?, timeline)?;
+    match pending(&timeline) {
+        None => Ok(timeline),
+        Some(clean) => Err(Error::conflict("another process cleans the table")
+            .with("table", table.storage().uri())
+            .with("instant", clean)
+            .remedy("Do it again when the clean is completed")),
     }
 }
 
@@ -132,13 +190,18 @@ fn make_plan(table: &HudiTable, timeline: Timeline, options: &CleanOptions) -> R
     if commits_since(&timeline, last_clean.as_ref()) < options.trigger_max_commits {
         return Ok(None);
     }
-    let Some(earliest) = earliest_to_retain(&timeline, options.commits_retained) else { return Ok(None) };
+    let now_ms = table.clock().now_ms();
+    let earliest = options.retention.earliest(&timeline, now_ms).map(|earliest| earliest.requested.clone());
+    if earliest.is_none() && !matches!(options.retention, Retention::FileVersions(_)) {
+        return Ok(None);
+    }
     let savepoints = savepoints(storage, &timeline)?;
     let since = last_clean.as_ref().filter(|_| options.incremental);
     let since = since.and_then(|last| incremental_from(&timeline, last, &savepoints));
-    let changed = match since {
-        Some(from) => Some(changed_partitions(storage, &timeline, from, &earliest.requested)?),
-        None => None,
+    let changed = match (since, earliest) {
+        (Some(from), Some(earliest)) => Some(changed_partitions(storage, &timeline, from, &earliest)?),
+        // Where the last clean was by versions, nothing says which commits it considered.
+        _ => None,
     };
     let compactions = compactions(storage, &timeline)?;
     let view = TableView::new(storage.clone(), timeline)?;
@@ -153,6 +216,7 @@ fn make_plan(table: &HudiTable, timeline: Timeline, options: &CleanOptions) -> R
         compactions: &compactions,
         is_partitioned: !table.config().partition_fields().is_empty(),
         full_path: &|path| storage.absolute(path),
+        now_ms,
     };
     plan_clean(&input, options)
 }

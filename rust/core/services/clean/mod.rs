@@ -6,12 +6,14 @@
 
 mod execute;
 mod plan;
+mod retention;
 
 #[cfg(test)]
 mod tests;
 
-pub use execute::clean;
-pub(crate) use execute::clean_from;
 pub(in crate::services) use execute::execute_below;
-pub(in crate::services) use plan::{CleanInput, CleanedTable, SAVEPOINTS, plan_clean, policy};
-pub(crate) use plan::{CleanOptions, earliest_to_retain};
+pub use execute::{clean, planned};
+pub(crate) use execute::{clean_from, clean_now, finish_cleans};
+pub(crate) use plan::CleanOptions;
+pub(in crate::services) use plan::{CleanInput, CleanedTable, SAVEPOINTS, plan_clean};
+pub(crate) use retention::{Retention, earliest_to_retain};

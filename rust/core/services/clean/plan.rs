@@ -1,32 +1,34 @@
-//! Which file slices are deleted, by Hudi's policy `KEEP_LATEST_COMMITS`.
+//! Which file slices are deleted, by Hudi's policies.
 //!
-//! `E` is the earliest commit to retain: with N commits to retain, the N-th last completed one. A query that began at
+//! `KEEP_LATEST_COMMITS` and `KEEP_LATEST_BY_HOURS` retain commits; `E` is the earliest of them. A query that began at
 //! any retained commit must find its files. So these slices of each file group stay: all since `E`, the newest before
-//! `E`, the newest of all, and those that a savepoint or a pending compaction needs. A file group that was replaced
-//! before `E` is deleted as a whole.
+//! `E`, and the newest of all. A file group that was replaced before `E` is deleted as a whole.
+//!
+//! `KEEP_LATEST_FILE_VERSIONS` keeps the newest slices of each file group, and nothing of replaced ones.
+//!
+//! What a savepoint or a pending compaction needs stays with each policy.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::error::{Error, Result};
+use super::retention::Retention;
+use crate::error::Result;
 use crate::file_group::{FileGroup, FileSlice, data_file_instant};
 use crate::format::avro::metadata::{
     ActionInstant, CleanFileInfo, CleanMetadata, CleanerPlan, CompactionPlan, SavepointMetadata,
 };
-use crate::format::instant::{Action, Instant};
+use crate::format::instant::Instant;
 use crate::storage::FileMeta;
 use crate::table::{Options, TableView};
 use crate::timeline::Timeline;
 
-/// The supported policy.
-const POLICY: &str = "KEEP_LATEST_COMMITS";
 /// Key in a plan of the savepoints that existed.
 pub(in crate::services) const SAVEPOINTS: &str = "savepointed_timestamps";
 
 /// Settings of cleaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CleanOptions {
-    /// Number of commits to retain (`hoodie.clean.commits.retained`).
-    pub commits_retained: usize,
+    /// What is kept.
+    pub retention: Retention,
     /// Number of commits after which a clean is due (`hoodie.clean.trigger.max.commits`).
     pub trigger_max_commits: usize,
     /// Whether only partitions that changed since the last clean are considered (`hoodie.clean.incremental.enabled`).
@@ -37,40 +39,14 @@ impl CleanOptions {
     /// Reads the settings.
     ///
     /// # Errors
-    /// `Unsupported` for policies other than `KEEP_LATEST_COMMITS`; `InvalidOption` for invalid numbers.
+    /// `InvalidOption` for invalid numbers and unknown policies.
     pub(crate) fn from_options(options: &Options) -> Result<Self> {
-        let (policy, implied_by) = policy(options);
-        if !policy.eq_ignore_ascii_case(POLICY) {
-            let by = implied_by.map_or(String::new(), |setting| format!(" ({setting} implies it)"));
-            return Err(Error::unsupported(format!("the cleaning policy {policy} is not supported{by}")).remedy(
-                "Use KEEP_LATEST_COMMITS with hoodie.clean.commits.retained, or set hoodie.clean.automatic=false",
-            ));
-        }
-        let commits_retained = options.number("hoodie.clean.commits.retained", 10)?;
-        if commits_retained == 0 {
-            return Err(Error::invalid_value("hoodie.clean.commits.retained", 0, "a number from 1"));
-        }
         Ok(Self {
-            commits_retained,
+            retention: Retention::from_options(options)?,
             trigger_max_commits: options.number("hoodie.clean.trigger.max.commits", 1)?,
             incremental: options.flag("hoodie.clean.incremental.enabled", true)?,
         })
     }
-}
-
-/// The cleaning policy of the options, and the retention option that implies it if no option names it, as in Hudi.
-pub(in crate::services) fn policy(options: &Options) -> (&str, Option<String>) {
-    if let Some(named) = options.get("hoodie.clean.policy") {
-        return (named, None);
-    }
-    let settings = [
-        (POLICY, "hoodie.clean.commits.retained"),
-        ("KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained"),
-        ("KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained"),
-    ];
-    let set =
-        settings.into_iter().find_map(|(policy, key)| Some((policy, Some(format!("{key}={}", options.get(key)?)))));
-    set.unwrap_or((POLICY, None))
 }
 
 /// A table that is cleaned.
@@ -114,6 +90,8 @@ pub(crate) struct CleanInput<'a> {
     pub is_partitioned: bool,
     /// Formats a path for the plan.
     pub full_path: &'a dyn Fn(&str) -> String,
+    /// Milliseconds since the epoch.
+    pub now_ms: i64,
 }
 
 /// Number of completed writes since the last clean.
@@ -122,31 +100,19 @@ pub(crate) fn commits_since(timeline: &Timeline, last_clean: Option<&CleanMetada
     timeline.completed_writes().filter(|i| i.requested.as_str() > seen).count()
 }
 
-/// The earliest commit to retain, or `None` if there are too few commits.
-pub(crate) fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
-    let completed: Vec<&Instant> = timeline.completed_writes().collect();
-    if completed.len() <= retained {
-        return None;
-    }
-    let nth = *completed.get(completed.len() - retained)?;
-    // A pending write began from the commit before it, which must stay.
-    let pending = timeline.pending().find(|i| i.action.is_write() && i.action != Action::LogCompaction);
-    match pending {
-        Some(pending) if nth.requested > pending.requested => {
-            completed.into_iter().rfind(|i| i.requested < pending.requested)
-        }
-        _ => Some(nth),
-    }
-}
-
 /// Makes the plan; `None` if there is nothing to delete.
 ///
 /// # Errors
 /// `Corrupt` and `Storage` if the history cannot be read.
 pub(crate) fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Result<Option<CleanerPlan>> {
     let timeline = input.view.timeline();
-    let Some(earliest) = earliest_to_retain(timeline, options.commits_retained) else { return Ok(None) };
-    let keep = Keep::new(input, &earliest.requested);
+    let keep = match options.retention {
+        Retention::FileVersions(versions) => Keep::new(input, Kept::Versions(versions)),
+        retention => match retention.earliest(timeline, input.now_ms) {
+            Some(earliest) => Keep::new(input, Kept::Since(earliest)),
+            None => return Ok(None),
+        },
+    };
     let mut files: BTreeMap<String, Vec<CleanFileInfo>> = BTreeMap::new();
     let mut partitions_to_be_deleted = Vec::new();
     for (partition, listed) in input.partitions {
@@ -172,13 +138,13 @@ pub(crate) fn plan_clean(input: &CleanInput<'_>, options: &CleanOptions) -> Resu
         extra.insert(SAVEPOINTS.to_owned(), times.join(","));
     }
     Ok(Some(CleanerPlan {
-        earliest_instant_to_retain: Some(ActionInstant {
+        earliest_instant_to_retain: keep.kept.earliest().map(|earliest| ActionInstant {
             timestamp: earliest.requested.clone(),
             action: earliest.action.completed_as().name().to_owned(),
             state: earliest.state.name().to_owned(),
         }),
         last_completed_commit_timestamp: last_completed(timeline),
-        policy: POLICY.to_owned(),
+        policy: options.retention.policy().to_owned(),
         files_to_be_deleted_per_partition: Some(BTreeMap::new()),
         file_paths_to_be_deleted_per_partition: Some(files),
         partitions_to_be_deleted: Some(partitions_to_be_deleted),
@@ -198,16 +164,34 @@ fn is_emptied(listed: &[FileMeta], deleted: &[String]) -> bool {
     listed.iter().filter(|f| is_data(f)).all(|f| deleted.contains(f.path.as_str()))
 }
 
+/// What a policy keeps.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    /// What queries of this commit and of later ones read.
+    Since(&'a Instant),
+    /// So many slices of each file group, and of a replaced one none.
+    Versions(usize),
+}
+
+impl<'a> Kept<'a> {
+    fn earliest(self) -> Option<&'a Instant> {
+        match self {
+            Self::Since(earliest) => Some(earliest),
+            Self::Versions(_) => None,
+        }
+    }
+}
+
 /// Decides which slices stay.
 struct Keep<'a> {
-    earliest: &'a str,
+    kept: Kept<'a>,
     savepointed: HashSet<&'a str>,
     /// Base instant of the slice that a pending compaction reads, by partition and file id.
     compacted: HashMap<(&'a str, &'a str), &'a str>,
 }
 
 impl<'a> Keep<'a> {
-    fn new(input: &CleanInput<'a>, earliest: &'a str) -> Self {
+    fn new(input: &CleanInput<'a>, kept: Kept<'a>) -> Self {
         let savepointed = input
             .savepoints
             .values()
@@ -220,7 +204,7 @@ impl<'a> Keep<'a> {
                 Some(((o.partition_path.as_deref()?, o.file_id.as_deref()?), o.base_instant_time.as_deref()?))
             })
             .collect();
-        Self { earliest, savepointed, compacted }
+        Self { kept, savepointed, compacted }
     }
 
     /// Paths of the files to delete, those of replaced file groups first.
@@ -230,25 +214,29 @@ impl<'a> Keep<'a> {
             groups.iter().partition(|g| view.replaced_at(partition, &g.file_id).is_some());
         let gone = replaced
             .into_iter()
-            .filter(|g| view.replaced_at(partition, &g.file_id).is_some_and(|at| at < self.earliest))
+            .filter(|g| view.replaced_at(partition, &g.file_id).is_some_and(|at| self.needs_no_replaced(at)))
             .flat_map(|g| g.slices.iter())
             .filter(|s| !self.is_savepointed(s));
         let old = live.into_iter().flat_map(|g| self.old_slices(g));
         Ok(gone.chain(old).flat_map(slice_files).collect())
     }
 
+    /// Whether no query that must find its files reads a file group that was replaced then.
+    fn needs_no_replaced(&self, replaced_at: &str) -> bool {
+        self.kept.earliest().is_none_or(|earliest| replaced_at < earliest.requested.as_str())
+    }
+
     fn old_slices<'g>(&self, group: &'g FileGroup) -> Vec<&'g FileSlice> {
-        let newest = group.slices.first().map(|s| s.base_instant.as_str());
-        let before = group.slices.iter().map(|s| s.base_instant.as_str()).find(|i| *i < self.earliest);
-        let goes = |s: &&FileSlice| {
-            let instant = Some(s.base_instant.as_str());
-            instant != newest
-                && instant != before
-                && s.base_instant.as_str() < self.earliest
-                && !self.is_savepointed(s)
-                && !self.is_compacted(s)
+        let old: Vec<&FileSlice> = match self.kept {
+            Kept::Since(earliest) => slices_before(group, &earliest.requested).collect(),
+            Kept::Versions(versions) => {
+                // A pending compaction makes a version more, and its input stays beside the counted ones.
+                let is_planned = self.compacted.contains_key(&(group.partition.as_str(), group.file_id.as_str()));
+                let counted = versions.saturating_sub(usize::from(is_planned));
+                group.slices.iter().filter(|s| !self.is_compacted(s)).skip(counted).collect()
+            }
         };
-        group.slices.iter().filter(goes).collect()
+        old.into_iter().filter(|s| !self.is_savepointed(s) && !self.is_compacted(s)).collect()
     }
 
     fn is_savepointed(&self, slice: &FileSlice) -> bool {
@@ -260,6 +248,15 @@ impl<'a> Keep<'a> {
         let planned = self.compacted.get(&(slice.partition.as_str(), slice.file_id.as_str()));
         planned.is_some_and(|base| slice.base_instant.as_str() >= *base)
     }
+}
+
+/// The slices that no query of this commit or of a later one reads.
+fn slices_before<'g>(group: &'g FileGroup, earliest: &str) -> impl Iterator<Item = &'g FileSlice> {
+    let newest = group.slices.first().map(|s| s.base_instant.as_str());
+    let before = group.slices.iter().map(|s| s.base_instant.as_str()).find(|i| *i < earliest);
+    let goes = move |instant: &str| Some(instant) != newest && Some(instant) != before;
+    let old = group.slices.iter().skip_while(move |s| Some(s.base_instant.as_str()) != before);
+    old.filter(move |s| goes(&s.base_instant))
 }
 
 fn slice_files(slice: &FileSlice) -> impl Iterator<Item = String> + '_ {

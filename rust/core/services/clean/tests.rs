@@ -285,22 +285,81 @@ fn a_metadata_table_that_is_not_wanted_is_dropped() {
     assert!(made.table.reload().unwrap().config().metadata_partitions().is_empty());
 }
 
+fn with(made: &TestTable, options: &[(&str, &str)]) -> HudiTable {
+    let more = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    made.table.with_options(&more).unwrap()
+}
+
 #[test]
-fn other_policies_are_refused_by_name() {
+fn versions_are_counted_in_each_file_group() {
     let made = TestTable::new(&[]);
-    for (key, value, named) in [
-        ("hoodie.clean.policy", "KEEP_LATEST_FILE_VERSIONS", "KEEP_LATEST_FILE_VERSIONS"),
-        ("hoodie.cleaner.policy", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_BY_HOURS"),
-        ("hoodie.clean.fileversions.retained", "3", "KEEP_LATEST_FILE_VERSIONS"),
-        ("hoodie.cleaner.hours.retained", "3", "KEEP_LATEST_BY_HOURS"),
-    ] {
-        let table = made.table.with_options(&[(key.to_owned(), value.to_owned())].into()).unwrap();
-        let e = clean(&table).unwrap_err();
-        assert!(e.kind() == ErrorKind::Unsupported && e.message().contains(named), "{e}");
+    made.commit("p2", "b", &["x"]);
+    let times = history(&made, 4);
+    let table = with(&made, &[("hoodie.clean.fileversions.retained", "2")]);
+    let done = clean(&table).unwrap().unwrap();
+    let file = |time: &str| format!("a_0-1-1_{time}.parquet");
+    assert_eq!(names(&done, "p1"), [file(&times[1]), file(&times[0])]);
+    assert!(!done.partition_metadata.contains_key("p2"));
+    assert_eq!(
+        (done.earliest_commit_to_retain.as_str(), done.partition_metadata["p1"].policy.as_str()),
+        ("", "KEEP_LATEST_FILE_VERSIONS")
+    );
+    assert_eq!(plan_of(&made).earliest_instant_to_retain, None);
+    assert_eq!(clean(&table).unwrap(), None, "nothing came since");
+    assert_eq!(scan_at(&made.table, &times[1]).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(scan_at(&made.table, &times[2]).unwrap(), 2);
+}
+
+#[test]
+fn versions_of_replaced_groups_and_what_is_held() {
+    let made = TestTable::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let held = made.commit("p1", "a", &["1"]);
+    let files: Vec<String> = made.data_files().into_iter().filter(|f| f.contains(&held.requested)).collect();
+    made.savepoint(&held, "p1", &files);
+    let mut replace = made.begin(Action::ReplaceCommit);
+    replace.replace("p2", "b");
+    replace.complete();
+    let times = history(&made, 3);
+    let table = with(
+        &made,
+        &[("hoodie.clean.policy", "KEEP_LATEST_FILE_VERSIONS"), ("hoodie.clean.fileversions.retained", "1")],
+    );
+    let done = clean(&table).unwrap().unwrap();
+    assert_eq!(names(&done, "p2").len(), 1, "at once");
+    assert_eq!(names(&done, "p1"), [format!("a_0-1-1_{}.parquet", times[1]), format!("a_0-1-1_{}.parquet", times[0])]);
+    assert_eq!(scan_at(&made.table, &held.requested).unwrap(), 1);
+}
+
+#[test]
+fn hours_count_back_from_now() {
+    let made = TestTable::new(&[]);
+    let times = history(&made, 4);
+    assert_eq!(clean(&with(&made, &[("hoodie.clean.hours.retained", "1")])).unwrap(), None);
+    // No commit is of these hours: then the newest is what queries of them read.
+    let done = clean(&with(&made, &[("hoodie.clean.hours.retained", "0")])).unwrap().unwrap();
+    assert_eq!(done.earliest_commit_to_retain, times[3]);
+    assert_eq!(names(&done, "p1").len(), 2);
+}
+
+#[test]
+fn nothing_is_deleted_that_a_rollback_brought_back() {
+    let made = TestTable::new(&[]);
+    let times = history(&made, 3);
+    let planned_from = made.table.timeline().unwrap();
+    crate::services::rollback::rollback(&made.table, &times[2]).unwrap();
+    let table = with(&made, &[("hoodie.clean.fileversions.retained", "1")]);
+    let refused = clean_from(&table, planned_from).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!(made.data_files().len(), 2);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let made = TestTable::new(&[]);
+    for (key, value) in [("hoodie.clean.policy", "KEEP_ALL"), ("hoodie.clean.commits.retained", "0")] {
+        assert_eq!(clean(&with(&made, &[(key, value)])).unwrap_err().kind(), ErrorKind::InvalidOption);
     }
-    let table =
-        made.table.with_options(&[("hoodie.clean.commits.retained".to_owned(), "0".to_owned())].into()).unwrap();
-    assert_eq!(clean(&table).unwrap_err().kind(), ErrorKind::InvalidOption);
 }
 
 fn scan_at(table: &HudiTable, instant: &str) -> Result<usize> {

@@ -18,7 +18,7 @@ use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget};
+use crate::transaction::{Concurrency, DataFiles, Follow, Transaction, commit_metadata, forget, refuse_writers};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub(crate) const FILES: &str = "hoodoo.clustering.files";
@@ -156,7 +156,11 @@ impl ClusteringJob {
             columns,
             keeps_rows: true,
         });
+        let writers_first = Concurrency::from_options(table.options())?.writers_first;
         let done = self.transaction.complete(body, Follow::Files(&changes), &reported, |timeline| {
+            if writers_first {
+                refuse_writers(&table, timeline, &groups_of(groups))?;
+            }
             let unchanged = check_unchanged(&table, timeline, &requested, groups);
             outdated = unchanged.is_err();
             unchanged.map(|_| ())
@@ -253,9 +257,7 @@ pub(crate) fn roll_back_outdated(table: &HudiTable, written: &[WriteStat]) -> Re
     let timeline = table.timeline()?;
     for instant in timeline.pending().filter(|i| i.action.completed_as() == Action::ReplaceCommit) {
         let groups = plan_of(table, &timeline, instant)?.and_then(|p| p.input_groups).unwrap_or_default();
-        let mut groups_of_plan = slices_of(&groups)
-            .filter_map(|s| Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?)));
-        if groups_of_plan.any(|group| changed.contains(&group)) && !is_under_way(table, &instant.requested)? {
+        if !groups_of(&groups).is_disjoint(&changed) && !is_under_way(table, &instant.requested)? {
             roll_back(table, &instant.requested)?;
             done.push(instant.requested.clone());
         }
@@ -281,6 +283,13 @@ fn no_such_plan(table: &HudiTable, requested: &str) -> Error {
         .with("table", table.storage().uri())
         .with("instant", requested)
         .remedy("List pending clusterings with `hoodoo cluster status`")
+}
+
+/// Partition and id of the file groups of a plan.
+fn groups_of(groups: &[ClusteringGroup]) -> HashSet<(&str, &str)> {
+    slices_of(groups)
+        .filter_map(|s| Some((s.partition_path.as_deref().unwrap_or_default(), s.file_id.as_deref()?)))
+        .collect()
 }
 
 fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {

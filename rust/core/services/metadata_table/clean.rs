@@ -10,7 +10,9 @@ use crate::format::avro::metadata::{CleanerPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::metadata_table::services::{MetadataServices, OwnAction};
 use crate::metadata_table::{FOLDER, MetadataTable};
-use crate::services::clean::{CleanInput, CleanOptions, CleanedTable, earliest_to_retain, execute_below, plan_clean};
+use crate::services::clean::{
+    CleanInput, CleanOptions, CleanedTable, Retention, earliest_to_retain, execute_below, plan_clean,
+};
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
 
@@ -82,9 +84,13 @@ pub(super) fn clean(
         compactions: &[],
         is_partitioned: false,
         full_path: &|path| services.storage.absolute(path),
+        now_ms: 0,
     };
-    let options =
-        CleanOptions { commits_retained: options.commits_retained, trigger_max_commits: 1, incremental: false };
+    let options = CleanOptions {
+        retention: Retention::Commits(options.commits_retained),
+        trigger_max_commits: 1,
+        incremental: false,
+    };
     let Some(plan) = plan_clean(&input, &options)? else { return Ok(false) };
     let action = services.begin(Action::Clean, encode(&plan)?, metadata.timeline())?;
     carry_out(services, action, &plan)?;

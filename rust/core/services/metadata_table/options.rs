@@ -1,8 +1,8 @@
 //! What Hudi makes of the table's options for the metadata table.
 
 use crate::error::{Error, Result};
-use crate::services::archive::{ArchiveOptions, Retention};
-use crate::services::clean::CleanOptions;
+use crate::services::archive::ArchiveOptions;
+use crate::services::clean::Retention;
 use crate::table::Options;
 
 const MAX_DELTA_COMMITS: &str = "hoodie.metadata.compact.max.delta.commits";
@@ -33,7 +33,10 @@ impl MetadataServiceOptions {
         let of_table = ArchiveOptions::from_options(options)?;
         // By the number of commits, whatever policy the table is cleaned by: files of the metadata table are read only as of
         // now, so that its cleaner need not keep what a policy of the table is about.
-        let retained = CleanOptions::from_options(options).map_or(0, |clean| clean.commits_retained);
+        let retained = match Retention::from_options(options)? {
+            Retention::Commits(retained) => retained,
+            Retention::Hours(_) | Retention::FileVersions(_) => 0,
+        };
         let commits_retained = MIN_COMMITS_RETAINED.max(retained.saturating_mul(6) / 5);
         Ok(Self {
             max_delta_commits,

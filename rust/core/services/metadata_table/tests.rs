@@ -86,7 +86,7 @@ fn instants_stay_as_long_as_they_are_needed() {
     let few = [("hoodie.keep.min.commits", "2"), ("hoodie.keep.max.commits", "4")];
     let mut options = options(&few);
     options.commits_retained = 5;
-    options.archive.retention = crate::services::archive::Retention::Commits(5);
+    options.archive.retention = crate::services::clean::Retention::Commits(5);
     let metadata = actions(30, &[(8, "compaction"), (20, "compaction")]);
     let all = timeline((25..30).flat_map(|number| action(number, "deltacommit")));
     assert!(archive::may_be_due(&metadata, &options) && archive::is_due(&metadata, &all, &options));

@@ -1,23 +1,20 @@
-//! Finds the files of failed writes and executes rollback plans.
+//! Which writes are rolled back, and where their files are.
 
-use std::collections::{BTreeMap, HashSet};
-
-use super::super::planned_files::{data_file, partition_of, plain_path};
+use super::super::planned_files::plain_path;
 use super::super::read_plan;
+use super::carry_out::{Target, carry_out, is_completed, target_of};
+use super::completed::{drop_unbegun, roll_back_completed};
 use super::leftovers::Leftovers;
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_group::markers::{delete_markers, marked_files, marker_folder};
-use crate::format::avro::metadata::{
-    CommitMetadata, InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, decode, encode,
-};
+use crate::file_group::markers::{marked_files, marker_folder};
+use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
-use crate::parallel::{both, run_parallel};
+use crate::parallel::both;
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 use crate::timeline::heartbeat::{self, Heartbeats};
-use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter};
-use crate::transaction::{Follow, Transaction, forget};
+use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
 
 /// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
 /// rollbacks with a heartbeat alone.
@@ -78,29 +75,32 @@ fn unless_others_do<T>(
     }
 }
 
-/// Rolls back one pending write.
+/// Rolls back one write: a pending one, or the newest completed one.
 ///
 /// # Errors
-/// `InvalidOption` if there is no such write or it is a planned table service; `Unsupported` if it has completed.
+/// `InvalidOption` if there is no such write, if it is a planned table service, and for a completed write that others build
+/// on or that has a savepoint; `Conflict` while others work on the table; `Lock`; `Storage`.
 pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     let writer = table.timeline_writer()?;
-    let timeline = writer.load()?;
+    let mut timeline = writer.load()?;
     let named = |e: Error| e.with("table", table.storage().uri()).with("instant", instant);
     refuse_restore(table.storage(), &timeline)?;
     if let Some(begun) = begun_rollback(table, &writer, &timeline, instant)? {
-        let finished = finish(table, &writer, &begun)?;
-        return finished.ok_or_else(|| named(Error::conflict("another process finished the rollback")));
+        if let Some(done) = finish(table, &writer, &begun)? {
+            return Ok(done);
+        }
+        timeline = writer.load()?;
     }
     if let Some(failed) = failed_writes(&timeline).into_iter().find(|i| i.requested == instant) {
         return roll_back(table, &writer, &timeline, &failed);
     }
     let known = timeline.instants().iter().find(|i| i.requested == instant && i.action.is_write());
     Err(named(match known {
-        Some(i) if i.is_completed() => Error::unsupported("rolling back a completed write is not supported"),
+        Some(i) if i.is_completed() => return roll_back_completed(table, instant),
         Some(i) => Error::invalid_option(format!("a planned {} is not a failed write", i.action))
             .remedy("Execute the plan with the engine that made it"),
-        None => Error::invalid_option("there is no pending write with this requested time")
-            .remedy("List pending writes with t.timeline.instants()"),
+        None => Error::invalid_option("there is no write with this requested time on the active timeline")
+            .remedy("List writes with t.timeline.instants()"),
     }))
 }
 
@@ -125,7 +125,7 @@ fn refuse_restore(storage: &Storage, timeline: &Timeline) -> Result<()> {
         Some(restore) => Err(Error::conflict("a restore of the table is pending")
             .with("table", storage.uri())
             .with("instant", restore)
-            .remedy("Finish the restore with the engine that began it; until then you cannot write to the table")),
+            .remedy("Finish the restore: t.restore(the savepoint); until then you cannot write to the table")),
     }
 }
 
@@ -153,7 +153,7 @@ pub(super) fn roll_back(
         encode(&plan)
     })?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
-    carry_out(table, writer, &requested, &plan)
+    carry_out(table, writer, &requested, &plan, Target::Failed)
 }
 
 fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Result<FoundFiles> {
@@ -203,151 +203,17 @@ fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
     Ok(files)
 }
 
-/// Finishes a pending rollback. `None` if it has no plan yet.
+/// Finishes a pending rollback. `None` if it has no plan yet, and if it was never begun.
 fn finish(table: &HudiTable, writer: &TimelineWriter, rollback: &Instant) -> Result<Option<RollbackMetadata>> {
     let timeline = writer.load()?;
     let Some(plan) = read_plan::<RollbackPlan>(table.storage(), writer, &timeline, rollback)? else { return Ok(None) };
-    carry_out(table, writer, rollback, &plan).map(Some)
-}
-
-fn carry_out(
-    table: &HudiTable,
-    writer: &TimelineWriter,
-    rollback: &Instant,
-    plan: &RollbackPlan,
-) -> Result<RollbackMetadata> {
-    let storage = table.storage();
-    let named = |e: Error| e.with("table", storage.uri()).with("instant", rollback);
-    let (info, target) = target_of(plan).map_err(named)?;
-    let files = files_of(plan).map_err(named)?;
-    let heartbeat = Heartbeat::take_over(storage, table.clock(), &rollback.requested)?;
-    let timeline = writer.load()?;
-    refuse_completed(&timeline, &target).map_err(named)?;
-    if !timeline.pending().any(|i| i.requested == rollback.requested && i.action == rollback.action) {
-        return Err(named(Error::conflict("another process finished the rollback").with("table", storage.uri())));
+    if let Ok((_, target)) = target_of(&plan)
+        && is_completed(&timeline, &target)
+    {
+        drop_unbegun(table, writer, rollback, &target)?;
+        return Ok(None);
     }
-    let started = writer.start(rollback, Vec::new())?;
-    let begun = table.clock().now_ms();
-    delete_files(table, &files)?;
-    let metadata = metadata(storage, rollback, &info, &files, table.clock().now_ms() - begun);
-    let mut transaction = Transaction::take_over(table, writer.clone(), started, heartbeat, false);
-    // The metadata table never had the files: what the write committed there is taken back.
-    transaction.complete(encode(&metadata)?, Follow::Nothing, &HashSet::new(), |timeline| {
-        refuse_completed(timeline, &target)?;
-        forget(table, &target.requested)?;
-        remove_target(storage, writer, timeline, &target)
-    })?;
-    let remove_heartbeat = || heartbeat::remove(storage, &target.requested);
-    both(storage.is_remote(), || delete_markers(storage, &target.requested), remove_heartbeat)?;
-    Ok(metadata)
-}
-
-fn target_of(plan: &RollbackPlan) -> Result<(InstantInfo, Instant)> {
-    let info = plan
-        .instant_to_rollback
-        .clone()
-        .ok_or_else(|| Error::corrupt("a rollback plan does not name the instant to roll back"))?;
-    let action = Action::parse(&info.action).filter(|a| a.is_write());
-    let action = action.ok_or_else(|| {
-        Error::unsupported(format!("rolling back an instant of action '{}' is not supported", info.action))
-    })?;
-    if info.commit_time.is_empty() || !info.commit_time.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Error::corrupt(format!("a rollback plan names the instant '{}'", info.commit_time)));
-    }
-    let target = Instant { requested: info.commit_time.clone(), action, state: State::Inflight, completed: None };
-    Ok((info, target))
-}
-
-fn is_completed(timeline: &Timeline, target: &Instant) -> bool {
-    timeline.instants().iter().any(|i| {
-        i.is_completed() && i.requested == target.requested && i.action.completed_as() == target.action.completed_as()
-    })
-}
-
-fn refuse_completed(timeline: &Timeline, target: &Instant) -> Result<()> {
-    if !is_completed(timeline, target) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!("a pending rollback is of the completed write {}", target.requested))
-        .remedy("Finish this rollback with the engine that began it"))
-}
-
-/// The files that a plan deletes, relative to the table's base.
-fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    for request in plan.rollback_requests.iter().flatten() {
-        if request.log_blocks_to_be_deleted.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
-            return Err(Error::unsupported(
-                "rollback plans that append rollback blocks to log files are not supported",
-            )
-            .remedy("Finish this rollback with the engine that began it"));
-        }
-        for path in &request.files_to_be_deleted {
-            files.push(data_file(&request.partition_path, path)?);
-        }
-    }
-    Ok(files)
-}
-
-fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
-    let storage = table.storage();
-    if storage.is_remote() {
-        // Many by one request.
-        return storage.delete_all(files);
-    }
-    run_parallel(files.to_vec(), table.threads()?, |path: String| {
-        // A missing file is no error.
-        storage.delete(&path).map(|_| ())
-    })?;
-    Ok(())
-}
-
-fn remove_target(storage: &Storage, writer: &TimelineWriter, timeline: &Timeline, target: &Instant) -> Result<()> {
-    let is_target =
-        |i: &Instant| i.requested == target.requested && i.action.completed_as() == target.action.completed_as();
-    // By the existing file names: a plan may say `replacecommit` for a clustering.
-    let mut actions: Vec<Action> = timeline.raw().iter().filter(|(i, _)| is_target(i)).map(|(i, _)| i.action).collect();
-    actions.dedup();
-    for action in actions {
-        let pending = Instant { action, ..target.clone() };
-        match action {
-            // The plan of a table service stays: the next attempt executes it.
-            Action::Compaction | Action::Clustering => {
-                storage.delete(&timeline.path(&pending))?;
-            }
-            _ => writer.remove_pending(&pending)?,
-        }
-    }
-    Ok(())
-}
-
-fn metadata(
-    storage: &Storage,
-    rollback: &Instant,
-    info: &InstantInfo,
-    files: &[String],
-    taken_ms: i64,
-) -> RollbackMetadata {
-    let mut partitions: BTreeMap<String, RollbackPartitionMetadata> = BTreeMap::new();
-    for path in files {
-        let partition = partition_of(path);
-        let entry = partitions.entry(partition.to_owned()).or_insert_with(|| RollbackPartitionMetadata {
-            partition_path: partition.to_owned(),
-            rollback_log_files: Some(BTreeMap::new()),
-            log_files_from_failed_commit: Some(BTreeMap::new()),
-            ..Default::default()
-        });
-        entry.success_delete_files.push(plain_path(storage, path));
-    }
-    RollbackMetadata {
-        start_rollback_time: rollback.requested.clone(),
-        time_taken_in_millis: taken_ms.max(0),
-        total_files_deleted: i32::try_from(files.len()).unwrap_or(i32::MAX),
-        commits_rollback: vec![info.commit_time.clone()],
-        partition_metadata: partitions,
-        instants_rollback: vec![info.clone()],
-        ..Default::default()
-    }
+    carry_out(table, writer, rollback, &plan, Target::Failed).map(Some)
 }
 
 /// Deletes markers of writes that are no longer pending: the writer, or the rollback, was killed before it removed

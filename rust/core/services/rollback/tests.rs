@@ -278,3 +278,102 @@ fn half_written_files_on_a_disk_go_too() {
     let named = &done[0].partition_metadata["p1"].success_delete_files[0];
     assert_eq!(*named, folder.path().join(path).display().to_string(), "no scheme on a local disk");
 }
+
+fn rows(made: &TestTable) -> usize {
+    made.table.scan(&crate::table::scan::ScanRequest::default()).unwrap().map(|batch| batch.unwrap().num_rows()).sum()
+}
+
+#[test]
+fn completed_writes_go_newest_first() {
+    let made = TestTable::new(&[]);
+    let first = made.commit("p1", "a", &["1", "2"]);
+    let second = made.commit("p1", "a", &["1", "2", "3"]);
+    let third = made.commit("p2", "b", &["4"]);
+    assert_eq!(rows(&made), 4);
+    let refused = rollback(&made.table, &second.requested).unwrap_err();
+    assert!(refused.kind() == ErrorKind::InvalidOption && refused.to_string().contains(&third.requested), "{refused}");
+    assert!(made.instants().iter().all(|name| !name.contains("rollback")), "a refused one leaves no request");
+    for (write, left) in [(&third, 3), (&second, 2), (&first, 0)] {
+        let done = rollback(&made.table, &write.requested).unwrap();
+        assert_eq!((done.commits_rollback.as_slice(), done.total_files_deleted), (&[write.requested.clone()][..], 1));
+        assert!(made.instants().iter().all(|name| !name.starts_with(&write.requested)));
+        assert_eq!(rows(&made), left);
+    }
+    assert!(made.data_files().is_empty());
+}
+
+#[test]
+fn what_was_replaced_is_there_again() {
+    let made = TestTable::new(&[]);
+    made.commit("p1", "a", &["1", "2"]);
+    let mut replace = made.begin(Action::ReplaceCommit);
+    replace.file("p1", "b", &["3"]);
+    replace.replace("p1", "a");
+    let replace = replace.complete();
+    assert_eq!(rows(&made), 1);
+    rollback(&made.table, &replace.requested).unwrap();
+    assert_eq!(rows(&made), 2);
+}
+
+#[test]
+fn what_others_need_is_not_rolled_back() {
+    let made = TestTable::new(&[]);
+    made.commit("p1", "a", &["1"]);
+    let newest = made.commit("p1", "a", &["1", "2"]);
+    let files: Vec<String> = made.data_files().into_iter().filter(|f| f.contains(&newest.requested)).collect();
+    let refused = |kind: ErrorKind| {
+        let e = rollback(&made.table, &newest.requested).unwrap_err();
+        assert_eq!(e.kind(), kind, "{e}");
+        assert!(made.instants().iter().all(|name| !name.contains("rollback")), "{:?}", made.instants());
+    };
+    made.savepoint(&newest, "p1", &files);
+    refused(ErrorKind::InvalidOption);
+    crate::services::savepoint::delete_savepoint(&made.table, &newest.requested).unwrap();
+    let pending = made.begin(Action::Commit);
+    refused(ErrorKind::Conflict);
+    drop(pending);
+    rollback_failed_writes(&made.table).unwrap();
+    // The state before it is gone.
+    let older = made.data_files().into_iter().find(|f| !f.contains(&newest.requested)).unwrap();
+    let versions = [("hoodie.clean.fileversions.retained".to_owned(), "1".to_owned())].into();
+    crate::services::clean::clean(&made.table.with_options(&versions).unwrap()).unwrap().unwrap();
+    assert!(!made.storage().exists(&older).unwrap());
+    let e = rollback(&made.table, &newest.requested).unwrap_err();
+    assert!(e.kind() == ErrorKind::InvalidOption && e.message().contains("cleaned"), "{e}");
+    assert_eq!(rows(&made), 2);
+}
+
+#[test]
+fn a_rollback_of_a_completed_write_that_was_never_begun_is_dropped() {
+    let made = TestTable::new(&[]);
+    let newest = made.commit("p1", "a", &["1"]);
+    let plan = plan_rollback(&newest, &FoundFiles::Listed(made.data_files()), &|path| made.storage().absolute(path));
+    let old = Instant {
+        requested: "20200101000000000".into(),
+        action: Action::Rollback,
+        state: State::Requested,
+        completed: None,
+    };
+    let path = made.table.timeline().unwrap().path(&old);
+    made.storage().create(&path, encode(&plan).unwrap()).unwrap();
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
+    assert!(!made.storage().exists(&path).unwrap());
+    assert_eq!(rows(&made), 1);
+}
+
+#[test]
+fn a_crash_half_way_is_finished_by_the_next_writer() {
+    let made = TestTable::new(&[]);
+    made.commit("p1", "a", &["1"]);
+    let newest = made.commit("p1", "a", &["1", "2"]);
+    let writer = made.table.timeline_writer().unwrap();
+    let files: Vec<String> = made.data_files().into_iter().filter(|f| f.contains(&newest.requested)).collect();
+    let plan = plan_rollback(&newest, &FoundFiles::Listed(files), &|path| made.storage().absolute(path));
+    writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
+    let timeline = writer.load().unwrap();
+    writer.reopen(&timeline, std::iter::once(&newest)).unwrap();
+    assert_eq!(rows(&made), 1, "it is not visible any more");
+    assert_eq!(rollback_failed_writes(&made.table).unwrap().len(), 1);
+    assert!(made.instants().iter().all(|name| !name.starts_with(&newest.requested)));
+    assert_eq!((rows(&made), made.data_files().len()), (1, 1));
+}

@@ -11,6 +11,7 @@ mod kept_expressions;
 mod kept_keys;
 mod plan;
 mod properties;
+mod undo;
 mod wanted;
 mod wanted_secondary_index;
 
@@ -30,6 +31,7 @@ pub(crate) use plan::IndexPlan;
 pub use plan::IndexReport;
 pub(super) use properties::is_wanted;
 use properties::{COMPLETE, ENABLE, INFLIGHT, is_kept, now};
+pub(crate) use undo::Undo;
 use wanted::unmet_options;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -17,7 +17,8 @@ use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
-    DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_outdated, refuse_planned,
+    Concurrency, DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_early,
+    refuse_outdated, refuse_planned,
 };
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
@@ -112,6 +113,13 @@ impl PendingCommit {
         };
         let held = held.map(|held| (held, &planned_from.timeline));
         let mut transaction = Transaction::begin(table, action, held, has_tasks, plan, profile)?;
+        if Concurrency::from_options(table.options())?.looks_early {
+            let now = transaction.timeline().load()?;
+            if let Err(e) = refuse_early(table, &now, transaction.requested(), &met) {
+                transaction.take_back()?;
+                return Err(e);
+            }
+        }
         if has_tasks {
             transaction.started()?;
         }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::format::instant::Action;
 use crate::table::{HudiTable, Options, TableView, planned_groups};
+use crate::transaction::writers_first;
 
 /// What a write does with rows that are in a file group of a pending clustering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +28,7 @@ impl UpdateStrategy {
     pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let simple = |class: &str| class.rsplit('.').next().unwrap_or(class).to_owned();
         let Some(class) = options.get("hoodie.clustering.updates.strategy").map(simple) else {
-            let conflicts = options.get("hoodie.write.lock.conflict.resolution.strategy").map(simple);
-            let writer_first = conflicts.is_some_and(|class| class == "PreferWriterConflictResolutionStrategy");
-            return Ok(if writer_first { Self::Allow } else { Self::Reject });
+            return Ok(if writers_first(options)? { Self::Allow } else { Self::Reject });
         };
         match class.as_str() {
             "SparkRejectUpdateStrategy" | "JavaRejectUpdateStrategy" => Ok(Self::Reject),

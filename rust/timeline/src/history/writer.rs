@@ -3,7 +3,10 @@
 //! Encodings and codec are ours to choose, Hudi reads them all: times share prefixes with their neighbours
 //! (DELTA_BYTE_ARRAY), bodies repeat their Avro schema (zstd over pages of many rows).
 
-use arrow::array::RecordBatch;
+use std::collections::HashSet;
+
+use arrow::array::{BooleanArray, RecordBatch, StringArray};
+use arrow::compute::filter_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -20,6 +23,7 @@ use super::overlap::Order;
 use super::reader::HistoryReader;
 use super::splice::{follow_each_other, splice};
 use crate::TimelineConfig;
+use hoodoo_format::instant::Action;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::{FileWriter, Storage};
 
@@ -83,6 +87,57 @@ impl HistoryWriter {
         self.folder.publish(&next)?;
         *snapshot = next;
         Ok(Some(file))
+    }
+
+    /// Takes writes out: those that a restore undid. Nobody finds their files any more. Publishes one version, and leaves the
+    /// old files to the next compaction. Returns how many writes were taken out.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub fn remove_writes(&self, requested: &HashSet<String>) -> Result<usize> {
+        let mut snapshot = self.load()?;
+        let Some(first) = requested.iter().min() else { return Ok(0) };
+        let mut next = Snapshot { version: snapshot.version + 1, ..snapshot.clone() };
+        let mut removed = 0;
+        for file in snapshot.files.iter().filter(|f| f.max >= *first) {
+            let alone = Snapshot { files: vec![file.clone()], ..snapshot.clone() };
+            let entries = self.reader.read_from(&alone, None, None, LoadMode::Action)?;
+            let is_gone = |e: &&HistoryEntry| e.action.is_write() && requested.contains(&e.requested);
+            let gone = entries.iter().filter(is_gone).count();
+            if gone == 0 {
+                continue;
+            }
+            removed += gone;
+            let mut kept = entries.iter().filter(|e| !is_gone(e)).map(|e| e.requested.as_str());
+            let bounds = kept.next().map(|first| (first, kept.next_back().unwrap_or(first)));
+            let kept = bounds.map(|(min, max)| self.without(&next, file, (min, max), requested)).transpose()?;
+            next = Snapshot { version: next.version, ..next.next(std::slice::from_ref(file), kept) };
+        }
+        if removed > 0 {
+            self.folder.publish(&next)?;
+            snapshot = next;
+        }
+        tracing::debug!(version = snapshot.version, removed, "writes were taken out of the history");
+        Ok(removed)
+    }
+
+    /// Writes a file again without these writes, under a name that no other file has; readers may have the old one open.
+    fn without(
+        &self,
+        snapshot: &Snapshot,
+        file: &HistoryFile,
+        (min, max): (&str, &str),
+        requested: &HashSet<String>,
+    ) -> Result<HistoryFile> {
+        let is_taken = |name: &String| snapshot.files.iter().any(|f| f.name == *name) || file.name == *name;
+        let levels = (file.level..=CompactionLimits::HIGHEST_LEVEL).chain(0..file.level);
+        let name = levels.map(|level| HistoryFile::name_of(min, max, level)).find(|name| !is_taken(name));
+        let name = name.ok_or_else(|| Error::corrupt("the history has files of these times on all levels"))?;
+        let rows = self.reader.rows_of(self.reader.open_with_pages(vec![file.clone()])?)?;
+        let keep = |batch: RecordBatch| -> Result<RecordBatch> {
+            Ok(filter_record_batch(&batch, &kept_rows(&batch, requested)?)?)
+        };
+        self.write(&name, |writer| encode(writer, rows.map(|batch| with_version(&keep(batch?)?))))
     }
 
     fn not_there_yet(&self, snapshot: &Snapshot, entries: &[HistoryEntry]) -> Result<Vec<HistoryEntry>> {
@@ -158,6 +213,21 @@ impl HistoryWriter {
             Error::corrupt("an instant has a time that cannot be part of a file name").with("name", name)
         })
     }
+}
+
+/// Which rows are not of these writes.
+fn kept_rows(batch: &RecordBatch, requested: &HashSet<String>) -> Result<BooleanArray> {
+    let column = |name: &str| {
+        let column = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<StringArray>());
+        column.ok_or_else(|| Error::corrupt(format!("a history file has no column {name}")))
+    };
+    let (times, actions) = (column(INSTANT_TIME)?, column(ACTION)?);
+    let is_write = |name: Option<&str>| name.and_then(Action::parse).is_some_and(Action::is_write);
+    let keep = times
+        .iter()
+        .zip(actions)
+        .map(|(time, action)| Some(!(is_write(action) && time.is_some_and(|time| requested.contains(time)))));
+    Ok(keep.collect())
 }
 
 /// Encodes a file, and says in its footer when its rows ascend.

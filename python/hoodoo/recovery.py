@@ -1,0 +1,93 @@
+"""What cleaning, savepoints, rollbacks and restores give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hoodoo import _native
+
+__all__ = ["CleanReport", "Restore", "Rollback", "Savepoint"]
+
+
+@dataclass(frozen=True)
+class CleanReport:
+    """What a clean deleted, or would delete.
+
+    Attributes:
+        instant: Requested time of the clean; None if nothing was deleted.
+        files: Paths of the deleted files, relative to the table.
+        partitions: Partitions that have no files any more.
+        earliest_to_retain: Requested time of the earliest commit whose queries find their files; None if the policy
+            does not depend on commits, or nothing is deleted.
+        dry_run: Whether nothing was deleted.
+    """
+
+    instant: str | None
+    files: tuple[str, ...]
+    partitions: tuple[str, ...]
+    earliest_to_retain: str | None
+    dry_run: bool
+
+    @classmethod
+    def from_native(cls, row: _native.CleanRow | None, *, dry_run: bool) -> CleanReport:
+        """Make a report of what the core returns."""
+        instant, earliest, files, partitions, _ = row or ("", "", [], [], 0)
+        paths = tuple(f"{partition}/{name}" if partition else name for partition, name in files)
+        return cls(instant or None, paths, tuple(partitions), earliest or None, dry_run)
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A commit whose files no clean deletes.
+
+    Attributes:
+        instant: Requested time of the commit.
+        completed: When the savepoint was made: a completion time, 17 digits.
+        user: Who made it.
+        comment: Why.
+        files: Number of files that it holds.
+    """
+
+    instant: str
+    completed: str
+    user: str
+    comment: str
+    files: int
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """A write that was rolled back.
+
+    Attributes:
+        instant: Requested time of the rollback.
+        rolled_back: Requested time of the write.
+        files: Number of files that were deleted.
+    """
+
+    instant: str
+    rolled_back: str
+    files: int
+
+
+@dataclass(frozen=True)
+class Restore:
+    """A table that was restored to a savepoint.
+
+    Attributes:
+        instant: Requested time of the restore.
+        completed: Its completion time.
+        savepoint: Requested time of the commit that is the newest again.
+        undone: Requested times of the writes and plans that were undone, newest first; of archived ones too.
+        files: Number of data files that were deleted.
+        warnings: What went wrong after it was completed.
+    """
+
+    instant: str
+    completed: str
+    savepoint: str
+    undone: tuple[str, ...]
+    files: int
+    warnings: tuple[str, ...] = ()

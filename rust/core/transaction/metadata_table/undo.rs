@@ -1,0 +1,99 @@
+//! The metadata table when completed actions of the table are undone.
+//!
+//! What an action did is in log files of its own in each partition of the metadata table, so that it can be taken out,
+//! unless these were compacted since, or partitions were built that know of it. Then the metadata table is made anew.
+
+use std::collections::HashSet;
+
+use super::build::IndexBuild;
+use super::build_request::BuildRequest;
+use super::properties::{COMPLETE, INFLIGHT, is_wanted, now};
+use super::{Follow, is_secondary_index};
+use crate::error::{ErrorKind, Result};
+use crate::format::instant::{Action, Instant, State};
+use crate::metadata_table::MetadataListing;
+use crate::metadata_table::expression_index::is_expression_index;
+use crate::table::{HudiTable, TableConfig};
+use crate::timeline::Timeline;
+use crate::transaction::forget_all;
+
+/// What the metadata table needs when actions of the table are undone.
+pub(crate) struct Undo {
+    /// Requested times of the actions, if what they wrote can be taken out.
+    separable: Vec<String>,
+    /// Makes it anew.
+    build: Option<IndexBuild>,
+}
+
+impl Undo {
+    /// Finds out what is needed, before the first action is undone. From then on nobody reads a metadata table that has to
+    /// be made anew. `instant` is the action that undoes them; `archived`: whether it undoes archived ones too, of which the
+    /// metadata table was compacted. The caller holds the table lock, under which the timeline was loaded.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub(crate) fn begin(
+        table: &HudiTable,
+        timeline: &Timeline,
+        undone: &[Instant],
+        archived: bool,
+        instant: &str,
+    ) -> Result<Self> {
+        let separable: Vec<String> = undone.iter().map(|i| i.requested.clone()).collect();
+        let config = TableConfig::load(table.storage())?;
+        let partitions = config.metadata_partitions();
+        if partitions.is_empty() || !is_wanted(table)? {
+            return Ok(Self { separable, build: None });
+        }
+        let is_complete = config.complete_metadata_partitions().len() == partitions.len();
+        if is_complete && !archived && is_separable(table, &config, timeline, undone)? {
+            return Ok(Self { separable, build: None });
+        }
+        let properties = [(COMPLETE, ""), (INFLIGHT, &partitions.join(","))];
+        TableConfig::update(table.storage(), &properties, &now(table))?;
+        let is_named = |name: &String| is_secondary_index(name) || is_expression_index(name);
+        let partitions = partitions.into_iter().filter(is_named).collect();
+        let request = BuildRequest { partitions, from_scratch: true, ..BuildRequest::default() };
+        Ok(Self { separable, build: Some(IndexBuild::of(request, instant)) })
+    }
+
+    /// Takes out what the actions wrote. They are pending.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub(crate) fn forget(&self, table: &HudiTable) -> Result<()> {
+        if self.build.is_some() {
+            return Ok(());
+        }
+        forget_all(table, &self.separable.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// What the action that undoes them means for the metadata table.
+    pub(crate) fn follow(&self) -> Follow<'_> {
+        self.build.as_ref().map_or(Follow::Nothing, Follow::Build)
+    }
+}
+
+/// Whether all that the metadata table knows of these actions is in log files of theirs.
+fn is_separable(table: &HudiTable, config: &TableConfig, timeline: &Timeline, undone: &[Instant]) -> Result<bool> {
+    let listing = match MetadataListing::read_all(table.storage(), config.timeline()) {
+        Ok(listing) => listing,
+        Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    let metadata = listing.timeline();
+    let Some(first) = undone.iter().map(|i| i.requested.as_str()).min() else { return Ok(true) };
+    let actions: HashSet<&str> = timeline.instants().iter().map(|i| i.requested.as_str()).collect();
+    let is_own_delta = |i: &Instant| {
+        let is_compacted = metadata.files_of(&i.requested).iter().any(|(file, _)| file.action == Action::LogCompaction);
+        i.action == Action::DeltaCommit && actions.contains(i.requested.as_str()) && !is_compacted
+    };
+    let since = |i: &&Instant| i.requested.as_str() >= first || i.completed.as_deref().is_some_and(|at| at >= first);
+    let is_harmless =
+        |i: &Instant| matches!(i.action, Action::Clean | Action::Rollback) || i.is_completed() && is_own_delta(i);
+    let is_known = |i: &Instant| {
+        let known = metadata.files_of(&i.requested);
+        i.state != State::Completed || known.iter().any(|(file, _)| file.is_completed())
+    };
+    Ok(metadata.instants().iter().filter(since).all(is_harmless) && undone.iter().all(is_known))
+}

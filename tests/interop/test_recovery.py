@@ -1,0 +1,206 @@
+"""Savepoints, restores, rollbacks of completed writes, cleaning policies: beside real Hudi, with its metadata table."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hoodoo import Commit, InvalidOptionError, Table
+from tests.interop.hudi import Hudi
+from tests.interop.metadata_tables import stored_files
+from tests.interop.test_writing_metadata import Turns, rows
+from tests.rows import Row, arrow_rows
+
+_ONE_VERSION = {"hoodie.clean.fileversions.retained": "1"}
+
+
+def _state(path: Path) -> list[Row]:
+    return arrow_rows(Table(path).to_arrow())
+
+
+def _cluster(turns: Turns) -> None:
+    done = Table(turns.path, turns.ours_options).cluster(sort_by="ts")
+    assert isinstance(done, Commit)
+
+
+_COW, _MOR = ("COPY_ON_WRITE", "hoodoo"), ("MERGE_ON_READ", "hudi")
+
+
+@pytest.fixture(name="turns")
+def _turns(request: pytest.FixtureRequest, hudi: Hudi, tmp_path: Path) -> Turns:
+    """A table with two commits, of one engine or the other, and a metadata table."""
+    table_type, first = request.param
+    turns = Turns(hudi, tmp_path / "t", table_type, "9")
+    turns.options["hoodie.clean.commits.retained"] = "1"
+    turns.ours_options |= _ONE_VERSION
+    turns.ours_options.pop("hoodie.clean.commits.retained")
+    if first == "hudi":
+        turns.theirs(rows(range(12), 1), "insert", mode="overwrite")
+    else:
+        turns.create(rows(range(1, 2), 1).schema)
+        turns.ours("insert", rows(range(12), 1))
+    turns.ours("upsert", rows(range(4, 14), 2))
+    return turns
+
+
+def _goes_on(turns: Turns) -> None:
+    turns.theirs(rows(range(2, 8), 20), "upsert")
+    turns.ours("upsert", rows(range(6, 20), 21))
+    turns.ours("delete", {"id": ["k0003"], "part": ["p0"]})
+    turns.theirs(rows(range(30, 36), 22), "insert")
+    turns.compare("the end", is_last=True)
+
+
+@pytest.mark.parametrize("turns", [_COW, _MOR], indirect=True, ids=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_we_restore_what_both_did(turns: Turns) -> None:
+    """Clusterings, compactions, replaced and deleted partitions, cleans; then both go on."""
+    before = _state(turns.path)
+    saved = Table(turns.path).savepoint(user="me", comment="before all that")
+    (listed,) = turns.hudi.call("show_savepoints", turns.path)
+    assert listed["savepoint_time"] == saved.instant
+    turns.theirs(rows(range(3, 20), 3), "upsert")
+    _cluster(turns)
+    turns.ours("insert_overwrite", rows(range(40, 44), 4))
+    turns.theirs(rows(range(5, 9), 5), "upsert")
+    if turns.options["hoodie.datasource.write.table.type"] == "MERGE_ON_READ":
+        turns.ours("upsert", rows(range(40, 44), 5))
+        scheduled = Table(turns.path, turns.ours_options).schedule_compaction()
+        assert scheduled is not None
+        turns.ours("upsert", rows(range(5, 9), 6))
+        Table(turns.path, turns.ours_options).compact(scheduled)
+    turns.ours("delete_partitions", ["p1"])
+    turns.theirs(rows(range(9), 7), "upsert")
+    assert Table(turns.path, turns.ours_options).schedule_clustering(sort_by="id") is not None
+    assert Table(turns.path, turns.ours_options).clean(dry_run=True).dry_run
+    done = Table(turns.path, turns.ours_options).restore(saved.instant)
+    assert len(done.undone) >= 6
+    assert done.files > 0
+    assert _state(turns.path) == before
+    assert not Table(turns.path).pending_clusterings()
+    turns.compare("the restore", is_last=True)
+    _goes_on(turns)
+    # Hudi goes back to it too.
+    Table(turns.path).delete_savepoint(saved.instant)
+    assert not Table(turns.path).savepoints()
+
+
+@pytest.mark.parametrize("turns", [pytest.param(_COW, marks=pytest.mark.slow), _MOR], indirect=True)
+def test_hudi_restores_to_our_savepoint(turns: Turns) -> None:
+    """What we wrote since goes."""
+    before = _state(turns.path)
+    saved = Table(turns.path).savepoint()
+    turns.ours("upsert", rows(range(3, 20), 3))
+    turns.ours("insert_overwrite", rows(range(40, 44), 4))
+    turns.ours("upsert", rows(range(5, 9), 5))
+    name = f"restored_{turns.options['hoodie.datasource.write.table.type'].lower()}"
+    turns.hudi.sql(f"create table {name} using hudi location '{turns.path}'")
+    (done,) = turns.hudi.sql(f"call rollback_to_savepoint(table => '{name}', instant_time => '{saved.instant}')")
+    assert done["rollback_savepoint_result"]
+    assert _state(turns.path) == before
+    turns.compare("Hudi's restore")
+    _goes_on(turns)
+
+
+@pytest.mark.parametrize(
+    ("turns", "compacted"),
+    [
+        (_COW, False),
+        (_MOR, True),
+        pytest.param(_COW, True, marks=pytest.mark.slow),
+        pytest.param(_MOR, False, marks=pytest.mark.slow),
+    ],
+    indirect=["turns"],
+)
+def test_a_completed_write_is_rolled_back(turns: Turns, *, compacted: bool) -> None:
+    """Also when the metadata table was compacted since, so that what the write said cannot be taken out."""
+    turns.ours_options |= {"hoodie.clean.automatic": "false"}
+    turns.options |= {"hoodie.clean.automatic": "false"}
+    if compacted:
+        turns.ours_options |= {"hoodie.metadata.compact.max.delta.commits": "1"}
+    states = [_state(turns.path)]
+    turns.theirs(rows(range(3, 20), 3), "upsert")
+    states.append(_state(turns.path))
+    turns.ours("upsert", rows(range(15, 24), 4))
+    states.append(_state(turns.path))
+    turns.ours("insert_overwrite", rows(range(40, 44), 5))
+    while len(states) > 1:
+        newest = Table(turns.path).timeline.instants(state="COMPLETED")
+        writes = [one for one in newest if one.action in {"commit", "deltacommit", "replacecommit"}]
+        Table(turns.path, turns.ours_options).rollback(writes[-1].requested)
+        assert _state(turns.path) == states.pop()
+        turns.compare("a rollback")
+    _goes_on(turns)
+
+
+def test_a_rollback_that_hudi_refused_does_no_harm(hudi: Hudi, tmp_path: Path) -> None:
+    """Hudi leaves the request of a rollback that it refuses. We drop it, and the commit stands."""
+    turns = Turns(hudi, tmp_path / "t", "COPY_ON_WRITE", "9")
+    turns.theirs(rows(range(12), 1), "insert", mode="overwrite")
+    turns.theirs(rows(range(4), 2), "upsert")
+    first = Table(turns.path).timeline.instants(action="commit")[0].requested
+    hudi.sql(f"create table refused using hudi location '{turns.path}'")
+    with pytest.raises(Exception, match="rollback"):
+        hudi.sql(f"call rollback_to_instant(table => 'refused', instant_time => '{first}')")
+    pending = Table(turns.path).timeline.instants(action="rollback")
+    assert [one.state for one in pending] == ["INFLIGHT"]
+    # As if it had been a minute ago.
+    for file in (turns.path / ".hoodie" / "timeline").glob(f"{pending[0].requested}.*"):
+        file.rename(file.with_name(file.name.replace(pending[0].requested, _a_minute_before(first))))
+    turns.ours("upsert", rows(range(6), 3))
+    assert not Table(turns.path).timeline.instants(action="rollback")
+    with pytest.raises(InvalidOptionError, match="newest"):
+        Table(turns.path).rollback(first)
+    turns.theirs(rows(range(6), 4), "upsert")
+
+
+def _a_minute_before(instant: str) -> str:
+    then = datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f") - timedelta(minutes=1)  # noqa: DTZ007 - digits only
+    return then.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+@pytest.mark.parametrize(
+    ("table_type", "policy", "retained"),
+    [
+        ("MERGE_ON_READ", "KEEP_LATEST_FILE_VERSIONS", 1),
+        ("COPY_ON_WRITE", "KEEP_LATEST_BY_HOURS", 1),
+        pytest.param("COPY_ON_WRITE", "KEEP_LATEST_FILE_VERSIONS", 1, marks=pytest.mark.slow),
+        pytest.param("COPY_ON_WRITE", "KEEP_LATEST_FILE_VERSIONS", 2, marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "KEEP_LATEST_FILE_VERSIONS", 2, marks=pytest.mark.slow),
+        pytest.param("MERGE_ON_READ", "KEEP_LATEST_BY_HOURS", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_policies_delete_what_hudi_deletes(
+    hudi: Hudi, tmp_path: Path, table_type: str, policy: str, retained: int
+) -> None:
+    """Of the same table: with a savepoint, a replaced file group and a planned compaction."""
+    turns = Turns(hudi, tmp_path / "t", table_type, "9")
+    turns.options |= {"hoodie.clean.automatic": "false", "hoodie.metadata.enable": "false"}
+    options = {**turns.options}
+    hudi.write(rows(range(12), 1), turns.path, "insert", mode="overwrite", **options)
+    hudi.write(rows(range(6), 2), turns.path, "upsert", **options)
+    Table(turns.path).savepoint()
+    hudi.write(rows(range(6), 3), turns.path, "upsert", **options)
+    hudi.write(rows(range(2, 12, 3), 4), turns.path, "insert_overwrite", **options)
+    hudi.write(rows(range(7), 5), turns.path, "upsert", **options)
+    if table_type == "MERGE_ON_READ":
+        assert Table(turns.path).schedule_compaction() is not None
+    hudi.write(rows(range(7), 6), turns.path, "upsert", **options)
+    copy = tmp_path / "copy"
+    shutil.copytree(turns.path, copy)
+    name = f"cleaned_{tmp_path.name}".replace("-", "_")
+    hudi.sql(f"create table {name} using hudi location '{copy}'")
+    what = "file_versions_retained" if policy.endswith("VERSIONS") else "hours_retained"
+    hudi.sql(
+        f"call run_clean(table => '{name}', clean_policy => '{policy}', {what} => {retained}, "
+        "options => 'hoodie.metadata.enable=false')"
+    )
+    before = stored_files(turns.path)
+    key = "hoodie.clean.fileversions.retained" if policy.endswith("VERSIONS") else "hoodie.clean.hours.retained"
+    ours = {"hoodie.clean.policy": policy, key: str(retained), "hoodie.metadata.enable": "false"}
+    done = Table(turns.path, ours).clean()
+    assert stored_files(turns.path) == stored_files(copy)
+    assert set(before) - set(stored_files(turns.path)) == set(done.files)
+    assert _state(turns.path) == _state(copy)

@@ -1,0 +1,214 @@
+"""Savepoints, restore, rollback of completed writes, and `Table.clean`."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+from hoodoo import Table
+from hoodoo.cli.commands import main
+
+_SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64()), ("part", pa.string())])
+
+
+def _table(path: Path | str, table_type: str = "COPY_ON_WRITE", **options: str) -> Table:
+    given = {"hoodie.clean.automatic": "false", **{key.replace("__", "."): value for key, value in options.items()}}
+    return Table.create(
+        path, _SCHEMA, name="t", record_key="id", partition_by="part", table_type=table_type, options=given
+    )
+
+
+def _rows(n: int, *ids: str) -> pa.Table:
+    return pa.table({"id": list(ids), "n": [n] * len(ids), "part": [f"p{one[-1]}" for one in ids]})
+
+
+def _read(table: Table, **query: Any) -> list[tuple[str, int]]:
+    found = table.to_arrow(columns=["id", "n"], **query).to_pylist()
+    return sorted((row["id"], row["n"]) for row in found)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("index", [None, "RECORD_INDEX"])
+def test_restore_takes_everything_back(tmp_path: Path, table_type: str, index: str | None) -> None:
+    options = {"hoodie.index.type": index} if index else {}
+    table = _table(tmp_path / "t", table_type, **options)
+    table.upsert(_rows(1, "a1", "b2"))
+    table.upsert(_rows(2, "b2", "c1"))
+    before = _read(table)
+    saved = table.savepoint()
+    table.upsert(_rows(3, "a1", "d2"))
+    table.delete({"id": ["b2"], "part": ["p2"]})
+    table.cluster(sort_by="n")
+    table.insert_overwrite(_rows(4, "e1"))
+    table.schedule_clustering(sort_by="id")
+    table.clean()
+    done = table.restore(saved.instant)
+    assert len(done.undone) == 5
+    assert _read(table) == before
+    assert table.verify().problems == ()
+    assert [one.instant for one in table.savepoints()] == [saved.instant]
+    table.upsert(_rows(5, "a1", "e1"))
+    assert ("a1", 5) in _read(table)
+    assert table.verify().ok
+    assert _read(table, as_of=saved.instant) == before
+
+
+def test_archived_commits_are_restored_too(tmp_path: Path) -> None:
+    keep = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.archive.beyond.savepoint": "true"}
+    clean = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+    table = _table(tmp_path / "t", **{**keep, **clean})
+    table.upsert(_rows(1, "a1", "b2"))
+    saved = table.savepoint()
+    for n in range(2, 12):
+        table.upsert(_rows(n, "a1" if n % 2 else f"c{n}"))
+    archived = {one.requested for one in table.timeline.instants(history=True)}
+    archived -= {one.requested for one in table.timeline.instants()}
+    assert len(archived) >= 4
+    done = table.restore(saved.instant)
+    assert archived & set(done.undone)
+    assert _read(table) == [("a1", 1), ("b2", 1)]
+    table.delete_savepoint(saved.instant)
+    for n in range(20, 30):
+        table.upsert(_rows(n, "b2"))
+    assert _read(table) == [("a1", 1), ("b2", 29)]
+    assert table.verify().problems == ()
+    assert len(table.changes(saved.completed).read_all()) == 1
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_rollback_of_completed_writes(tmp_path: Path, table_type: str) -> None:
+    table = _table(tmp_path / "t", table_type)
+    states: list[list[tuple[str, int]]] = [[]]
+    commits: list[hoodoo.Commit] = []
+    for write in (
+        lambda: table.insert(_rows(1, "a1", "b2")),
+        lambda: table.upsert(_rows(2, "b2", "c1")),
+        lambda: table.delete({"id": ["a1"], "part": ["p1"]}),
+        lambda: table.insert_overwrite(_rows(3, "d2")),
+        lambda: table.delete_partitions(["p1"]),
+    ):
+        commits.append(write())
+        states.append(_read(table))
+    with pytest.raises(hoodoo.InvalidOptionError, match="newest"):
+        table.rollback(commits[2].instant)
+    for commit in reversed(commits):
+        states.pop()
+        table.rollback(commit.instant)
+        assert _read(table) == states[-1]
+        assert table.verify().problems == ()
+    table.insert(_rows(9, "z1"))
+    assert _read(table) == [("z1", 9)]
+
+
+def test_what_a_clean_took_cannot_be_rolled_back(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.upsert(_rows(1, "a1"))
+    second = table.upsert(_rows(2, "a1"))
+    one = Table(tmp_path / "t", {"hoodie.clean.fileversions.retained": "1"})
+    assert len(one.clean().files) == 1
+    with pytest.raises(hoodoo.InvalidOptionError, match="cleaned"):
+        table.rollback(second.instant)
+    assert _read(table) == [("a1", 2)]
+    with pytest.raises(hoodoo.InvalidOptionError, match="no such commit"):
+        table.savepoint("20200101000000000")
+
+
+def test_nothing_that_a_savepoint_holds_is_cleaned(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", "MERGE_ON_READ", hoodie__compact__inline="false")
+    for n in range(1, 4):
+        table.upsert(_rows(n, "a1", "b2"))
+    saved = table.savepoint()
+    before = _read(table)
+    one = Table(tmp_path / "t", {"hoodie.clean.fileversions.retained": "1", "hoodie.compact.inline": "false"})
+    for n in range(4, 8):
+        one.upsert(_rows(n, "a1", "b2"))
+        one.compact()
+        one.clean()
+    assert _read(table, as_of=saved.instant) == before
+    table.restore(saved.instant)
+    assert _read(table) == before
+
+
+def test_a_write_under_way_stops_a_restore(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.upsert(_rows(1, "a1"))
+    saved = table.savepoint()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def batches() -> Any:
+        yield _rows(2, "b2").to_batches()[0]
+        begun.set()
+        go_on.wait(60)
+        yield _rows(3, "c1").to_batches()[0]
+
+    alone = Table(tmp_path / "t", {"hoodoo.write.lease": "false", "hoodie.parquet.max.file.size": "1"})
+    writer = threading.Thread(target=lambda: alone.bulk_insert(pa.RecordBatchReader.from_batches(_SCHEMA, batches())))
+    writer.start()
+    try:
+        assert begun.wait(60)
+        if any(one.state != "COMPLETED" for one in table.timeline.instants()):
+            with pytest.raises(hoodoo.ConflictError):
+                alone.restore(saved.instant)
+    finally:
+        go_on.set()
+        writer.join()
+    assert len(_read(table)) == 3
+    alone.restore(saved.instant)
+    assert _read(table) == [("a1", 1)]
+
+
+def test_a_restore_is_finished_by_doing_it_again(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.upsert(_rows(1, "a1"))
+    saved = table.savepoint()
+    later = table.upsert(_rows(2, "a1", "b2"))
+    table.restore(saved.instant)
+    assert _read(table) == [("a1", 1)]
+    # As it was before its last step.
+    timeline = tmp_path / "t" / ".hoodie" / "timeline"
+    (completed,) = timeline.glob("*.restore")
+    completed.unlink()
+    with pytest.raises(hoodoo.ConflictError, match="restore"):
+        table.upsert(_rows(3, "a1"))
+    assert _read(table) == [("a1", 1)]
+    with pytest.raises(hoodoo.InvalidOptionError):
+        table.restore(later.instant)
+    table.restore(saved.instant)
+    table.upsert(_rows(3, "a1"))
+    assert _read(table) == [("a1", 3)]
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = str(tmp_path / "t")
+    table = _table(uri)
+    first = table.upsert(_rows(1, "a1"))
+    second = table.upsert(_rows(2, "a1"))
+
+    def run(*arguments: str, status: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["hoodoo", *arguments])
+        try:
+            code = main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out = capsys.readouterr()
+        assert code == status, out
+        return " ".join((out.out + out.err).split())
+
+    assert "deleted 1 file" in run("clean", uri, "--set", "hoodie.clean.fileversions.retained=1")
+    assert "nothing to clean" in run("clean", uri, "--dry-run")
+    assert second.instant in run("savepoint", "create", uri, "--comment", "why not")
+    assert "why not" in run("savepoint", "list", uri)
+    third = table.upsert(_rows(3, "b2"))
+    assert third.instant in run("rollback", uri, third.instant)
+    table.upsert(_rows(4, "b2"))
+    assert "1 instant taken back" in run("restore", uri, second.instant)
+    assert "newest" in run("rollback", uri, first.instant, status=1)
+    assert "was deleted" in run("savepoint", "delete", uri, second.instant)
+    assert "no savepoints" in run("savepoint", "list", uri)
+    assert _read(table) == [("a1", 2)]
