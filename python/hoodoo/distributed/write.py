@@ -147,7 +147,7 @@ class BegunWrite:
             found = executor.map_batches(data, self.task.report_partitions, STRINGS)
             # Otherwise the driver gets every partition from every task.
             done = executor.map_batches(executor.shuffle(found, STRINGS.names, []), _distinct, STRINGS)
-        elif operation == "bulk_insert" and not _needs_shuffle(options):
+        elif operation == "bulk_insert" and not (self.native.by_bucket or _needs_shuffle(options)):
             done = executor.map_batches(data, self.task.append, STRINGS)
         else:
             partition, route, row, _ = PACKED_ROWS.names

@@ -69,6 +69,12 @@ impl NativeWrite {
         Ok(parse_plan(&self.plan)?.whole_table)
     }
 
+    /// Whether each row has a file group of its bucket, so that the rows of a bucket have to be together.
+    #[getter]
+    fn by_bucket(&self) -> PyResult<bool> {
+        Ok(parse_plan(&self.plan)?.bucket_index.is_some())
+    }
+
     /// Publishes what the tasks wrote; `reports` is what they gave back.
     fn commit<'py>(&self, py: Python<'py>, reports: Vec<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
         call::commit(py, || {

@@ -9,12 +9,12 @@ use crate::metadata_table::{FOLDER, MetadataListing};
 use crate::parallel::both;
 use crate::services::archive::ArchiveOptions;
 use crate::services::clean::CleanOptions;
-use crate::services::clustering::ClusteringOptions;
+use crate::services::clustering::{ClusteringOptions, buckets_not_supported};
 use crate::services::compaction::CompactionOptions;
 use crate::services::metadata_table::MetadataServiceOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
-use crate::table::{HudiTable, TableType};
+use crate::table::{HudiTable, TableType, has_bucket_index};
 use crate::timeline::Timeline;
 use crate::transaction::Concurrency;
 use crate::write::UpdateStrategy;
@@ -124,8 +124,11 @@ fn check_services(table: &HudiTable) -> Result<()> {
     if table.config().table_type() == TableType::MergeOnRead {
         CompactionOptions::from_options(options)?;
     }
-    ClusteringOptions::from_options(options)?;
     Concurrency::from_options(options)?;
+    let clustering = ClusteringOptions::from_options(options)?;
+    if (clustering.inline || clustering.schedule_inline) && has_bucket_index(options) {
+        return Err(buckets_not_supported().with("table", table.storage().uri()));
+    }
     UpdateStrategy::from_options(options)?;
     Ok(())
 }

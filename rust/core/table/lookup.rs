@@ -59,7 +59,7 @@ pub fn lookup_keys(
     let mut found = Vec::new();
     let mut entries = Vec::new();
     let mut first = 0u32;
-    for keys in key_batches(reader, virtual_keys).map_err(named)? {
+    for keys in key_batches(reader, virtual_keys, BATCH_ROWS).map_err(named)? {
         let keys = keys.map_err(named)?;
         for row in 0..keys.len() {
             if keys.is_null(row) {
@@ -102,7 +102,19 @@ pub(crate) fn key_arrays(
 ) -> Result<impl Iterator<Item = Result<StringArray>> + use<>> {
     let reader = BaseFileReader::open(storage.reader(&file.path, file.size)?)
         .map_err(|e| e.with("table", storage.uri()).with("file", &file.path))?;
-    key_batches(&reader, virtual_keys)
+    key_batches(&reader, virtual_keys, BATCH_ROWS)
+}
+
+/// The first record keys of an open file, up to so many; none where it has no rows.
+///
+/// # Errors
+/// `Corrupt`; `Storage`.
+pub(crate) fn first_keys(
+    reader: &BaseFileReader<FileReader>,
+    virtual_keys: Option<&KeyGenConfig>,
+    most: usize,
+) -> Result<Option<StringArray>> {
+    key_batches(reader, virtual_keys, most)?.next().transpose()
 }
 
 type KeyBatches = Box<dyn Iterator<Item = Result<StringArray>>>;
@@ -110,9 +122,10 @@ type KeyBatches = Box<dyn Iterator<Item = Result<StringArray>>>;
 fn key_batches<R: parquet::file::reader::ChunkReader + 'static>(
     reader: &BaseFileReader<R>,
     virtual_keys: Option<&KeyGenConfig>,
+    batch_rows: usize,
 ) -> Result<KeyBatches> {
     let Some(config) = virtual_keys else {
-        let columns = reader.columns(&[RECORD_KEY], BATCH_ROWS)?;
+        let columns = reader.columns(&[RECORD_KEY], batch_rows)?;
         return Ok(Box::new(columns.map(|batch| stored_keys(&batch?.1))));
     };
     let top = |name: &String| name.split('.').next().unwrap_or_default().to_owned();
@@ -122,7 +135,7 @@ fn key_batches<R: parquet::file::reader::ChunkReader + 'static>(
     let mut only_keys = config.clone();
     only_keys.partition_fields.clear();
     let generator = KeyGenerator::new(only_keys, &schema)?;
-    let rows = reader.scan(&ScanOptions::new(schema).with_batch_size(BATCH_ROWS))?;
+    let rows = reader.scan(&ScanOptions::new(schema).with_batch_size(batch_rows))?;
     Ok(Box::new(rows.map(move |batch| generator.record_keys(&batch?))))
 }
 

@@ -1,6 +1,7 @@
 //! One table: its configuration, options, keys, schema, files and snapshots.
 
 mod archived_commits;
+mod bucket_index;
 mod changes;
 pub mod commit_metadata;
 mod committed_files;
@@ -54,6 +55,8 @@ use crate::timeline::{
     Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
 
+pub use bucket_index::BucketSettings;
+pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, has_bucket_index};
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
@@ -64,7 +67,7 @@ pub(crate) use file_listing::is_about_content;
 pub(crate) use file_options::base_file_options;
 pub use given_options::Options;
 pub use late_filter::LateFilter;
-pub(crate) use lookup::{KeyMatch, key_arrays};
+pub(crate) use lookup::{KeyMatch, first_keys, key_arrays};
 pub use lookup::{KeyQuery, lookup_keys};
 pub(crate) use lossless_cast::conform_batch;
 pub(crate) use lossless_cast::{Cast, cast_column, lossy_cast};

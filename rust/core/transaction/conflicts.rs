@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::error::{Error, Result};
-use crate::file_group::LogFile;
+use crate::file_group::{LogFile, bucket_of_file_id};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::format::instant::{Action, Instant};
 use crate::storage::{FileMeta, Storage};
@@ -42,6 +42,8 @@ pub(crate) struct Intent {
     pub(crate) replaces_partitions: bool,
     /// Whether it replaces the whole table.
     pub(crate) replaces_table: bool,
+    /// Whether it has a bucket index, in which a key that is new can be in the file group of its bucket alone.
+    pub(crate) is_by_bucket: bool,
 }
 
 /// What a write did, as far as others may have got in its way.
@@ -49,6 +51,8 @@ pub(crate) struct Footprint<'a> {
     groups: HashMap<(&'a str, &'a str), Change>,
     /// Partitions where keys were looked for and not found.
     new_keys: HashSet<&'a str>,
+    /// In a bucket index: the buckets, with their partitions, that had no file group before.
+    new_buckets: Option<HashSet<(&'a str, u32)>>,
     /// Whether these were looked for in the whole table.
     everywhere: bool,
     /// Partitions that are replaced as a whole.
@@ -62,6 +66,7 @@ impl<'a> Footprint<'a> {
     pub(crate) fn new(intent: Intent, stats: &'a [WriteStat], replaced: &'a BTreeMap<String, Vec<String>>) -> Self {
         let mut groups = HashMap::new();
         let mut new_keys = HashSet::new();
+        let mut new_buckets = HashSet::new();
         for stat in stats {
             let partition = stat.partition_path.as_deref().unwrap_or_default();
             let existed = stat.prev_commit.as_deref().is_some_and(|commit| commit != "null");
@@ -71,6 +76,9 @@ impl<'a> Footprint<'a> {
                 if change == Change::Rewritten {
                     *known = change;
                 }
+            }
+            if !existed && let Some(bucket) = stat.file_id.as_deref().and_then(bucket_of_file_id) {
+                new_buckets.insert((partition, bucket));
             }
             if intent.looks_keys_up && stat.num_inserts.unwrap_or(0) > 0 {
                 new_keys.insert(partition);
@@ -86,6 +94,7 @@ impl<'a> Footprint<'a> {
             groups,
             everywhere: intent.unique_in_table && !new_keys.is_empty(),
             new_keys,
+            new_buckets: intent.is_by_bucket.then_some(new_buckets),
             replaced: emptied,
             whole_table: intent.replaces_table,
         }
@@ -123,11 +132,29 @@ impl<'a> Footprint<'a> {
                 return Some(("wrote to a partition that this write replaces", partition.clone(), None));
             }
             let inserts = adds_keys && (stat.num_inserts.unwrap_or(0) > 0 || is_new_group(stat));
-            if inserts && (self.everywhere || self.new_keys.contains(partition.as_str())) {
+            if is_new_group(stat) && self.has_new_bucket(partition, id) {
+                return Some((
+                    "made the file group of a bucket that this write makes",
+                    partition.clone(),
+                    Some(id.to_owned()),
+                ));
+            }
+            if inserts && (self.everywhere || self.new_keys.contains(partition.as_str())) && !self.is_other_bucket(id) {
                 return Some(("wrote new records where this write found its keys to be new", partition.clone(), None));
             }
         }
         None
+    }
+
+    fn has_new_bucket(&self, partition: &str, file_id: &str) -> bool {
+        let bucket = bucket_of_file_id(file_id);
+        self.new_buckets.as_ref().zip(bucket).is_some_and(|(new, bucket)| new.contains(&(partition, bucket)))
+    }
+
+    /// Whether a file group that this write does not change is of another bucket than all that it writes to, so that no
+    /// key of this write can be there.
+    fn is_other_bucket(&self, file_id: &str) -> bool {
+        self.new_buckets.is_some() && bucket_of_file_id(file_id).is_some()
     }
 
     fn replaces(&self, partition: &str) -> bool {

@@ -15,7 +15,7 @@ use super::data_files::DataFiles;
 use super::new_file::{NewFile, WrittenFile};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, BaseFileWriter};
-use crate::file_group::new_file_id;
+use crate::file_group::{new_bucket_file_id, new_file_id};
 use crate::merge::MergeCounts;
 use crate::parallel;
 use crate::storage::FileWriter;
@@ -57,6 +57,8 @@ pub(crate) struct RollingFileSettings<'a> {
     pub files: &'a DataFiles,
     /// Their partition.
     pub partition: String,
+    /// The bucket that their file groups are for, in a bucket index.
+    pub bucket: Option<u32>,
     /// Whether the partition may have no metadata file yet.
     pub is_new_partition: bool,
     /// The write token, which is unique to this task and attempt.
@@ -114,7 +116,8 @@ impl RollingFileSettings<'_> {
     }
 
     fn begin(&self) -> Result<OpenFile> {
-        let file = NewFile::first(self.files, &self.partition, &new_file_id(0), &self.token);
+        let file_id = self.bucket.map_or_else(|| new_file_id(0), new_bucket_file_id);
+        let file = NewFile::first(self.files, &self.partition, &file_id, &self.token);
         let sink = file.create(self.files, self.is_new_partition)?;
         let writer = self.writer(sink, self.options.clone(), &file.name).map_err(|e| e.with("file", &file.path))?;
         Ok(OpenFile { file, writer })

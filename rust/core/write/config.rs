@@ -81,6 +81,8 @@ pub(crate) enum IndexType {
     RecordLevel,
     /// By the record index of the metadata table, in the whole table.
     GlobalRecordLevel,
+    /// By the hash of the key, within the partition.
+    Bucket,
 }
 
 impl IndexType {
@@ -92,9 +94,10 @@ impl IndexType {
             "GLOBAL_SIMPLE" => Ok(Self::GlobalSimple),
             "RECORD_LEVEL_INDEX" => Ok(Self::RecordLevel),
             "GLOBAL_RECORD_LEVEL_INDEX" | "RECORD_INDEX" => Ok(Self::GlobalRecordLevel),
+            "BUCKET" => Ok(Self::Bucket),
             other => Err(Error::unsupported(format!("index type {other} is not supported")).remedy(
-                "Use BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE, RECORD_LEVEL_INDEX or GLOBAL_RECORD_LEVEL_INDEX in \
-                 hoodie.index.type",
+                "Use BLOOM, SIMPLE, BUCKET, GLOBAL_BLOOM, GLOBAL_SIMPLE, RECORD_LEVEL_INDEX or \
+                 GLOBAL_RECORD_LEVEL_INDEX in hoodie.index.type",
             )),
         }
     }
@@ -126,6 +129,7 @@ impl IndexType {
             Self::GlobalRecordLevel | Self::RecordLevel => {
                 options.flag("hoodie.record.index.update.partition.path", false)
             }
+            Self::Bucket => Ok(false),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::commit::delete_partition::{delete_partitions, partitions_named, parti
 use super::commit::pending::{Committed, PendingCommit};
 use super::commit::retry::planned_anew;
 use super::config::Operation;
+use super::locate::buckets::Buckets;
 use super::locate::log_keys::{LogWrites, Logs};
 use super::locate::lookup::Tagged;
 use super::locate::new_rows::rows_to_insert;
@@ -177,11 +178,16 @@ impl InProcess {
         let setup = &self.setup;
         let commits = RecentCommits::new(&setup.view);
         let pending_groups = PendingFileGroups::of(&setup.table, &setup.view)?;
+        if setup.looks_up() && !(anywhere || setup.config.index.is_global()) {
+            setup.view.list_ahead(&incoming.partitions)?;
+        }
+        let slices = |partition: &str| setup.view.latest_slices(partition);
+        let buckets = setup.buckets_of(&incoming.partitions, anywhere, &slices)?;
         let tagged = match setup.looks_up() {
-            true => self.tag(incoming, context, anywhere, &commits)?,
+            true => self.tag(incoming, context, anywhere, &commits, buckets.as_ref())?,
             false => Tagged { updates: Vec::new(), inserts: rows_to_insert(incoming, context, setup.combines())? },
         };
-        Units::route(setup, context, incoming, tagged, &commits, &pending_groups)
+        Units::route(setup, context, incoming, tagged, (&commits, &pending_groups), buckets.as_ref())
     }
 
     fn tag(
@@ -190,18 +196,16 @@ impl InProcess {
         context: &WriteContext,
         anywhere: bool,
         commits: &RecentCommits<'_>,
+        buckets: Option<&Buckets<'_>>,
     ) -> Result<Tagged> {
         let setup = &self.setup;
         // An upsert asks these commits for the size of a record anyway.
         let known = match setup.operation {
-            Operation::Upsert => commits.log_writes(&setup.config)?.clone(),
+            Operation::Upsert if buckets.is_none() => commits.log_writes(&setup.config)?.clone(),
             _ => LogWrites::default(),
         };
         let logs = Logs::new(&setup.table, &setup.view, &context.file_schema, known)?;
-        if !(anywhere || setup.config.index.is_global()) {
-            setup.view.list_ahead(&incoming.partitions)?;
-        }
-        setup.tag_in_table(incoming, context, logs.as_ref(), (anywhere, setup.table.threads()?))
+        setup.tag_in_table(incoming, context, logs.as_ref(), (anywhere, setup.table.threads()?), buckets)
     }
 
     fn execute(&self, incoming: &Incoming, context: &mut WriteContext, units: Units) -> Result<Vec<WriteStat>> {
@@ -213,7 +217,7 @@ impl InProcess {
             let token = format!("{task}-0-0");
             match unit {
                 Unit::Group(met, inserts) => rewrite_group(context, incoming, &met, &inserts, task, &token),
-                Unit::New(partition, rows) => create_files(context, &partition, incoming, &rows, task, &token),
+                Unit::New(group, rows) => create_files(context, &group, incoming, &rows, task, &token),
             }
         })?;
         Ok(stats.into_iter().flatten().collect())

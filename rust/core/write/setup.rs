@@ -8,7 +8,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use super::commit::delete_partition::partition_generator;
 use super::commit::pending::PlannedFrom;
 use super::commit::replaced::file_groups;
-use super::config::{Operation, WriteConfig};
+use super::config::{IndexType, Operation, WriteConfig};
+use super::locate::bucket_writers::{is_newest_of_buckets, refuse_new_rows};
+use super::locate::buckets::Buckets;
 use super::locate::known_keys::KnownKeys;
 use super::locate::log_keys::Logs;
 use super::locate::lookup::{Tagged, Tagging};
@@ -22,7 +24,9 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::merge::{MergeRule, missing};
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{Evolution, HudiTable, MergeSettings, SchemaChange, TableSchema, TableType, TableView};
+use crate::table::{
+    BucketIndex, BucketSettings, Evolution, HudiTable, MergeSettings, SchemaChange, TableSchema, TableType, TableView,
+};
 use crate::transaction::DataFiles;
 
 /// A write to a table as a view shows it, checked against the columns of the rows.
@@ -31,6 +35,10 @@ pub(in crate::write) struct WriteSetup {
     pub(in crate::write) operation: Operation,
     pub(in crate::write) config: WriteConfig,
     pub(in crate::write) keys: KeyGenConfig,
+    /// Tells the buckets of keys, where the index is one of buckets.
+    pub(in crate::write) bucket_index: Option<BucketIndex>,
+    /// Whether the newest commit wrote to a bucket index, and this write has another index.
+    pub(in crate::write) among_bucket_writers: bool,
     pub(in crate::write) settings: MergeSettings,
     /// The table that the write is planned from.
     pub(in crate::write) view: TableView,
@@ -63,6 +71,10 @@ impl WriteSetup {
                 .remedy("Upsert rows with _hoodie_is_deleted into a table with key columns instead"));
         }
         let config = WriteConfig::of_table(table)?;
+        let bucket_index = match config.index {
+            IndexType::Bucket => Some(BucketIndex::new(BucketSettings::of_table(table, &keys, view.timeline())?)?),
+            _ => None,
+        };
         let old_schema = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
         let evolution = evolution(&config, operation, old_schema.as_ref(), given, partial);
         let evolution = evolution.map_err(|e| e.with("table", table.storage().uri()))?;
@@ -71,12 +83,17 @@ impl WriteSetup {
             operation,
             config,
             keys,
+            among_bucket_writers: bucket_index.is_none() && is_newest_of_buckets(&view)?,
+            bucket_index,
             settings: table.merge_settings()?,
             view,
             old_schema,
             schema: evolution.narrow.clone(),
             given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
         };
+        if matches!(operation, Operation::BulkInsert | Operation::InsertOverwrite) {
+            setup.refuse_without_buckets("", &[])?;
+        }
         setup.check_columns(given)?;
         Ok((setup, evolution))
     }
@@ -112,9 +129,13 @@ impl WriteSetup {
         self.table.config().table_type() == TableType::MergeOnRead
     }
 
-    /// Whether keys of rows are looked up.
+    /// Whether keys of rows are looked up. A bucket index has one place for each key, so that inserts meet stored records.
     pub(in crate::write) fn looks_up(&self) -> bool {
-        matches!(self.operation, Operation::Upsert | Operation::Delete) && !self.keys.generates_keys()
+        match self.operation {
+            Operation::Upsert | Operation::Delete => !self.keys.generates_keys(),
+            Operation::Insert | Operation::BulkInsert => self.bucket_index.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether keys are looked up before it is known to which file group their rows go, in all partitions or in the record
@@ -131,7 +152,10 @@ impl WriteSetup {
 
     /// Whether inserts replace the record of their key in the small file that they go to.
     pub(in crate::write) fn merges_inserts(&self) -> bool {
-        self.operation == Operation::Insert && !self.config.allow_duplicates_on_insert && !self.keys.generates_keys()
+        self.operation == Operation::Insert
+            && self.bucket_index.is_none()
+            && !self.config.allow_duplicates_on_insert
+            && !self.keys.generates_keys()
     }
 
     /// Whether rows of one key become one.
@@ -139,6 +163,7 @@ impl WriteSetup {
         let wanted = match self.operation {
             Operation::Upsert => true,
             Operation::Delete | Operation::DeletePartition => false,
+            Operation::Insert | Operation::BulkInsert if self.bucket_index.is_some() => true,
             _ => self.config.combine_before_insert || self.merges_inserts(),
         };
         wanted && !self.keys.generates_keys()
@@ -146,7 +171,40 @@ impl WriteSetup {
 
     /// Whether new rows go to small files first.
     pub(in crate::write) fn fills_small_files(&self) -> bool {
-        matches!(self.operation, Operation::Insert | Operation::Upsert)
+        matches!(self.operation, Operation::Insert | Operation::Upsert) && self.bucket_index.is_none()
+    }
+
+    /// Refuses new rows for a partition with these file groups if they are of a bucket index and this write has another one.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(in crate::write) fn refuse_without_buckets(&self, partition: &str, slices: &[FileSlice]) -> Result<()> {
+        match self.bucket_index {
+            // Nothing of the bucket index is left.
+            None if self.operation == Operation::InsertOverwriteTable => Ok(()),
+            Some(_) => Ok(()),
+            None => refuse_new_rows(&self.table, partition, slices, self.among_bucket_writers),
+        }
+    }
+
+    /// The file groups of the buckets of these partitions, where the index is one of buckets and the rows say where they
+    /// belong. `slices`: the newest slices of a partition; what is overwritten takes no rows.
+    ///
+    /// # Errors
+    /// Those of [`Buckets::new`].
+    pub(in crate::write) fn buckets_of(
+        &self,
+        partitions: &[String],
+        anywhere: bool,
+        slices: &dyn Fn(&str) -> Result<Vec<FileSlice>>,
+    ) -> Result<Option<Buckets<'_>>> {
+        let Some(index) = self.bucket_index.as_ref().filter(|_| !anywhere) else { return Ok(None) };
+        let none = |_: &str| Ok(Vec::new());
+        let buckets = match self.looks_up() {
+            true => Buckets::new(index, partitions, slices),
+            false => Buckets::new(index, partitions, &none),
+        };
+        buckets.map(Some).map_err(|e| e.with("table", self.table.storage().uri()))
     }
 
     /// How record keys are computed from columns, where they are not stored.
@@ -193,6 +251,7 @@ impl WriteSetup {
         logs: Option<&Logs>,
         (anywhere, threads): (bool, usize),
         slices: &dyn Fn(Option<&str>) -> Result<Vec<FileSlice>>,
+        buckets: Option<&Buckets<'_>>,
     ) -> Result<Tagged> {
         let metadata = match self.config.index.is_record_level() {
             true => metadata_table_of(&self.table, &self.view)?,
@@ -209,6 +268,7 @@ impl WriteSetup {
             anywhere,
             all_copies: self.appends(),
             logs,
+            buckets,
             virtual_keys,
             threads,
         };
@@ -240,11 +300,13 @@ impl WriteSetup {
         context: &WriteContext,
         logs: Option<&Logs>,
         (anywhere, threads): (bool, usize),
+        buckets: Option<&Buckets<'_>>,
     ) -> Result<Tagged> {
-        self.tag(incoming, context, logs, (anywhere, threads), &|partition| match partition {
+        let slices = |partition: Option<&str>| match partition {
             Some(partition) => self.view.latest_slices(partition),
             None => self.view.all_latest_slices(),
-        })
+        };
+        self.tag(incoming, context, logs, (anywhere, threads), &slices, buckets)
     }
 
     /// The file groups that the write replaces, as `view` shows them; `touched`: the partitions of its rows.

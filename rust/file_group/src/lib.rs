@@ -3,11 +3,13 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod base;
+mod buckets;
 pub mod log;
 pub mod markers;
 mod names;
 mod slices;
 
+pub use buckets::{bucket_of_file_id, is_bucket_file_id, new_bucket_file_id};
 pub use names::{
     BaseFile, cdc_log_instant, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
 };

@@ -104,6 +104,7 @@ impl<'a> GroupRewriter<'a> {
         let settings = RollingFileSettings {
             files: &self.files,
             partition: partition.to_owned(),
+            bucket: None,
             is_new_partition: false,
             token: token.to_owned(),
             schema: self.schema.clone(),

@@ -10,6 +10,7 @@
 //! to files of the target size by the rolling file writer of `transaction`. A `task` is a group, or a range of its rows, that one process
 //! rewrites.
 
+mod buckets;
 mod column_ranges;
 mod combine;
 mod curve;
@@ -32,6 +33,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use buckets::buckets_not_supported;
 pub use column_ranges::column_ranges;
 pub use group_rewriter::ClusteredFile;
 pub use input::PlannedGroup;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::datatypes::SchemaRef;
 
+use super::buckets::refuse_buckets;
 use super::group::PartitionSlices;
 use super::input::{Clustering, PlanInput, range_columns};
 use super::options::ClusteringOptions;
@@ -183,6 +184,7 @@ fn plan_now(
     if slices.values().all(|p| p.slices.is_empty()) {
         return Ok(None);
     }
+    refuse_buckets(table, slices.values())?;
     let pending_groups = planned_groups(storage, timeline, &PLANS)?;
     let schema = TableSchema::resolve(table.config(), &view)?;
     let schema = schema.ok_or_else(|| {

@@ -1,11 +1,12 @@
 //! Verifies that the metadata of a table matches its files.
 //!
 //! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
-//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]), the metadata table
-//! ([`metadata_table`]). Each finding is a [`Problem`] with a remedy; the check itself fails only if the storage cannot be
+//! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]), the file groups of a bucket index
+//! ([`buckets`]), the metadata table ([`metadata_table`]). Each finding is a [`Problem`] with a remedy; the check itself fails only if the storage cannot be
 //! read.
 
 mod base_files;
+mod buckets;
 mod expected;
 mod files;
 mod history;
@@ -169,6 +170,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     let listing = listing::list(table.storage())?;
     let written = files::check(table, view, &listing, report)?;
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)?;
+    buckets::check(table, view, &listing, report)?;
     metadata_table::check(table, view, &listing, &written, report)
 }
 

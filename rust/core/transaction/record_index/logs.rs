@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use arrow::array::StringArray;
 
 use crate::error::Result;
-use crate::file_group::{FileSlice, LogFile};
+use crate::file_group::{FileSlice, LogFile, bucket_of_file_id};
 use crate::format::avro::metadata::WriteStat;
 use crate::table::file_group_reader::FileGroupReader;
 
@@ -38,7 +38,7 @@ impl AddedLogs {
     }
 
     /// The keys that are back and those that are gone since the log files are there. An ordinary record of a log file
-    /// changes nothing: its key was there before.
+    /// changes nothing: its key was there before. Those of a bucket index may be new.
     ///
     /// # Errors
     /// Those of reading the slice.
@@ -49,15 +49,22 @@ impl AddedLogs {
             false => HashSet::new(),
         };
         let is_compacted = self.is_compacted();
+        let (mut back, mut gone) = (HashSet::new(), HashSet::new());
+        if bucket_of_file_id(&before.file_id).is_some() {
+            reader.each_key_in_logs(&self.alone(), &mut |key, is_deleted| {
+                if !is_deleted && !deleted_before.contains(key) {
+                    back.insert(key.to_owned());
+                }
+            })?;
+        }
         if deleted_before.is_empty() && !self.have_deletes && !is_compacted {
-            return Ok((array(HashSet::new()), array(HashSet::new())));
+            return Ok((array(back), array(gone)));
         }
         // What log files deleted before may have stayed, for the record of the base file was newer.
         let deleted_now = match self.have_deletes && !deleted_before.is_empty() && !reader.deletes_win() {
             true => deleted_keys(reader, &self.alone())?,
             false => HashSet::new(),
         };
-        let (mut back, mut gone) = (HashSet::new(), HashSet::new());
         let after = self.after();
         reader.each_key_in_logs(&after, &mut |key, is_deleted| match deleted_before.contains(key) {
             true if !is_deleted => {

@@ -20,7 +20,7 @@ use crate::transaction::{
     Concurrency, DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_early,
     refuse_outdated, refuse_planned,
 };
-use crate::write::config::{Operation, WriteConfig};
+use crate::write::config::{IndexType, Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
 
 /// What a write did.
@@ -160,9 +160,13 @@ impl PendingCommit {
         });
         let done = transaction.complete(body, Follow::Files(&changes), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
+            let index = WriteConfig::new(table.options())?.index;
+            let is_by_bucket = index == IndexType::Bucket;
+            let inserts = matches!(operation, Operation::Insert | Operation::BulkInsert);
             let intent = Intent {
-                looks_keys_up: operation == Operation::Upsert,
-                unique_in_table: WriteConfig::new(table.options())?.index.is_global(),
+                looks_keys_up: operation == Operation::Upsert || (is_by_bucket && inserts),
+                is_by_bucket,
+                unique_in_table: index.is_global(),
                 replaces_partitions: operation.replaces(),
                 replaces_table: operation == Operation::InsertOverwriteTable,
             };

@@ -6,6 +6,7 @@ use crate::file_group::FileSlice;
 use crate::merge::RowRef;
 use crate::table::keygen::KeyGenConfig;
 use crate::write::config::Operation;
+use crate::write::locate::buckets::Buckets;
 use crate::write::locate::known_keys::KnownKeys;
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::record_index::IndexLookup;
@@ -89,6 +90,8 @@ pub(crate) struct Tagging<'a> {
     pub all_copies: bool,
     /// Reads log files, in a table that has them.
     pub logs: Option<&'a Logs>,
+    /// The file groups of a bucket index, in which each key has its place.
+    pub buckets: Option<&'a Buckets<'a>>,
     /// Set when record keys are computed from columns.
     pub virtual_keys: Option<KeyGenConfig>,
     /// Threads.

@@ -1,24 +1,21 @@
 //! Tagging: one record for each key of the write, and where that key is stored now.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use arrow::array::{Array, StringArray};
 
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::merge::{
-    KeyedRows, MergeMode, Precombined, RecordComparator, RowRef, Side, Step, hash_key, precombine, precombine_in_order,
-};
+use crate::merge::{KeyedRows, MergeMode, Precombined, RowRef, hash_key, precombine, precombine_in_order};
 use crate::parallel::run_parallel;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 use crate::write::config::Operation;
+use crate::write::locate::buckets::{Buckets, StoredKeys};
 use crate::write::locate::key_list::KeyList;
 use crate::write::locate::logged::{Found, look_into_logs};
 use crate::write::locate::lookup::{FileUpdates, Tagged, Tagging};
-use crate::write::locate::stored_records::{StoredRecords, base_file_ordering};
+use crate::write::locate::moves::{Fate, Leaving, no_record, winners};
 use crate::write::prepare::incoming::Incoming;
-use crate::write::rewrite::context::WriteContext;
 
 /// Files of an object store that are looked into at a time.
 const REQUESTS: usize = 128;
@@ -36,6 +33,8 @@ struct Group<'a> {
     slices: Vec<FileSlice>,
     /// Records whose keys these slices have, as the record index says.
     located: HashSet<u32>,
+    /// Of a bucket index: the records of each slice.
+    in_buckets: Vec<Vec<u32>>,
 }
 
 /// Finds out which rows update what, and which are new. `slices` gives the slices of a partition, or of the table.
@@ -46,7 +45,11 @@ pub(crate) fn tag(
 ) -> Result<Tagged> {
     let mut groups = make_groups(incoming, tagging, slices)?;
     let all: Vec<usize> = (0..groups.len()).collect();
-    let mut found = look_into_files(&groups, &all, tagging)?;
+    // A log file takes all rows of its bucket: whether their keys are stored, whoever reads finds out.
+    let mut found = match tagging.buckets.filter(|_| tagging.context.appends) {
+        Some(_) => groups.iter_mut().map(Group::all_in_logs).collect(),
+        None => look_into_files(&groups, &all, tagging)?,
+    };
     let stray = |g: &usize| groups.get(*g).zip(found.get(*g)).is_some_and(|(group, found)| !group.are_found(found));
     let strays: Vec<usize> = all.into_iter().filter(stray).collect();
     if !strays.is_empty() {
@@ -65,6 +68,9 @@ pub(crate) fn tag(
     }
     let mut tagged = Tagged::default();
     for (group, found) in groups.iter().zip(found) {
+        if let Some(buckets) = tagging.buckets {
+            group.check_buckets(buckets, &found)?;
+        }
         group.resolve(incoming, tagging, found, &mut tagged)?;
     }
     Ok(tagged)
@@ -135,10 +141,6 @@ fn no_group(number: usize) -> Error {
     Error::internal(format!("a file slice is looked into for group {number} of incoming rows, which is not there"))
 }
 
-fn no_record(entry: u32, records: usize) -> Error {
-    Error::internal(format!("a stored key is that of record {entry} of {records} incoming ones"))
-}
-
 fn make_groups<'a>(
     incoming: &'a Incoming,
     tagging: &Tagging<'_>,
@@ -160,8 +162,24 @@ fn make_groups<'a>(
         };
         let more = if combine { Vec::new() } else { other_rows(&keyed, &records) };
         let partition = (!whole_table).then_some(partition);
-        Ok(Group { batches, keyed, records, more, partition, slices: Vec::new(), located: HashSet::new() })
+        let mut group = Group {
+            batches,
+            keyed,
+            records,
+            more,
+            partition,
+            slices: Vec::new(),
+            located: HashSet::new(),
+            in_buckets: Vec::new(),
+        };
+        if let Some(buckets) = tagging.buckets {
+            group.locate_in_buckets(incoming, tagging, buckets)?;
+        }
+        Ok(group)
     })?;
+    if tagging.buckets.is_some() {
+        return Ok(groups);
+    }
     let index = match &tagging.index {
         Some(lookup) => lookup.open(tagging.global)?.map(|index| (lookup, index)),
         None => None,
@@ -198,6 +216,37 @@ impl Group<'_> {
     /// The keys of the records.
     fn keys(&self) -> StringArray {
         self.records.rows.iter().map(|at| Some(self.key(*at))).collect()
+    }
+
+    fn locate_in_buckets(&mut self, incoming: &Incoming, tagging: &Tagging<'_>, buckets: &Buckets<'_>) -> Result<()> {
+        let Some(partition) = self.partition.map(|partition| incoming.partition(partition)).transpose()? else {
+            return Err(Error::internal("the rows of a bucket index do not say in which partition they are"));
+        };
+        let stored = StoredKeys {
+            storage: &tagging.context.storage,
+            opened: &tagging.context.opened,
+            virtual_keys: tagging.virtual_keys.as_ref(),
+            logs: tagging.logs,
+        };
+        let located = buckets.locate(partition, &self.keyed, &self.records.rows, &stored)?;
+        (self.slices, self.in_buckets) = located.into_iter().unzip();
+        Ok(())
+    }
+
+    /// The records of each slice, for its log files.
+    fn all_in_logs(&mut self) -> Vec<Found> {
+        let records = self.slices.drain(..).zip(self.in_buckets.drain(..));
+        records.map(|(slice, logged)| Found { slice, matches: Vec::new(), logged, stored: None }).collect()
+    }
+
+    /// Fails for a key that was found in the file group of another bucket than its own.
+    fn check_buckets(&self, buckets: &Buckets<'_>, found: &[Found]) -> Result<()> {
+        for Found { slice, matches, .. } in found {
+            for at in matches.iter().filter_map(|found| self.records.rows.get(found.entry as usize)) {
+                buckets.check_found(slice, self.key(*at))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether each key was found that the record index knows.
@@ -246,16 +295,17 @@ impl Group<'_> {
     ) -> Result<()> {
         let records = self.records.rows.len();
         let mut fates = vec![Fate::New; records];
-        for Found { slice, matches, logged, stored } in found {
+        // The number of the slice in which a record was met last.
+        let mut met = vec![0; records];
+        for (number, Found { slice, matches, logged, stored }) in (1u32..).zip(found) {
             let mut updates = FileUpdates { slice, rows: Vec::with_capacity(matches.len()), logged: Vec::new() };
             let mut leaving = Vec::new();
-            let mut met = vec![false; records];
             let logged = logged.into_iter().map(|entry| (None, entry));
             for (position, entry) in matches.into_iter().map(|m| (Some(m.position), m.entry)).chain(logged) {
                 // Of several stored records of a key in one base file, Hudi changes the first and copies the others.
                 // In a log file it says something of each.
                 let seen = met.get_mut(entry as usize).ok_or_else(|| no_record(entry, records))?;
-                if std::mem::replace(seen, true) && !tagging.all_copies {
+                if std::mem::replace(seen, number) == number && !tagging.all_copies {
                     continue;
                 }
                 let at = self.records.rows.get(entry as usize).copied().ok_or_else(|| no_record(entry, records))?;
@@ -267,7 +317,7 @@ impl Group<'_> {
                 }
             }
             for Leaving { position, at, .. } in
-                self.moving(tagging.context, &updates.slice, stored, leaving, &mut fates)?
+                winners(&self.keyed, tagging.context, &updates.slice, stored, leaving, &mut fates)?
             {
                 updates.push(position, self.in_write(at)?, true);
             }
@@ -295,92 +345,4 @@ impl Group<'_> {
         }
         Ok(())
     }
-
-    /// Of the rows whose key is stored in another partition, those that win over what is stored there.
-    fn moving(
-        &self,
-        context: &WriteContext,
-        slice: &FileSlice,
-        stored: Option<StoredRecords>,
-        leaving: Vec<Leaving>,
-        fates: &mut [Fate],
-    ) -> Result<Vec<Leaving>> {
-        if leaving.is_empty() {
-            return Ok(leaving);
-        }
-        if context.settings.rule.picks().is_none() {
-            return Err(Error::unsupported(
-                "moving a record to another partition in a table whose records are merged column by column",
-            )
-            .with("partition", &slice.partition)
-            .remedy("Set hoodie.bloom.index.update.partition.path, hoodie.simple.index.update.partition.path or hoodie.record.index.update.partition.path (of your index type) to false, or keep the rows in their partition"));
-        }
-        let stored = match (stored, &slice.base) {
-            (Some(stored), _) => stored.ordering(leaving.iter().map(|row| row.entry))?,
-            (None, Some(base)) => {
-                // One that were left out would give its place to the next.
-                let positions: Option<Vec<u32>> = leaving.iter().map(|row| row.position).collect();
-                base_file_ordering(context, base, positions.ok_or_else(not_stored)?.into_iter())?
-            }
-            (None, None) => return Err(not_stored()),
-        };
-        let stored = context.ordering(&stored)?;
-        let records = fates.len();
-        let mut comparators: HashMap<u32, RecordComparator<'_>> = HashMap::new();
-        let mut winners = Vec::new();
-        for (i, row) in leaving.into_iter().enumerate() {
-            let at = row.at;
-            let comparator = match comparators.entry(at.batch) {
-                Entry::Occupied(made) => made.into_mut(),
-                Entry::Vacant(slot) => {
-                    let batch = self.keyed.get(at.batch as usize).ok_or_else(|| {
-                        Error::internal(format!(
-                            "a row is in batch {} of the {} of its group",
-                            at.batch,
-                            self.keyed.len()
-                        ))
-                    })?;
-                    let (old, new) = (Side::new(&stored, None), Side::new(&batch.ordering, batch.deleted.as_ref()));
-                    slot.insert(RecordComparator::new(context.batch_mode(), Step::Final, old, new)?)
-                }
-            };
-            let wins = comparator.new_wins(i, at.row as usize);
-            let fate = fates.get_mut(row.entry as usize).ok_or_else(|| no_record(row.entry, records))?;
-            *fate = match (*fate, wins) {
-                (Fate::Stays, _) => Fate::Stays,
-                (_, true) => Fate::Moves,
-                (Fate::Moves, false) => Fate::Moves,
-                (_, false) => Fate::Loses,
-            };
-            if wins {
-                winners.push(row);
-            }
-        }
-        Ok(winners)
-    }
-}
-
-fn not_stored() -> Error {
-    Error::internal("a record that is to move to another partition is not stored")
-}
-
-/// A row whose key is stored in another partition.
-struct Leaving {
-    /// Row number in the base file, if the stored record is there.
-    position: Option<u32>,
-    entry: u32,
-    at: RowRef,
-}
-
-/// What becomes of an incoming record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Its key is not stored.
-    New,
-    /// It is merged where its key is stored.
-    Stays,
-    /// Its key is stored in another partition, and it wins.
-    Moves,
-    /// Its key is stored in another partition, and the stored record wins.
-    Loses,
 }

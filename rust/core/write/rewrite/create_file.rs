@@ -13,6 +13,27 @@ use crate::write::rewrite::file_rows::{MadeColumns, file_columns, gather};
 /// Rows written between two looks at the size of the file.
 const CHUNK_ROWS: usize = 16_384;
 
+/// New file groups that rows go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::write) struct NewGroup {
+    /// Their partition.
+    pub(in crate::write) partition: String,
+    /// The bucket that the one file group is for; `None`: as many as the target size of files makes.
+    bucket: Option<u32>,
+}
+
+impl NewGroup {
+    /// File groups of a partition.
+    pub(in crate::write) fn of_partition(partition: &str) -> Self {
+        Self { partition: partition.to_owned(), bucket: None }
+    }
+
+    /// The file group of a bucket.
+    pub(in crate::write) fn of_bucket(partition: &str, bucket: u32) -> Self {
+        Self { partition: partition.to_owned(), bucket: Some(bucket) }
+    }
+}
+
 /// Writes rows of one partition into new base files; a file that reaches the target size is followed by another.
 pub(crate) struct FileCreator<'a> {
     context: &'a WriteContext,
@@ -24,22 +45,27 @@ pub(crate) struct FileCreator<'a> {
 }
 
 impl<'a> FileCreator<'a> {
-    /// A creator for a partition; nothing is written before there are rows.
+    /// A creator of new file groups; nothing is written before there are rows.
     ///
     /// # Errors
     /// `Internal` for a write that has no instant.
-    pub(crate) fn new(context: &'a WriteContext, partition: &str, task: usize, token: &str) -> Result<Self> {
+    pub(in crate::write) fn new(context: &'a WriteContext, group: &NewGroup, task: usize, token: &str) -> Result<Self> {
+        let partition = &group.partition;
         let writer = RollingFileWriter::new(RollingFileSettings {
             files: context.files()?,
-            partition: partition.to_owned(),
+            partition: partition.clone(),
+            bucket: group.bucket,
             is_new_partition: true,
             token: token.to_owned(),
             schema: context.file_schema.clone(),
             options: context.base_file_options(),
             sets_file_name: false,
-            size: FileSize::AtLeast(context.config.max_file_size),
+            size: match group.bucket {
+                Some(_) => FileSize::All,
+                None => FileSize::AtLeast(context.config.max_file_size),
+            },
         });
-        Ok(Self { context, partition: partition.to_owned(), task, writer, made: None })
+        Ok(Self { context, partition: partition.clone(), task, writer, made: None })
     }
 
     /// Adds rows.
@@ -67,16 +93,16 @@ impl<'a> FileCreator<'a> {
     }
 }
 
-/// Writes rows into new base files of a partition.
-pub(crate) fn create_files(
+/// Writes rows into the base files of new file groups.
+pub(in crate::write) fn create_files(
     context: &WriteContext,
-    partition: &str,
+    group: &NewGroup,
     incoming: &Incoming,
     rows: &[RowRef],
     task: usize,
     token: &str,
 ) -> Result<Vec<WriteStat>> {
-    let mut creator = FileCreator::new(context, partition, task, token)?;
+    let mut creator = FileCreator::new(context, group, task, token)?;
     creator.append(incoming, rows)?;
     creator.finish()
 }

@@ -10,12 +10,14 @@ use crate::merge::RowRef;
 use crate::transaction::empty_stat;
 use crate::write::commit::commit_statistics::RecentCommits;
 use crate::write::config::Operation;
+use crate::write::locate::buckets::Buckets;
 use crate::write::locate::lookup::{FileUpdates, Tagged};
 use crate::write::locate::new_rows::meet_stored;
 use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::sort::sort_rows;
 use crate::write::rewrite::context::WriteContext;
+use crate::write::rewrite::create_file::NewGroup;
 use crate::write::route::assignment::{Assignment, assign_inserts, small_files};
 use crate::write::setup::WriteSetup;
 
@@ -23,15 +25,15 @@ use crate::write::setup::WriteSetup;
 pub(in crate::write) enum Unit {
     /// Rows that meet its records, and new rows.
     Group(Box<FileUpdates>, Vec<RowRef>),
-    /// New rows of a partition.
-    New(String, Vec<RowRef>),
+    /// New rows for new file groups.
+    New(NewGroup, Vec<RowRef>),
 }
 
 /// All work of a write.
 #[derive(Default)]
 pub(in crate::write) struct Units {
     groups: Vec<(FileUpdates, Vec<RowRef>)>,
-    new: Vec<(String, Vec<RowRef>)>,
+    new: Vec<(NewGroup, Vec<RowRef>)>,
 }
 
 type Groups = HashMap<(String, String), (FileUpdates, Vec<RowRef>)>;
@@ -46,8 +48,8 @@ impl Units {
         context: &WriteContext,
         incoming: &Incoming,
         tagged: Tagged,
-        commits: &RecentCommits<'_>,
-        pending_groups: &PendingFileGroups,
+        (commits, pending_groups): (&RecentCommits<'_>, &PendingFileGroups),
+        buckets: Option<&Buckets<'_>>,
     ) -> Result<Self> {
         let fills = setup.fills_small_files();
         let mut units = Self::default();
@@ -62,11 +64,16 @@ impl Units {
             if setup.operation == Operation::BulkInsert {
                 rows = sort_rows(incoming, rows, &setup.config.sort)?;
             }
+            if let Some(buckets) = buckets {
+                units.fill_buckets(path, incoming, &rows, buckets, &mut groups)?;
+                continue;
+            }
             if !fills {
-                units.new.push((path.to_owned(), rows));
+                units.new.push((NewGroup::of_partition(path), rows));
                 continue;
             }
             let slices = setup.view.latest_slices(path)?;
+            setup.refuse_without_buckets(path, &slices)?;
             let assignment =
                 assign_inserts(&setup.config, rows.len(), &small_files(&slices, pending_groups), record_size);
             units.fill(path, &rows, &slices, assignment, &mut groups);
@@ -76,6 +83,9 @@ impl Units {
         let size = |slice: &FileSlice| Reverse(slice.base.as_ref().map(|base| base.size));
         units.groups.sort_by_key(|(met, _)| (size(&met.slice), group_of(&met.slice)));
         for (met, inserts) in &mut units.groups {
+            if buckets.is_some() {
+                pending_groups.check_update(&setup.table, &met.slice)?;
+            }
             met.rows.extend(meet_stored(setup, context, incoming, &met.slice, inserts)?);
         }
         Ok(units)
@@ -95,17 +105,37 @@ impl Units {
             let Some(slice) = by_id.get(file_id.as_str()).copied() else { continue };
             let (here, after) = rest.split_at(count.min(rest.len()));
             rest = after;
-            let none = || (FileUpdates { slice: slice.clone(), rows: Vec::new(), logged: Vec::new() }, Vec::new());
-            groups.entry(group_of(slice)).or_insert_with(none).1.extend_from_slice(here);
+            inserts_into(groups, slice).extend_from_slice(here);
         }
         for count in assignment.new {
             let (here, after) = rest.split_at(count.min(rest.len()));
             rest = after;
-            self.new.push((partition.to_owned(), here.to_vec()));
+            self.new.push((NewGroup::of_partition(partition), here.to_vec()));
         }
         if !rest.is_empty() {
-            self.new.push((partition.to_owned(), rest.to_vec()));
+            self.new.push((NewGroup::of_partition(partition), rest.to_vec()));
         }
+    }
+
+    /// Sends new rows of a partition to the file groups of their buckets.
+    fn fill_buckets(
+        &mut self,
+        partition: &str,
+        incoming: &Incoming,
+        rows: &[RowRef],
+        buckets: &Buckets<'_>,
+        groups: &mut Groups,
+    ) -> Result<()> {
+        let known = buckets.of_partition(partition)?;
+        let keys = |batch| incoming.batch(batch).map(|batch| &batch.keys);
+        for (bucket, numbers) in buckets.split(partition, keys, rows)? {
+            let here = numbers.iter().filter_map(|number| rows.get(*number as usize).copied());
+            match known.slice(bucket) {
+                Some(slice) => inserts_into(groups, slice).extend(here),
+                None => self.new.push((NewGroup::of_bucket(partition, bucket), here.collect())),
+            }
+        }
+        Ok(())
     }
 
     /// Whether rows come to stand alone.
@@ -117,8 +147,8 @@ impl Units {
     pub(in crate::write) fn profile(&self) -> BTreeMap<String, Vec<WriteStat>> {
         let mut profile: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
         let mut new_rows: BTreeMap<&str, usize> = BTreeMap::new();
-        for (partition, rows) in &self.new {
-            *new_rows.entry(partition).or_default() += rows.len();
+        for (group, rows) in &self.new {
+            *new_rows.entry(&group.partition).or_default() += rows.len();
         }
         for (met, inserts) in &self.groups {
             *new_rows.entry(&met.slice.partition).or_default() += inserts.len();
@@ -147,8 +177,14 @@ impl Units {
     /// One after the other, file groups first.
     pub(in crate::write) fn into_list(self) -> Vec<Unit> {
         let groups = self.groups.into_iter().map(|(met, inserts)| Unit::Group(Box::new(met), inserts));
-        groups.chain(self.new.into_iter().map(|(partition, rows)| Unit::New(partition, rows))).collect()
+        groups.chain(self.new.into_iter().map(|(group, rows)| Unit::New(group, rows))).collect()
     }
+}
+
+/// The new rows of a slice's group.
+fn inserts_into<'g>(groups: &'g mut Groups, slice: &FileSlice) -> &'g mut Vec<RowRef> {
+    let none = || (FileUpdates { slice: slice.clone(), rows: Vec::new(), logged: Vec::new() }, Vec::new());
+    &mut groups.entry(group_of(slice)).or_insert_with(none).1
 }
 
 fn group_of(slice: &FileSlice) -> (String, String) {

@@ -9,7 +9,7 @@ use super::{TaskPlan, TaskReport, generated_keys};
 use crate::error::Result;
 use crate::table::HudiTable;
 use crate::write::locate::new_rows::rows_to_insert;
-use crate::write::rewrite::create_file::FileCreator;
+use crate::write::rewrite::create_file::{FileCreator, NewGroup};
 use crate::write::setup::WriteSetup;
 
 /// Writes rows as they come into new files, a file for each partition at a time (`bulk_insert` without shuffle).
@@ -37,7 +37,8 @@ pub fn write_rows(
             let creator = match creators.entry(path) {
                 Entry::Occupied(creator) => creator.into_mut(),
                 Entry::Vacant(none) => {
-                    let creator = FileCreator::new(&context, none.key(), task, token)?;
+                    let group = NewGroup::of_partition(none.key());
+                    let creator = FileCreator::new(&context, &group, task, token)?;
                     none.insert(creator)
                 }
             };

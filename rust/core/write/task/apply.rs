@@ -11,6 +11,7 @@ use crate::merge::RowRef;
 use crate::table::HudiTable;
 use crate::table::keygen::AutoKeys;
 use crate::write::config::Operation;
+use crate::write::locate::buckets::Buckets;
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::lookup::{FileUpdates, LoggedRow, MatchedRow};
 use crate::write::locate::new_rows::{meet_stored, rows_to_insert};
@@ -19,7 +20,7 @@ use crate::write::prepare::incoming::Incoming;
 use crate::write::prepare::partial_rows::check_required;
 use crate::write::prepare::sort::sort_rows;
 use crate::write::rewrite::context::WriteContext;
-use crate::write::rewrite::create_file::FileCreator;
+use crate::write::rewrite::create_file::{FileCreator, NewGroup};
 use crate::write::rewrite::group::rewrite_group;
 use crate::write::route::assignment::room_in_file;
 use crate::write::setup::WriteSetup;
@@ -98,8 +99,8 @@ struct Apply<'a> {
     overwritten: Option<String>,
     /// Keys for rows of a table without key columns: unique in the write by task and row.
     generated: AutoKeys,
-    /// The partition whose new rows are being written; buckets of a partition share files.
-    creator: Option<(String, FileCreator<'a>)>,
+    /// The new file groups whose rows are being written: those of a partition, or of a bucket of a bucket index.
+    creator: Option<(NewGroup, FileCreator<'a>)>,
 }
 
 impl<'a> Apply<'a> {
@@ -131,9 +132,19 @@ impl<'a> Apply<'a> {
             false => self.records(&incoming, slice.as_ref())?,
         };
         match slice {
-            None => self.append(partition, &incoming, &records.inserts),
+            None => self.append(self.new_group(partition, route)?, &incoming, &records.inserts),
             Some(slice) => self.merge(slice, &incoming, records),
         }
+    }
+
+    /// Where the new rows of a route go.
+    fn new_group(&self, partition: &str, route: &str) -> Result<NewGroup> {
+        if self.setup.bucket_index.is_none() {
+            return Ok(NewGroup::of_partition(partition));
+        }
+        let bucket = route.strip_prefix('+').and_then(|bucket| bucket.parse().ok());
+        let bucket = bucket.ok_or_else(|| Error::internal(format!("the route '{route}' names no bucket")))?;
+        Ok(NewGroup::of_bucket(partition, bucket))
     }
 
     fn slice(&self, partition: &str, file_id: &str) -> Result<FileSlice> {
@@ -145,28 +156,32 @@ impl<'a> Apply<'a> {
         })
     }
 
-    fn append(&mut self, partition: &str, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
+    fn append(&mut self, group: NewGroup, incoming: &Incoming, rows: &[RowRef]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         check_required(self.context)?;
-        if self.creator.as_ref().is_none_or(|(known, _)| known != partition) {
+        if self.creator.as_ref().is_none_or(|(known, _)| *known != group) {
             self.flush()?;
-            let creator = FileCreator::new(self.context, partition, self.task, self.token)?;
-            self.creator = Some((partition.to_owned(), creator));
+            let creator = FileCreator::new(self.context, &group, self.task, self.token)?;
+            self.creator = Some((group, creator));
         }
         match &mut self.creator {
             Some((_, creator)) => creator.append(incoming, rows),
-            None => Err(Error::internal("new rows of a partition have no file to go to").with("partition", partition)),
+            None => Err(Error::internal("new rows of a partition have no file to go to")),
         }
     }
 
     fn merge(&mut self, slice: FileSlice, incoming: &Incoming, records: Records) -> Result<()> {
         let Records { updates, logged, mut inserts } = records;
+        if !inserts.is_empty() {
+            self.setup.refuse_without_buckets(&slice.partition, std::slice::from_ref(&slice))?;
+        }
         // New rows that a filter took for stored ones go to new files, if the slice has log files already; so do more new
         // rows than the file has room for.
         let size = slice.base.as_ref().map_or(0, |b| b.size);
         let room = match slice.logs.is_empty() {
+            true if self.setup.bucket_index.is_some() => inserts.len(),
             true => room_in_file(&self.setup.config, size, inserts.len(), self.plan.record_size),
             false => 0,
         };
@@ -179,7 +194,7 @@ impl<'a> Apply<'a> {
             let files = rewrite_group(self.context, incoming, &met, &inserts, self.task, self.token)?;
             self.reports.extend(files.into_iter().map(TaskReport::file));
         }
-        self.append(&met.slice.partition, incoming, &elsewhere)
+        self.append(NewGroup::of_partition(&met.slice.partition), incoming, &elsewhere)
     }
 
     /// One record for each key: those that meet one of the slice that they are routed to, and the new ones.
@@ -197,8 +212,16 @@ impl<'a> Apply<'a> {
             return Ok(Records { updates, inserts, ..Records::default() });
         }
         let slices: Vec<FileSlice> = slice.into_iter().cloned().collect();
-        let tagged = self.setup.tag(incoming, self.context, self.logs.as_ref(), (false, 1), &|_| Ok(slices.clone()))?;
-        let inserts = tagged.inserts.into_values().flatten().collect();
+        let buckets = self.setup.buckets_of(&incoming.partitions, false, &|_| Ok(slices.clone()))?;
+        // The router has compared keys of the partition with their groups.
+        let buckets = buckets.map(Buckets::checked);
+        let here = |_: Option<&str>| Ok(slices.clone());
+        let logs = self.logs.as_ref();
+        let tagged = self.setup.tag(incoming, self.context, logs, (false, 1), &here, buckets.as_ref())?;
+        let mut inserts: Vec<RowRef> = tagged.inserts.into_values().flatten().collect();
+        if self.setup.operation == Operation::BulkInsert {
+            inserts = sort_rows(incoming, inserts, &self.setup.config.sort)?;
+        }
         if tagged.updates.len() > 1 {
             let slices = tagged.updates.len();
             return Err(Error::internal(format!("the rows of one route meet records of {slices} file slices")));

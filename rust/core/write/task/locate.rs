@@ -97,7 +97,7 @@ pub fn locate_rows(
         combine_rows(&context, &mut incoming, anywhere || setup.config.index.is_global())?;
     }
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
-    let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1))?;
+    let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1), None)?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
     let routed = placing.located.batches(sources, plan.columns_on_the_way(true)?)?;
@@ -145,8 +145,9 @@ impl Placing<'_> {
 
     fn place_new(&mut self, home: u32, rows: Vec<RowRef>, pending_groups: &PendingFileGroups) -> Result<()> {
         let path = self.incoming.partition(home)?;
-        let new_rows =
-            NewRows::new(self.setup, self.plan.new_rows(), &self.setup.view.latest_slices(path)?, pending_groups);
+        let slices = self.setup.view.latest_slices(path)?;
+        self.setup.refuse_without_buckets(path, &slices)?;
+        let new_rows = NewRows::new(self.setup, self.plan.new_rows(), &slices, pending_groups);
         let partition = self.located.partitions.number(path);
         for row in rows {
             let hash = hash_key(self.incoming.batch(row.batch)?.keys.value(row.row as usize));

@@ -17,9 +17,9 @@
 //! | shuffle by bucket, sort within by number | Spark |
 //! | [`locate_rows`]: one record for each key, its routes, and which stored records it meets | tasks |
 //!
-//! A route is the id of a file group, or `+n`: bucket n of the partition's new rows. Equal keys have equal routes, so
-//! the rows of a key meet in one task; sorted by the row number that routing gives them, they meet in the order in
-//! which they came, however the shuffle delivers them. A bloom filter may send a new key to a file group that does not
+//! A route is the id of a file group, or `+n`: bucket n of the partition's new rows; in a bucket index, bucket n of that.
+//! Equal keys have equal routes, so the rows of a key meet in one task; sorted by the row number that routing gives them,
+//! they meet in the order in which they came, however the shuffle delivers them. A bloom filter may send a new key to a file group that does not
 //! hold it; there it is found to be new and is added, which is as good a place as any.
 //!
 //! What a task does with rows is what `in_process.rs` does with all of them: the same steps, from [`WriteSetup`] on.
@@ -40,8 +40,8 @@ use arrow::datatypes::Schema;
 
 use crate::error::Result;
 use crate::format::avro::schema::avro_to_arrow_schema;
-use crate::table::HudiTable;
 use crate::table::keygen::AutoKeys;
+use crate::table::{BucketIndex, HudiTable};
 use crate::transaction::DataFiles;
 use crate::write::commit::delete_partition::partitions_of_rows;
 use crate::write::config::{Operation, WriteConfig};
@@ -79,6 +79,8 @@ impl WriteSetup {
             operation: Operation::parse(&plan.operation)?,
             config: WriteConfig::of_table(table)?,
             keys: encoding_of_keys(table)?,
+            bucket_index: plan.bucket_index.clone().map(BucketIndex::new).transpose()?,
+            among_bucket_writers: plan.among_bucket_writers,
             settings: table.merge_settings()?,
             view: table.view(Some(&plan.instant))?,
             old_schema: None,

@@ -12,7 +12,7 @@ use super::pack::{ROW, columns_on_the_way, own_fields, stream_header};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::table::{HudiTable, schema_changes};
+use crate::table::{BucketIndex, BucketSettings, HudiTable, schema_changes};
 use crate::write::commit::commit_statistics::RecentCommits;
 use crate::write::commit::delete_partition::refuse_busy;
 use crate::write::commit::pending::{Committed, PendingCommit};
@@ -36,6 +36,10 @@ pub struct TaskPlan {
     pub record_size: u64,
     /// Keys are looked for in all partitions or in the record index: the rows of a key have to meet before they get a route.
     pub whole_table: bool,
+    /// What tells the buckets of keys, where the index is one of buckets.
+    pub bucket_index: Option<BucketSettings>,
+    /// Whether the newest commit wrote to a bucket index, and this write has another index.
+    pub among_bucket_writers: bool,
     /// What the newest commits tell of log files.
     pub log_writes: LogWrites,
     /// The columns that the rows have, where what they lack stays as it is stored.
@@ -119,6 +123,8 @@ impl DistributedWrite {
             record_size,
             log_writes,
             whole_table: setup.locates_first(given),
+            bucket_index: setup.bucket_index.as_ref().map(BucketIndex::settings).cloned(),
+            among_bucket_writers: setup.among_bucket_writers,
             given: setup.given.clone(),
             batch_rows,
             columns: STANDARD.encode_to_string(stream_header(&columns_on_the_way(own_fields(given), &[]))?),

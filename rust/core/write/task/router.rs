@@ -1,6 +1,7 @@
 //! Routes for rows whose partition says where their key may be: the usual write.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray, StringBuilder, UInt32Array};
@@ -14,8 +15,9 @@ use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::format::bloom::BloomFilter;
 use crate::merge::hash_key;
-use crate::table::{HudiTable, key_arrays};
+use crate::table::{HudiTable, OpenFiles, key_arrays};
 use crate::write::config::Operation;
+use crate::write::locate::buckets::{BucketGroups, StoredKeys};
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::pending_file_groups::PendingFileGroups;
 use crate::write::route::spread::NewRows;
@@ -56,8 +58,13 @@ impl Filter {
 }
 
 struct RoutePartition {
+    path: String,
     candidates: Vec<Candidate>,
     new_rows: NewRows,
+    /// Whether it is of a bucket index, and the write is not.
+    refuses_new_rows: bool,
+    /// Of a write with a bucket index.
+    buckets: Option<BucketGroups>,
 }
 
 /// Gives rows their routes.
@@ -99,12 +106,19 @@ impl Router {
             let known = paths.len() - paths.null_count();
             return Err(Error::internal(format!("of {} rows the partitions of {known} are known", keys.len())));
         }
+        let hashes = self.setup.bucket_index.as_ref().map(|index| index.hashes(&keys)).unwrap_or_default();
         for row in 0..keys.len() {
             let path = paths.value(row);
             let partition = self.partitions.get(path);
             let partition = partition.ok_or_else(|| {
                 Error::internal("the file groups of a partition were not loaded").with("partition", path)
             })?;
+            if let (Some(groups), Some(hash)) = (&partition.buckets, hashes.get(row)) {
+                if self.write_bucket(groups, groups.bucket(*hash), &mut routes)? {
+                    rows.push(row as u32);
+                }
+                continue;
+            }
             for route in self.routes_of(partition, keys.value(row), row)? {
                 rows.push(row as u32);
                 routes.append_value(route);
@@ -118,6 +132,22 @@ impl Router {
     /// The rows that still wait.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
         self.packer.flush()
+    }
+
+    /// Adds the route to a bucket; none for the delete of a key that is not there.
+    fn write_bucket(&self, groups: &BucketGroups, bucket: u32, routes: &mut StringBuilder) -> Result<bool> {
+        match groups.slice(bucket) {
+            Some(slice) => {
+                self.pending_groups.check_update(&self.table, slice)?;
+                routes.append_value(&slice.file_id);
+            }
+            None if self.setup.operation == Operation::Delete => return Ok(false),
+            None => {
+                write!(routes, "+{bucket}").map_err(|e| Error::internal(e.to_string()))?;
+                routes.append_value("");
+            }
+        }
+        Ok(true)
     }
 
     fn routes_of(&self, partition: &RoutePartition, key: &str, row: usize) -> Result<Vec<String>> {
@@ -140,6 +170,9 @@ impl Router {
         }
         if self.setup.operation == Operation::Delete {
             return Ok(Vec::new());
+        }
+        if partition.refuses_new_rows {
+            self.setup.refuse_without_buckets(&partition.path, &self.setup.view.latest_slices(&partition.path)?)?;
         }
         Ok(vec![partition.new_rows.route(hash)])
     }
@@ -196,8 +229,16 @@ impl Router {
             false => Vec::new(),
         };
         let new_rows = NewRows::new(&self.setup, self.plan.new_rows(), &slices, &self.pending_groups);
-        let mut candidates = Vec::new();
-        if self.setup.looks_up() {
+        let mut of_partition = RoutePartition {
+            path: partition.to_owned(),
+            candidates: Vec::new(),
+            new_rows,
+            refuses_new_rows: self.setup.refuse_without_buckets(partition, &slices).is_err(),
+            buckets: None,
+        };
+        if self.setup.bucket_index.is_some() {
+            of_partition.buckets = self.buckets(partition, slices)?;
+        } else if self.setup.looks_up() {
             let suspects = match &self.logs {
                 Some(logs) => logs.keys.of(slices.iter())?.iter().map(|s| s.file_id.clone()).collect(),
                 None => HashSet::new(),
@@ -207,12 +248,29 @@ impl Router {
                 let is_suspect = suspects.contains(&slice.file_id);
                 let (logged, deleted) = if is_suspect { self.logged(&slice)? } else { Default::default() };
                 if filter.is_some() || is_suspect {
-                    candidates.push(Candidate { slice, filter, keys: OnceLock::new(), logged, deleted });
+                    let candidate = Candidate { slice, filter, keys: OnceLock::new(), logged, deleted };
+                    of_partition.candidates.push(candidate);
                 }
             }
         }
-        self.partitions.insert(partition.to_owned(), RoutePartition { candidates, new_rows });
+        self.partitions.insert(partition.to_owned(), of_partition);
         Ok(())
+    }
+
+    /// The file groups of a partition in a bucket index, once some stored keys were compared.
+    fn buckets(&self, partition: &str, slices: Vec<FileSlice>) -> Result<Option<BucketGroups>> {
+        let Some(index) = &self.setup.bucket_index else { return Ok(None) };
+        let named = |e: Error| e.with("table", self.table.storage().uri());
+        let groups = BucketGroups::of(index, partition, slices).map_err(named)?;
+        let (opened, virtual_keys) = (OpenFiles::default(), self.setup.virtual_keys());
+        let stored = StoredKeys {
+            storage: self.table.storage(),
+            opened: &opened,
+            virtual_keys: virtual_keys.as_ref(),
+            logs: self.logs.as_ref(),
+        };
+        stored.check(index, &groups, std::iter::empty())?;
+        Ok(Some(groups))
     }
 
     /// Hashes of keys that the log files of a slice hold, and of those that they delete.
