@@ -1,6 +1,8 @@
 //! One table: its configuration, options, keys, schema, files and snapshots.
 
 mod archived_commits;
+mod change_capture;
+pub mod change_data;
 mod changes;
 pub mod commit_metadata;
 mod committed_files;
@@ -32,6 +34,7 @@ pub mod options;
 mod partition_filter;
 mod pending_plans;
 mod read_query;
+mod read_units;
 pub mod scan;
 mod schema;
 mod slice_keys;
@@ -54,6 +57,7 @@ use crate::timeline::{
     Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
 };
 
+pub(crate) use change_capture::CHANGE_CAPTURE;
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
@@ -74,6 +78,7 @@ pub(crate) use open_files::OpenFiles;
 pub use option_checks::Use;
 pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
+pub use read_units::{PlannedRead, ReadUnit};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
 pub use schema::{TableSchema, with_meta_columns};
 pub(crate) use slice_keys::{Keys, SliceKeys};
