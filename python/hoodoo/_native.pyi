@@ -57,6 +57,7 @@ class NativeTable:
         until: str | None = None,
         columns: Sequence[str] | None = None,
         filters: LateFilter | None = None,
+        mode: str | None = None,
     ) -> pa.RecordBatchReader: ...
     def write(
         self,
@@ -147,9 +148,9 @@ def plan_read(
     columns: Sequence[str] | None = None,
     filters: LateFilter | None = None,
 ) -> tuple[list[str], pa.Schema, str | None, list[str] | None]: ...
-def read_slices(
+def read_units(
     table: NativeTable,
-    slices: list[str],
+    units: list[str],
     columns: Sequence[str] | None = None,
     filters: LateFilter | None = None,
     as_of: str | None = None,

@@ -283,34 +283,51 @@ class Table(TableServices, TableIndexes, TableRecovery):
         until: str | None = None,
         columns: Sequence[str] | None = None,
         filters: Filters | None = None,
+        mode: str | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream the rows that were written in a range of time: Hudi's incremental query.
+        """Stream what changed in a range of time: Hudi's incremental query.
 
-        Each key comes once, in its last version of the range. Deleted rows do not come. As in Hudi, the rows are those
-        of the snapshot at the end of the range.
+        With the mode `latest_state`, the rows that were written: each key once, in its last version of the range.
+        Deleted rows do not come. As in Hudi, the rows are those of the snapshot at the end of the range.
+
+        With the mode `cdc`, every change of a row, commit after commit, deletes too. The columns are `op` (`i`, `u` or
+        `d`), `ts_ms` (the requested time of the commit, as a string), and `before` and `after`: structs of the table's
+        columns, null where there was no row. Changes come from change data logs where the table has them
+        (`hoodie.table.cdc.enabled`), else from comparing the files before and after a commit.
 
         Args:
             since: Return commits with a completion time after this, such as a `Commit.completed`; `"0"` for all. Tables
                 of version 6 compare requested times.
             until: Completion time of the last commit to return. Default: the newest.
-            columns: See `scan`.
-            filters: See `scan`.
+            columns: See `scan`. With the mode `cdc`, the fields of `before` and `after`.
+            filters: See `scan`. Not with the mode `cdc`.
+            mode: `latest_state` or `cdc`. Default: that of the table's options
+                (`hoodie.datasource.query.incremental.format`), else `latest_state`.
 
         Returns:
             A reader over the rows.
 
         Raises:
-            UnsupportedError: The table has no `_hoodie_*` columns.
-            InvalidOptionError: A time is not digits, or the cleaner removed a file of the range.
+            UnsupportedError: The table has no `_hoodie_*` columns, which only the mode `cdc` can do without. With the
+                mode `cdc`: the table has version 6, or drops partition columns.
+            InvalidOptionError: A time is not digits, the mode is unknown, or the cleaner removed a file that the
+                changes cannot be told without.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
-            >>> t = hoodoo.Table.create("memory://docs-changes/t", {"id": pa.int64()}, name="t", record_key="id")
-            >>> first, second = t.insert({"id": [1]}), t.insert({"id": [2]})
+            >>> schema = {"id": pa.int64(), "v": pa.string()}
+            >>> options = {"hoodie.table.cdc.enabled": True}
+            >>> t = hoodoo.Table.create("memory://docs-changes/t", schema, name="t", record_key="id", options=options)
+            >>> first, second = t.insert({"id": [1], "v": ["x"]}), t.upsert({"id": [1, 2], "v": ["y", "z"]})
             >>> t.changes(since=first.completed, columns=["id"]).read_all().to_pylist()
-            [{'id': 2}]
+            [{'id': 1}, {'id': 2}]
+            >>> for change in t.changes(since=first.completed, columns=["v"], mode="cdc").read_all().to_pylist():
+            ...     print(change["op"], change["before"], change["after"])
+            u {'v': 'x'} {'v': 'y'}
+            i None {'v': 'z'}
         """
-        return self._native.changes(str(since), None if until is None else str(until), *self._query(columns, filters))
+        until = None if until is None else str(until)
+        return self._native.changes(str(since), until, *self._query(columns, filters), mode)
 
     def upsert(self, data: Rows, partial: bool = False, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Insert new rows, and merge rows whose key exists by the table's merge mode.

@@ -17,6 +17,7 @@ SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
 TYPE = "hoodie.datasource.query.type"
 BEGIN = "hoodie.datasource.read.begin.instanttime"
 END = "hoodie.datasource.read.end.instanttime"
+CHANGES = {TYPE: "incremental", BEGIN: "0", "hoodie.datasource.query.incremental.format": "cdc"}
 
 
 def _rows(ids: range, ts: int) -> pa.Table:
@@ -67,6 +68,42 @@ def test_time_travel_and_read_optimized(spark: Any, history: tuple[str, list[hoo
     assert spark_rows(old, meta=True) == expected
 
 
+def test_changes(spark: Any, history: tuple[str, list[hoodoo.Commit]]):
+    """With change data logs where Spark wrote them, and by comparing files where nobody captured changes."""
+    uri, (first, *_) = history
+    table = hoodoo.Table(uri)
+    for options in (CHANGES, {**CHANGES, BEGIN: first.completed}):
+        expected = arrow_rows(table.changes(options[BEGIN], mode="cdc").read_all())
+        assert spark_rows(hoodoo.spark.read(spark, uri, options=options)) == expected
+        assert expected
+    some = hoodoo.spark.read(spark, uri, options=CHANGES, columns=["id"])
+    assert some.schema["after"].dataType.fieldNames() == ["id"]
+
+
+@pytest.mark.parametrize("mode", ["DATA_BEFORE_AFTER", "OP_KEY_ONLY"])
+def test_changes_of_what_spark_wrote(spark: Any, tmp_path: Path, mode: str):
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": mode,
+    }
+    uri = str(tmp_path / "t")
+    for rows in (_rows(range(9), 1), _rows(range(6, 12), 2)):
+        frame = spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], rows.schema.names)
+        last = hoodoo.spark.write(frame, uri, options=options)
+    table = hoodoo.Table(uri)
+    logs = [name for name in (tmp_path / "t").rglob("*.cdc") if ".hoodie" not in name.parts]
+    assert len(logs) == 3
+    assert not table.verify().problems
+    expected = arrow_rows(table.changes("0", mode="cdc").read_all())
+    assert [change["op"] for change in expected].count("u") == 3
+    assert spark_rows(hoodoo.spark.read(spark, uri, options=CHANGES)) == expected
+    assert len([change for change in expected if change["ts_ms"] == last.instant]) == 6
+
+
 def test_an_incremental_read_is_fixed_when_it_is_planned(spark: Any, history: tuple[str, list[hoodoo.Commit]]):
     uri, (first, *_) = history
     planned = hoodoo.spark.read(spark, uri, since=first.completed)
@@ -77,10 +114,12 @@ def test_an_incremental_read_is_fixed_when_it_is_planned(spark: Any, history: tu
 
 def test_what_cannot_be_read_is_refused_by_name(spark: Any, history: tuple[str, list[hoodoo.Commit]]):
     uri, (first, *_) = history
-    cdc = {TYPE: "incremental", BEGIN: "0", "hoodie.datasource.query.incremental.format": "cdc"}
-    for options in (cdc, {TYPE: "cdc"}):
-        with pytest.raises(hoodoo.UnsupportedError, match="cdc"):
-            hoodoo.spark.read(spark, uri, options=options)
+    with pytest.raises(hoodoo.UnsupportedError, match="cdc"):
+        hoodoo.spark.read(spark, uri, options={TYPE: "cdc"})
+    with pytest.raises(hoodoo.InvalidOptionError, match="latest_state or cdc"):
+        hoodoo.spark.read(spark, uri, options={**CHANGES, "hoodie.datasource.query.incremental.format": "newest"})
+    with pytest.raises(hoodoo.InvalidOptionError, match="filters"):
+        hoodoo.spark.read(spark, uri, options=CHANGES, filters=[("id", "=", "k0")])
     with pytest.raises(hoodoo.InvalidOptionError, match="anything"):
         hoodoo.spark.read(spark, uri, query="anything")
     with pytest.raises(hoodoo.InvalidOptionError, match="needs a time to begin"):

@@ -1,4 +1,4 @@
-"""Reads in tasks, one for each file slice."""
+"""Reads in tasks, one for each file slice, or for the changes of a commit in a file group."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class ReadTask:
     schema: pa.Schema
 
     def run(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Stream the rows of the file slices of a split."""
-        slices = strings(batches)
-        if not slices:
+        """Stream the rows of the units of a split."""
+        units = strings(batches)
+        if not units:
             return
         table = self.table.open()
         condition = late_filter(self.filters)
-        for rows in _native.read_slices(table, slices, self.columns, condition, self.as_of, self.written_by):
+        for rows in _native.read_units(table, units, self.columns, condition, self.as_of, self.written_by):
             yield rows if rows.schema == self.schema else rows.cast(self.schema)
 
 
@@ -73,6 +73,6 @@ def read_table(
     condition = late_filter(filters)
     wanted = None if columns is None else list(columns)
     as_of, since, until = (None if time is None else str(time) for time in (as_of, since, until))
-    slices, schema, pinned, written_by = _native.plan_read(table, query, as_of, since, until, wanted, condition)
+    units, schema, pinned, written_by = _native.plan_read(table, query, as_of, since, until, wanted, condition)
     task = ReadTask(ref, wanted, filters, pinned, written_by, executor.supported_schema(schema))
-    return executor.map_batches(executor.from_units(slices), task.run, task.schema)
+    return executor.map_batches(executor.from_units(units), task.run, task.schema)

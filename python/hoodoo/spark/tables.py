@@ -50,7 +50,9 @@ def read(
         since: For an incremental query, return commits with a completion time after this; see `hoodoo.Table.changes`.
         until: Completion time of the last commit to return. Default: the newest.
         options: Hudi's options, also of reads: `hoodie.datasource.query.type`, `as.of.instant`,
-            `hoodie.datasource.read.begin.instanttime` and `….end.instanttime`. Arguments win over options.
+            `hoodie.datasource.read.begin.instanttime` and `….end.instanttime`. Arguments win over options. With
+            `hoodie.datasource.query.incremental.format=cdc`, an incremental query returns every change of a row; see
+            `hoodoo.Table.changes`.
         storage_options: Settings of the storage; see `hoodoo.Table`.
 
     Returns:
@@ -60,7 +62,7 @@ def read(
         TableNotFoundError: There is no table at the location.
         SchemaError: A column does not exist.
         InvalidOptionError: Arguments and options contradict each other, or an incremental query has no start.
-        UnsupportedError: The table or the query is not supported, such as `cdc`.
+        UnsupportedError: The table or the query is not supported.
 
     Example:
         ```python

@@ -60,7 +60,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;
     m.add_function(wrap_pyfunction!(spark::write_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::plan_read, m)?)?;
-    m.add_function(wrap_pyfunction!(spark::read_slices, m)?)?;
+    m.add_function(wrap_pyfunction!(spark::read_units, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_warnings, m)?)?;
     m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;

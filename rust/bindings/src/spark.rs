@@ -8,9 +8,8 @@ use arrow::error::ArrowError;
 use arrow::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use hoodoo::client::{self, BegunWrite};
-use hoodoo::file_group::FileSlice;
-use hoodoo::table::scan::{PlannedQuery, ScanRequest};
-use hoodoo::table::{HudiTable, QueryRequest};
+use hoodoo::table::scan::ScanRequest;
+use hoodoo::table::{HudiTable, PlannedRead, QueryRequest, ReadUnit};
 use hoodoo::write::Operation;
 use hoodoo::write::task::{self, Router, RowKeyer, TaskPlan, TaskReport};
 use hoodoo::{Error, Result};
@@ -243,7 +242,7 @@ pub fn write_rows(
     to_json_strings(call::run(py, || task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
-/// What a query reads: file slices, each as text; the columns; the instant that all tasks read as of; and, of an incremental
+/// What a query reads: file slices or changes of commits, each as text; the columns; the instant that all tasks read as of; and, of an incremental
 /// query, the instants whose rows are wanted. The table was opened just now.
 #[pyfunction]
 #[pyo3(signature = (table, query=None, as_of=None, since=None, until=None, columns=None, filters=None))]
@@ -261,22 +260,22 @@ pub fn plan_read(
     let call = Call::default();
     let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
     let planned = call.run(py, || {
-        let query = table.query(QueryRequest { query, as_of, since, until })?;
-        table.table.plan_read(&query, &request)
+        let query = table.query(QueryRequest { query, as_of, since, until, mode: None })?;
+        table.table.plan_units(&query, &request)
     })?;
-    let PlannedQuery { plan, as_of, written_by } = planned;
-    let text = |slice| serde_json::to_string(slice).map_err(|e| to_py(Error::invalid_option(e.to_string())));
-    let slices = plan.slices.iter().map(text).collect::<PyResult<Vec<_>>>()?;
-    Ok((slices, PyArrowType(plan.schema.as_ref().clone()), as_of, written_by))
+    let PlannedRead { units, schema, as_of, written_by } = planned;
+    let text = |unit| serde_json::to_string(unit).map_err(|e| to_py(Error::invalid_option(e.to_string())));
+    let units = units.iter().map(text).collect::<PyResult<Vec<_>>>()?;
+    Ok((units, PyArrowType(schema.as_ref().clone()), as_of, written_by))
 }
 
-/// Streams some of these slices.
+/// Streams some of these.
 #[pyfunction]
-#[pyo3(signature = (table, slices, columns=None, filters=None, as_of=None, written_by=None))]
-pub fn read_slices<'py>(
+#[pyo3(signature = (table, units, columns=None, filters=None, as_of=None, written_by=None))]
+pub fn read_units<'py>(
     py: Python<'py>,
     table: &NativeTable,
-    slices: Vec<String>,
+    units: Vec<String>,
     columns: Option<Vec<String>>,
     filters: Option<Bound<'py, PyAny>>,
     as_of: Option<String>,
@@ -285,10 +284,10 @@ pub fn read_slices<'py>(
     let call = Call::default();
     let request = ScanRequest { columns, filter: call.filter(filters), as_of, read_optimized: false, written_by };
     let parse = |text: &String| {
-        serde_json::from_str::<FileSlice>(text)
-            .map_err(|e| to_py(Error::invalid_option("a malformed slice of a read").caused_by(e)))
+        serde_json::from_str::<ReadUnit>(text)
+            .map_err(|e| to_py(Error::invalid_option("a malformed part of a read").caused_by(e)))
     };
-    let slices = slices.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
-    let stream = call.run(py, || table.table.scan_slices(slices, &request))?;
+    let units = units.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
+    let stream = call.run(py, || table.table.read_units(units, &request))?;
     crate::table::reader(py, stream)
 }

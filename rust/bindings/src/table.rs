@@ -133,7 +133,7 @@ impl NativeTable {
         rows?.into_pyarrow(py)
     }
 
-    #[pyo3(signature = (since, until=None, columns=None, filters=None))]
+    #[pyo3(signature = (since, until=None, columns=None, filters=None, mode=None))]
     fn changes<'py>(
         &self,
         py: Python<'py>,
@@ -141,12 +141,13 @@ impl NativeTable {
         until: Option<&str>,
         columns: Option<Vec<String>>,
         filters: Option<Bound<'py, PyAny>>,
+        mode: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = Call::default();
         let request = ScanRequest { columns, filter: call.filter(filters), ..Default::default() };
         let stream = call.run(py, || {
             let (since, until) = (Some(since.to_owned()), until.map(str::to_owned));
-            let query = self.query(QueryRequest { since, until, ..Default::default() })?;
+            let query = self.query(QueryRequest { since, until, mode, ..Default::default() })?;
             self.table.reload()?.read(&query, &request)
         })?;
         reader(py, stream)

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::file_group::log::BlockFormat;
+use crate::format::change_data::LOGGING_MODE;
 use crate::format::instant::Action;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::MetadataWriter;
@@ -14,13 +15,13 @@ use crate::services::compaction::CompactionOptions;
 use crate::services::metadata_table::MetadataServiceOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
-use crate::table::{HudiTable, TableType, has_bucket_index};
+use crate::table::{CHANGE_CAPTURE, HudiTable, TableType, has_bucket_index};
 use crate::timeline::Timeline;
 use crate::transaction::Concurrency;
 use crate::write::UpdateStrategy;
 
 /// Options whose value has to be the table's, with the property that has it.
-const FIXED: [(&str, &str, &str); 9] = [
+const FIXED: [(&str, &str, &str); 11] = [
     ("hoodie.table.name", "hoodie.table.name", ""),
     ("hoodie.table.type", "hoodie.table.type", "COPY_ON_WRITE"),
     ("hoodie.table.recordkey.fields", "hoodie.table.recordkey.fields", ""),
@@ -30,6 +31,8 @@ const FIXED: [(&str, &str, &str); 9] = [
     ("hoodie.datasource.write.drop.partition.columns", "hoodie.datasource.write.drop.partition.columns", "false"),
     ("hoodie.populate.meta.fields", "hoodie.populate.meta.fields", "true"),
     ("hoodie.table.timeline.timezone", "hoodie.table.timeline.timezone", "LOCAL"),
+    (CHANGE_CAPTURE, CHANGE_CAPTURE, "false"),
+    (LOGGING_MODE, LOGGING_MODE, "DATA_BEFORE_AFTER"),
 ];
 
 /// Refuses a write that the table or this library cannot take.
@@ -62,10 +65,9 @@ pub(super) fn check_options(table: &HudiTable) -> Result<()> {
     if let Some(format) = table.options().get("hoodie.logfile.data.block.format") {
         BlockFormat::parse(format).map_err(|e| e.with("table", uri))?;
     }
-    if config.get("hoodie.table.cdc.enabled").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-        return Err(
-            Error::unsupported("writing to tables with change data capture is not supported").with("table", uri)
-        );
+    if config.change_capture().map_err(|e| e.with("table", uri))?.is_some() && config.drops_partition_columns() {
+        let what = "writing to tables with change data capture that drop partition columns is not supported";
+        return Err(Error::unsupported(what).with("table", uri));
     }
     table.merge_settings().map_err(|e| e.with("table", uri))?;
     // Checked before the first change, because the write could not complete.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::error::Result;
 use crate::file_group::markers::{delete_markers, marked_files};
-use crate::file_group::{BaseFile, LogFile};
+use crate::file_group::written_at;
 use crate::storage::Storage;
 
 /// Removes the files of a failed attempt of a service: those in these partitions, and those with markers.
@@ -21,10 +21,7 @@ pub(super) fn remove_files_of<'p>(
     folders.extend(marked.iter().map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder)));
     for folder in folders {
         let mut files = storage.list(folder)?.files;
-        files.retain(|file| {
-            let is_log = || LogFile::parse(file).is_some_and(|log| log.instant == instant);
-            BaseFile::parse(file).is_some_and(|base| base.instant == instant) || is_log()
-        });
+        files.retain(|file| written_at(file).is_some_and(|written| written == instant));
         storage.delete_all(&files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>())?;
     }
     Ok(())

@@ -49,6 +49,11 @@ impl ArchivedCommits {
         Ok(archived)
     }
 
+    /// Paths of the files that were written to a partition.
+    pub(super) fn written_to(&self, partition: &str) -> impl Iterator<Item = &str> {
+        self.files.get(partition).into_iter().flatten().map(String::as_str)
+    }
+
     /// Commits come by requested time.
     fn add(&mut self, requested: &str, metadata: ReplaceCommitMetadata) {
         let keeps_schema = metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op));

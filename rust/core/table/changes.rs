@@ -42,15 +42,7 @@ impl HudiTable {
                 .with("table", self.storage().uri())
                 .remedy("Compare two snapshots instead (scan with as_of)"));
         }
-        let bad_time = |t: &str| {
-            Error::invalid_option(format!("'{t}' is not a completion time"))
-                .remedy("Give digits, such as a Commit's `completed`")
-        };
-        for time in [Some(since), until].into_iter().flatten() {
-            if !time.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(bad_time(time));
-            }
-        }
+        check_times(since, until)?;
         let view = self.view(None)?;
         let columns = self.scan_columns(&view, request)?;
         let range = self.instants_completed_in(&view, since, until)?;
@@ -78,42 +70,63 @@ impl HudiTable {
     /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote; and all later
     /// clusterings, into whose files rows of the others may have gone.
     fn instants_completed_in(&self, view: &TableView, since: &str, until: Option<&str>) -> Result<Vec<Written>> {
-        let inside = |completed: &str| completed > since && until.is_none_or(|u| completed <= u);
         let Order { by_requested, before } = self.order_of_changes(view.timeline())?;
-        let seen = |requested: &str| before.as_deref().is_none_or(|before| requested < before);
+        let after = |write: &WriteTime| write.time(by_requested) > since;
+        let inside = |write: &WriteTime| {
+            let time = write.time(by_requested);
+            let seen = before.as_deref().is_none_or(|before| write.requested.as_str() < before);
+            time > since && until.is_none_or(|until| time <= until) && seen
+        };
+        let wanted = |write: &WriteTime| inside(write) || (write.action == Action::ReplaceCommit && after(write));
         let mut out = Vec::new();
+        self.each_write(view, since, by_requested, &wanted, &mut |write, metadata| {
+            out.extend(written_by(&write.requested, metadata, inside(&write)));
+            Ok(())
+        })?;
+        out.sort();
+        Ok(out)
+    }
+
+    /// Gives the completed writes that are `wanted` to `each`, with their metadata: first those of the active timeline, then
+    /// archived ones, of which none is looked for that completed before `since`.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`; and those of `each`.
+    pub(super) fn each_write(
+        &self,
+        view: &TableView,
+        since: &str,
+        by_requested: bool,
+        wanted: &dyn Fn(&WriteTime) -> bool,
+        each: &mut dyn FnMut(WriteTime, ReplaceCommitMetadata) -> Result<()>,
+    ) -> Result<()> {
+        let mut active: HashSet<String> = HashSet::new();
         for instant in view.timeline().completed_writes() {
-            let time = if by_requested { Some(&instant.requested) } else { instant.completed.as_ref() };
-            let Some(time) = time else { continue };
-            let is_inside = inside(time) && seen(&instant.requested);
-            if is_inside || (instant.action == Action::ReplaceCommit && time.as_str() > since) {
-                let metadata = read_write_metadata(self.storage(), view.timeline(), instant)?;
-                out.extend(written_by(&instant.requested, metadata, is_inside));
+            let completed = instant.completed.clone().unwrap_or_default();
+            let write = WriteTime { requested: instant.requested.clone(), completed, action: instant.action };
+            if wanted(&write) {
+                active.insert(write.requested.clone());
+                each(write, read_write_metadata(self.storage(), view.timeline(), instant)?)?;
             }
         }
         let first = view.timeline().first_active();
-        if first.is_none_or(|first| since < first) {
-            let active: HashSet<String> = out.iter().map(|w| w.requested.clone()).collect();
-            let zone = self.config().timeline().zone;
-            let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
-            let range = TimeRange::closed(from.as_deref(), first);
-            let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
-            for batch in history.scan(range, LoadMode::Metadata)? {
-                for entry in entries(&batch?)? {
-                    let time = if by_requested { &entry.requested } else { &entry.completed };
-                    let may_move = entry.action == Action::ReplaceCommit && time.as_str() > since;
-                    let is_wanted = inside(time) || may_move;
-                    if entry.action.is_write() && is_wanted && !active.contains(&entry.requested) {
-                        let is_inside = inside(time);
-                        let body = entry.metadata.unwrap_or_default();
-                        let metadata = decode_write_metadata(&body, entry.action)?;
-                        out.extend(written_by(&entry.requested, metadata, is_inside));
-                    }
+        if first.is_some_and(|first| since >= first) {
+            return Ok(());
+        }
+        let zone = self.config().timeline().zone;
+        let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
+        let range = TimeRange::closed(from.as_deref(), first);
+        let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
+        for batch in history.scan(range, LoadMode::Metadata)? {
+            for entry in entries(&batch?)? {
+                let (requested, completed, action) = (entry.requested, entry.completed, entry.action);
+                let write = WriteTime { requested, completed, action };
+                if action.is_write() && wanted(&write) && !active.contains(&write.requested) {
+                    each(write, decode_write_metadata(&entry.metadata.unwrap_or_default(), action)?)?;
                 }
             }
         }
-        out.sort();
-        Ok(out)
+        Ok(())
     }
 
     /// By which times this table's changes are read, and up to where.
@@ -171,12 +184,36 @@ impl HudiTable {
     }
 }
 
+/// Refuses what cannot be a completion time.
+pub(super) fn check_times(since: &str, until: Option<&str>) -> Result<()> {
+    match [Some(since), until].into_iter().flatten().find(|time| !time.bytes().all(|b| b.is_ascii_digit())) {
+        None => Ok(()),
+        Some(time) => Err(Error::invalid_option(format!("'{time}' is not a completion time"))
+            .remedy("Give digits, such as a Commit's `completed`")),
+    }
+}
+
 /// The earliest requested time of an action that completed after `completed`: Hudi takes it that none lasts more than a
 /// day. `None` when that is no time of a calendar.
 fn longest_before(completed: &str, zone: TimeZone) -> Option<String> {
     const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
     let whole = format!("{completed:0<17}");
     Some(format_instant(parse_instant_ms(&whole, zone)?.checked_sub(DAY_MS)?, zone))
+}
+
+/// When a completed write was requested and completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WriteTime {
+    pub(super) requested: String,
+    pub(super) completed: String,
+    pub(super) action: Action,
+}
+
+impl WriteTime {
+    /// The time by which it is read.
+    fn time(&self, by_requested: bool) -> &str {
+        if by_requested { &self.requested } else { &self.completed }
+    }
 }
 
 /// A write, and what it wrote to.

@@ -3,6 +3,7 @@
 use arrow::datatypes::Schema;
 
 use super::Options;
+use super::change_capture::CHANGE_CAPTURE;
 use super::config::{TableConfig, list};
 use super::keygen::{KeyGenConfig, KeyGeneratorType, PartitionFieldKind};
 use super::merge_config::{MergeRequest, infer};
@@ -10,6 +11,7 @@ use super::schema::SchemaChange;
 use super::{HudiTable, local_settings};
 use crate::error::{Error, Result};
 use crate::format::avro::schema::table_schema_to_avro;
+use crate::format::change_data::{LOGGING_MODE, LoggingMode};
 use crate::format::properties::Properties;
 use crate::storage::Storage;
 use crate::timeline::{Clock, TimeZone, format_instant};
@@ -103,7 +105,7 @@ impl TableSpec<'_> {
         p.set("hoodie.archivelog.folder", "history");
         p.set("hoodie.table.format", "native");
         p.set("hoodie.table.base.file.format", "PARQUET");
-        p.set("hoodie.table.cdc.enabled", "false");
+        self.set_change_capture(&mut p)?;
         p.set("hoodie.table.multiple.base.file.formats.enable", "false");
         p.set("hoodie.table.timeline.timezone", self.zone()?);
         for (key, default) in COPIED {
@@ -132,6 +134,21 @@ impl TableSpec<'_> {
             p.set("hoodie.table.create.schema", table_schema_to_avro(&schema, &name, false)?);
         }
         Ok(p)
+    }
+
+    fn set_change_capture(&self, p: &mut Properties) -> Result<()> {
+        let mode = self.options.get(LOGGING_MODE).map(LoggingMode::parse).transpose()?;
+        let enabled = self.options.flag(CHANGE_CAPTURE, false)?;
+        p.set(CHANGE_CAPTURE, enabled.to_string());
+        if let Some(mode) = mode.or(enabled.then(LoggingMode::default)) {
+            p.set(LOGGING_MODE, mode.name());
+        }
+        let drops = "hoodie.datasource.write.drop.partition.columns";
+        if enabled && self.options.flag(drops, false)? {
+            return Err(Error::unsupported(format!("change data capture with {drops} is not supported"))
+                .remedy(format!("Leave {drops} or {CHANGE_CAPTURE} out")));
+        }
+        Ok(())
     }
 
     fn zone(&self) -> Result<&'static str> {

@@ -23,7 +23,8 @@ use crate::file_group::log::{LogBatch, LogScan};
 use crate::format::log::Deletes;
 use crate::interrupt;
 use crate::merge::{
-    BatchMerger, Budget, Kept, MergeCounts, MergeRule, MergedRecords, OrderingValues, Records, Step, missing, nullable,
+    BatchMerger, Budget, Chosen, Kept, MergeCounts, MergeRule, MergedRecords, OrderingValues, Records, Step, missing,
+    nullable,
 };
 use crate::storage::{SpillOptions, Storage, spill};
 use crate::timeline::Timeline;
@@ -369,6 +370,21 @@ pub struct MergedLogs {
     pub counts: LogCounts,
 }
 
+/// What became of some rows of a slice.
+pub(crate) enum SliceMerge<'m> {
+    /// Rows of the base file met records of log files.
+    Stored {
+        /// The rows.
+        rows: &'m RecordBatch,
+        /// What became of them.
+        chosen: &'m Chosen,
+        /// The columns of the records among which they were chosen.
+        newer: &'m [&'m [ArrayRef]],
+    },
+    /// Rows that were not there before.
+    New(&'m RecordBatch),
+}
+
 /// The rows of a slice, as they are merged.
 pub struct SliceRows {
     logs: MergedLogs,
@@ -383,7 +399,7 @@ impl Iterator for SliceRows {
         if self.ended {
             return None;
         }
-        let next = self.advance().transpose();
+        let next = self.next_merged(&mut |_| Ok(())).transpose();
         self.ended = !matches!(next, Some(Ok(_)));
         next
     }
@@ -400,19 +416,32 @@ impl SliceRows {
         self.logs.counts
     }
 
-    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next rows; `observe` is told what became of the stored ones.
+    ///
+    /// # Errors
+    /// Those of [`FileGroupReader::read`]; those of `observe`.
+    pub(crate) fn next_merged(
+        &mut self,
+        observe: &mut dyn FnMut(SliceMerge<'_>) -> Result<()>,
+    ) -> Result<Option<RecordBatch>> {
         let MergedLogs { settings, merge, .. } = &mut self.logs;
         for batch in self.base.by_ref() {
             interrupt::check()?;
             let batch = batch?;
             let keys = settings.keys(&batch)?;
-            let merged = merge.merge(&batch, &keys, &|batch| settings.ordering(batch))?;
+            let mut observe =
+                |chosen: &Chosen, newer: &[&[ArrayRef]]| observe(SliceMerge::Stored { rows: &batch, chosen, newer });
+            let merged = merge.merge(&batch, &keys, &|batch| settings.ordering(batch), &mut observe)?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }
         }
         // What is new comes behind all others.
-        merge.next_new()
+        let new = merge.next_new()?;
+        if let Some(new) = &new {
+            observe(SliceMerge::New(new))?;
+        }
+        Ok(new)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::HudiTable;
 use super::committed_files::RESTORE_FILE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_group::data_file_instant;
+use crate::file_group::written_at;
 use crate::format::instant::{Action, Instant};
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
@@ -34,7 +34,7 @@ impl MissingFiles {
         let Some(file) = file.filter(|_| error.kind() == ErrorKind::NotFound) else { return error };
         // Of other files, as of those that are being made, there may be many reasons.
         let meta = FileMeta { path: file.clone(), size: 0, modified_ms: 0 };
-        let Some(instant) = data_file_instant(&meta) else { return error };
+        let Some(instant) = written_at(&meta) else { return error };
         let Ok(now) = self.table.timeline() else { return error };
         if !now.is_committed(&instant) {
             return error;

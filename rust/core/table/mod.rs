@@ -2,6 +2,8 @@
 
 mod archived_commits;
 mod bucket_index;
+mod change_capture;
+pub mod change_data;
 mod changes;
 pub mod commit_metadata;
 mod committed_files;
@@ -33,6 +35,7 @@ pub mod options;
 mod partition_filter;
 mod pending_plans;
 mod read_query;
+mod read_units;
 pub mod scan;
 mod schema;
 mod slice_keys;
@@ -57,6 +60,7 @@ use crate::timeline::{
 
 pub use bucket_index::BucketSettings;
 pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, has_bucket_index};
+pub(crate) use change_capture::CHANGE_CAPTURE;
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
@@ -77,6 +81,7 @@ pub(crate) use open_files::OpenFiles;
 pub use option_checks::Use;
 pub(crate) use pending_plans::planned_groups;
 pub use read_query::{QueryRequest, ReadQuery};
+pub use read_units::{PlannedRead, ReadUnit};
 pub(crate) use schema::{META_COLUMNS, SchemaChange};
 pub use schema::{TableSchema, with_meta_columns};
 pub(crate) use slice_keys::{Keys, SliceKeys};

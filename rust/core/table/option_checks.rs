@@ -114,7 +114,7 @@ mod tests {
     fn all_that_is_refused_is_named_at_once() {
         let bad = [
             ("hoodie.schema.on.read.enable", "true"),
-            ("hoodie.table.cdc.enabled", "true"),
+            ("hoodie.allow.operation.metadata.field", "true"),
             ("hoodie.write.lock.provider", "org.example.Lock"),
         ];
         let e = options(&bad).unwrap_err();

@@ -7,6 +7,7 @@ const QUERY_TYPE: &str = "hoodie.datasource.query.type";
 const AS_OF: &str = "as.of.instant";
 const BEGIN: &str = "hoodie.datasource.read.begin.instanttime";
 const END: &str = "hoodie.datasource.read.end.instanttime";
+const FORMAT: &str = "hoodie.datasource.query.incremental.format";
 
 /// What a caller names; what is left open follows from the options.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct QueryRequest {
     pub since: Option<String>,
     /// Completion time of the last commit that counts.
     pub until: Option<String>,
+    /// What an incremental query gives: a value of `hoodie.datasource.query.incremental.format`.
+    pub mode: Option<String>,
 }
 
 /// A query that can be planned.
@@ -33,6 +36,13 @@ pub enum ReadQuery {
     },
     /// Rows that were written in a range of time.
     Incremental {
+        /// Completion time after which a commit counts.
+        since: String,
+        /// Completion time of the last commit that counts.
+        until: Option<String>,
+    },
+    /// Every change of a row that was made in a range of time.
+    ChangeData {
         /// Completion time after which a commit counts.
         since: String,
         /// Completion time of the last commit that counts.
@@ -55,7 +65,8 @@ impl Kind {
             "snapshot" | "realtime" => Ok(Self::Snapshot),
             "read_optimized" => Ok(Self::ReadOptimized),
             "incremental" => Ok(Self::Incremental),
-            "cdc" => Err(Error::unsupported("queries of type 'cdc' are not supported").remedy(remedy)),
+            "cdc" => Err(Error::unsupported("queries of type 'cdc' are not supported")
+                .remedy(format!("Use incremental, with {FORMAT}=cdc"))),
             _ => {
                 Err(Error::invalid_option(format!("invalid value '{name}' for {QUERY_TYPE}: no query type"))
                     .remedy(remedy))
@@ -69,10 +80,10 @@ impl ReadQuery {
     /// of another query than the one that was meant look like an answer.
     ///
     /// # Errors
-    /// `InvalidOption` for contradictions, unknown query types and an incremental query without beginning;
-    /// `Unsupported` for `cdc`.
+    /// `InvalidOption` for contradictions, unknown query types and formats, and an incremental query without beginning;
+    /// `Unsupported` for the query type `cdc`.
     pub fn resolve(options: &Options, asked: QueryRequest) -> Result<Self> {
-        let QueryRequest { query, as_of, since, until } = asked;
+        let QueryRequest { query, as_of, since, until, mode } = asked;
         let by_range = (since.is_some() || until.is_some()).then(|| "incremental".to_owned());
         let named = query.or(by_range);
         let kind = Kind::parse(named.as_deref().or(options.get(QUERY_TYPE)).unwrap_or("snapshot"))?;
@@ -88,7 +99,13 @@ impl ReadQuery {
                 Error::invalid_option("an incremental query needs a time to begin at")
                     .remedy(format!("Pass since, or set {BEGIN}; 0 reads all commits"))
             })?;
-            return Ok(Self::Incremental { since, until: until.or_else(|| option(END)) });
+            let until = until.or_else(|| option(END));
+            let format = mode.or_else(|| option(FORMAT)).unwrap_or_else(|| "latest_state".into());
+            return match format.trim().to_ascii_lowercase().as_str() {
+                "latest_state" => Ok(Self::Incremental { since, until }),
+                "cdc" => Ok(Self::ChangeData { since, until }),
+                _ => Err(Error::invalid_value(FORMAT, format, "latest_state or cdc")),
+            };
         }
         if since.is_some() || until.is_some() {
             return Err(Error::invalid_option("since and until are for incremental queries")
@@ -147,7 +164,16 @@ mod tests {
         assert_eq!(kind(&[], ranged), ErrorKind::InvalidOption);
         let both = QueryRequest { since: Some("1".into()), as_of: Some("2".into()), ..QueryRequest::default() };
         assert_eq!(kind(&[], both), ErrorKind::InvalidOption);
-        let format = [("hoodie.datasource.query.incremental.format", "cdc")];
-        assert_eq!(kind(&format, QueryRequest::default()), ErrorKind::Unsupported);
+        assert_eq!(kind(&[(FORMAT, "newest"), (BEGIN, "1")], named("incremental")), ErrorKind::InvalidOption);
+    }
+
+    #[test]
+    fn the_format_of_an_incremental_query_is_asked_for_or_an_option() {
+        let range = [(BEGIN, "1"), (FORMAT, "CDC")];
+        let changes = ReadQuery::ChangeData { since: "1".into(), until: None };
+        assert_eq!(resolve(&range, named("incremental")).unwrap(), changes);
+        let latest = QueryRequest { mode: Some("latest_state".into()), ..named("incremental") };
+        let incremental = ReadQuery::Incremental { since: "1".into(), until: None };
+        assert_eq!(resolve(&range, latest).unwrap(), incremental);
     }
 }

@@ -107,6 +107,9 @@ impl HudiTable {
 
     /// Streams the rows of a query, whose own instant and range hold instead of those of the request.
     pub fn read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<BatchStream> {
+        if let ReadQuery::ChangeData { since, until } = query {
+            return self.run_change_data(&self.plan_change_data(since, until.as_deref(), request)?);
+        }
         self.run_scan(&self.plan_read(query, request)?.plan)
     }
 
@@ -114,6 +117,7 @@ impl HudiTable {
     pub fn plan_read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<PlannedQuery> {
         let (as_of, read_optimized) = match query {
             ReadQuery::Incremental { since, until } => return self.plan_changes(since, until.as_deref(), request),
+            ReadQuery::ChangeData { .. } => return Err(Error::internal("a query of change data reads no slices")),
             ReadQuery::Snapshot { as_of, read_optimized } => (as_of.clone(), *read_optimized),
         };
         let request = ScanRequest { as_of, read_optimized, ..request.clone() };

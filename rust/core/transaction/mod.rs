@@ -10,6 +10,7 @@
 //! An action is invisible before it is completed. If it fails, the next write rolls it back: its markers say which
 //! files it wrote.
 
+mod change_log;
 mod concurrency;
 mod conflicts;
 mod data_files;
@@ -33,6 +34,7 @@ use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
+pub(crate) use change_log::{ChangeLog, ChangeLogSettings};
 pub(crate) use concurrency::{Concurrency, FailedWrites, writers_first};
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
 pub(crate) use data_files::DataFiles;
@@ -43,8 +45,8 @@ pub(crate) use metadata_table::{
     BuildRequest, Follow, IndexBuild, IndexPlan, RangeReader, Undo, drop_all, drop_partition, read_unit,
 };
 pub use metadata_table::{Expression, FilesPlan, FilesUnit, IndexReport};
-pub(crate) use new_file::commit_metadata;
 pub(crate) use new_file::{NewFile, WrittenFile, empty_stat, stat_count};
+pub(crate) use new_file::{commit_metadata, reported_files};
 pub(crate) use rolling_file_writer::{FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter};
 
 /// An action that is under way.

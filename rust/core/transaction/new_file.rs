@@ -1,6 +1,6 @@
 //! One new data file, from its marker to its write stat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Instant as Stopwatch;
 
 use arrow::datatypes::Schema;
@@ -53,6 +53,17 @@ impl NewFile {
         let mut file = Self::new(&slice.partition, &slice.file_id, name, marker);
         file.stat.prev_commit = Some(slice.base_instant.clone());
         file.stat.prev_base_file = slice.base.as_ref().map(|base| base.name().to_owned());
+        file
+    }
+
+    /// A log file that is added to a file slice. Its write stat names the files of the slice before it: for Hudi's readers
+    /// of changes these are the rows before the write.
+    pub(crate) fn added_log(files: &DataFiles, slice: &FileSlice, version: u32, token: &str) -> Self {
+        let mut file = Self::log(files, slice, version, token);
+        let before = slice.logs.iter().rev().filter_map(|log| log.path.rsplit('/').next());
+        // As Hudi says of them, newest first.
+        file.stat.prev_commit = slice.base.as_ref().map(|base| base.instant.clone()).or(file.stat.prev_commit);
+        file.stat.log_files = Some(before.map(str::to_owned).chain([file.name.clone()]).collect());
         file
     }
 
@@ -135,6 +146,12 @@ impl NewFile {
             ..self.stat
         })
     }
+}
+
+/// Paths of the files that write stats name, change data logs among them.
+pub(crate) fn reported_files(stats: &[WriteStat]) -> HashSet<&str> {
+    let logs = stats.iter().flat_map(|stat| &stat.cdc_stats).flat_map(|logs| logs.keys());
+    stats.iter().filter_map(|stat| stat.path.as_deref()).chain(logs.map(String::as_str)).collect()
 }
 
 /// A count of a write stat.

@@ -11,7 +11,8 @@ mod slices;
 
 pub use buckets::{bucket_of_file_id, is_bucket_file_id, new_bucket_file_id};
 pub use names::{
-    BaseFile, cdc_log_instant, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
+    BaseFile, change_log_name, data_file_instant, is_data_path, is_partition_metadata, is_partition_path, new_file_id,
+    parse_change_log, written_at,
 };
 pub use names::{LogFile, join};
 pub use slices::FileSlice;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | base | `<fileId>_<writeToken>_<instant>.<parquet, orc, hfile>` |
 //! | log | `.<fileId>_<instant>.log.<version>_<writeToken>` |
+//! | change data log | `.<fileId>_<instant>.log.<version>_<writeToken>.cdc` |
 //!
 //! A file id has no dot and no underscore. The write token tells which task attempt wrote the file.
 
@@ -110,7 +111,7 @@ impl LogFile {
         let (head, tail) = rest.split_once(".log.")?;
         let (file_id, instant) = head.split_once('_')?;
         let (version, write_token) = tail.split_once('_').unwrap_or((tail, ""));
-        if file_id.is_empty() || file_id.contains('.') || !is_instant(instant) || write_token.ends_with(".cdc") {
+        if file_id.is_empty() || file_id.contains('.') || !is_instant(instant) || write_token.ends_with(CHANGE_DATA) {
             return None;
         }
         Some(Self {
@@ -129,10 +130,24 @@ pub fn data_file_instant(file: &FileMeta) -> Option<String> {
     BaseFile::parse(file).map(|b| b.instant).or_else(|| LogFile::parse(file).map(|l| l.instant))
 }
 
-/// The requested time in the name of a log file of change data.
-pub fn cdc_log_instant(file: &FileMeta) -> Option<String> {
-    let path = file.path.strip_suffix(".cdc")?.to_owned();
-    LogFile::parse(&FileMeta { path, ..file.clone() }).map(|log| log.instant)
+/// The end of the name of a change data log.
+const CHANGE_DATA: &str = ".cdc";
+
+/// The name of a change data log.
+pub fn change_log_name(file_id: &str, instant: &str, version: u32, write_token: &str) -> String {
+    LogFile::file_name(file_id, instant, version, write_token) + CHANGE_DATA
+}
+
+/// Recognises a change data log in a listing. It is no log file of a slice, but goes with the slice whose base file it is
+/// about.
+pub fn parse_change_log(file: &FileMeta) -> Option<LogFile> {
+    let path = file.path.strip_suffix(CHANGE_DATA)?.to_owned();
+    Some(LogFile { path: file.path.clone(), ..LogFile::parse(&FileMeta { path, ..file.clone() })? })
+}
+
+/// The requested time in the name of any file that a write made: a data file or a change data log.
+pub fn written_at(file: &FileMeta) -> Option<String> {
+    data_file_instant(file).or_else(|| parse_change_log(file).map(|log| log.instant))
 }
 
 /// Whether a name is that of a partition metadata file.
@@ -187,7 +202,10 @@ mod tests {
             ("f-0", "2026", 3, "0-1-2")
         );
         assert!(LogFile::parse(&file("p/.f-0_2026.log.3")).is_some());
-        assert!(LogFile::parse(&file("p/.f-0_2026.log.3_0-1-2.cdc")).is_none());
+        let changes = file("p/.f-0_2026.log.3_0-1-2.cdc");
+        assert!(LogFile::parse(&changes).is_none() && parse_change_log(&file("p/.f-0_2026.log.3_0-1-2")).is_none());
+        let parsed = parse_change_log(&changes).unwrap();
+        assert_eq!(changes.name(), change_log_name(&parsed.file_id, &parsed.instant, 3, &parsed.write_token));
         assert!(LogFile::parse(&file("p/.f-0_2026.log.3.crc")).is_none());
     }
 }

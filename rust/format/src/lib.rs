@@ -5,6 +5,7 @@
 
 pub mod avro;
 pub mod bloom;
+pub mod change_data;
 pub mod column_range;
 pub mod field_lookup;
 pub mod instant;

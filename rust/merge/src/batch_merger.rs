@@ -146,6 +146,9 @@ impl MergeCounts {
     }
 }
 
+/// Is told what became of older records, and the columns of the newer ones among which they were chosen.
+pub type Observe<'o> = dyn FnMut(&Chosen, &[&[ArrayRef]]) -> Result<()> + 'o;
+
 /// Puts a [`Delta`] onto older records, batch after batch.
 pub struct BatchMerger {
     newer: MergedRecords,
@@ -188,18 +191,20 @@ impl BatchMerger {
         self.newer.part_rows
     }
 
-    /// Merges older records: in their order, without those that go.
+    /// Merges older records: in their order, without those that go. `observe` is told what became of them.
     ///
     /// # Errors
-    /// What the rule fails with.
+    /// What the rule fails with; those of `observe`.
     pub fn merge(
         &mut self,
         base: &RecordBatch,
         keys: &StringArray,
         ordering: &dyn Fn(&RecordBatch) -> Result<OrderingValues>,
+        observe: &mut Observe<'_>,
     ) -> Result<RecordBatch> {
         let Some(chosen) = self.choose(base, keys, ordering)? else { return self.wanted_of(base) };
         let newer = chosen.newer(|number| Some(self.newer.parts.get(number)?.data.columns()))?;
+        observe(&chosen, &newer)?;
         let sides: Vec<&[ArrayRef]> = std::iter::once(base.columns()).chain(newer).collect();
         interleave_columns(&self.wanted, &sides, &chosen.rows)
     }

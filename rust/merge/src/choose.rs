@@ -70,6 +70,27 @@ impl Chosen {
         newer.chain(self.made.iter().map(|made| Ok(made.columns()))).collect()
     }
 
+    /// Whether any stored record is not as it was.
+    pub fn changes(&self) -> bool {
+        self.gone > 0 || !self.replaced.is_empty()
+    }
+
+    /// Which of so many stored records went.
+    pub fn gone_rows(&self, stored: usize) -> Vec<usize> {
+        let mut gone = Vec::with_capacity(self.gone);
+        if self.gone == 0 {
+            return gone;
+        }
+        let (mut replaced, mut next) = (self.replaced.iter().peekable(), 0);
+        for (at, (_, row)) in self.rows.iter().enumerate() {
+            let row = replaced.next_if(|replaced| replaced.at == at).map_or(*row, |replaced| replaced.row);
+            gone.extend(next..row);
+            next = row + 1;
+        }
+        gone.extend(next..stored);
+        gone
+    }
+
     /// The rows with each stored record back in its place.
     pub fn as_stored(&self) -> Vec<RowAddress> {
         let mut rows = self.rows.clone();
@@ -230,6 +251,7 @@ mod tests {
         assert_eq!(chosen.rows, [(1, 2), (0, 2), (0, 4)]);
         assert_eq!(chosen.replaced, [Replaced { row: 1, at: 0 }]);
         assert_eq!((chosen.gone, &chosen.batches), (2, &vec![1]));
+        assert_eq!(chosen.gone_rows(5), [0, 3]);
         assert_eq!(chosen.as_stored(), [(0, 1), (0, 2), (0, 4)]);
         assert_eq!(chosen.newer(|_| None).unwrap_err().kind(), ErrorKind::Internal);
     }

@@ -20,7 +20,7 @@ mod precombine;
 mod records;
 mod rule;
 
-pub use batch_merger::{BatchMerger, MergeCounts, MergedRecords};
+pub use batch_merger::{BatchMerger, MergeCounts, MergedRecords, Observe};
 pub use budget::{Budget, Kept, rows_at_once};
 pub use choose::{Chosen, Met, Stored, choose};
 pub use columns::Fill;

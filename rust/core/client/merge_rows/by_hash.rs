@@ -31,7 +31,8 @@ impl HashMerge {
             interrupt::check()?;
             let batch = self.merging.older(batch?)?;
             let keys = self.merging.keys.of(&batch)?;
-            let merged = merger.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch))?;
+            let merged =
+                merger.merge(&batch, &keys, &|batch| self.merging.settings.ordering(batch), &mut |_, _| Ok(()))?;
             if merged.num_rows() > 0 {
                 return Ok(Some(merged));
             }

@@ -190,7 +190,8 @@ impl SortedMerge {
         }
         let mut merger = self.merging.batch_merger(kept, budget)?;
         let keys = self.merging.keys.of(older)?;
-        let mut parts = vec![merger.merge(older, &keys, &|batch| self.merging.settings.ordering(batch))?];
+        let mut parts =
+            vec![merger.merge(older, &keys, &|batch| self.merging.settings.ordering(batch), &mut |_, _| Ok(()))?];
         while let Some(new) = merger.next_new()? {
             parts.push(new);
         }

@@ -7,8 +7,10 @@ use arrow::datatypes::SchemaRef;
 
 use serde::{Deserialize, Serialize};
 
+use crate::file_group::parse_change_log;
 use crate::format::avro::metadata::{CleanMetadata, WriteStat};
 use crate::format::column_range::SharedRanges;
+use crate::storage::FileMeta;
 
 /// A file that an action added.
 #[derive(Debug, Clone)]
@@ -21,6 +23,13 @@ pub(crate) struct AddedFile {
     pub(crate) ranges: Option<SharedRanges>,
     /// Its bloom filter, of a base file that has one, where that was read.
     pub(crate) bloom: Option<Arc<StoredBloom>>,
+}
+
+impl AddedFile {
+    /// Whether it has rows of the table, and not only what was changed in those of another file.
+    pub(crate) fn has_rows(&self) -> bool {
+        parse_change_log(&FileMeta { path: self.name.clone(), size: self.size, modified_ms: 0 }).is_none()
+    }
 }
 
 /// The bloom filter of a base file, as its footer has it.
@@ -81,6 +90,15 @@ impl FileChanges {
             let known = changes.partitions.entry(partition).or_default();
             let ranges = stat.column_ranges.clone();
             known.added.push(AddedFile { name: name.to_owned(), size, ranges, bloom: None });
+            for (path, size) in stat.cdc_stats.iter().flatten() {
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                known.added.push(AddedFile {
+                    name,
+                    size: u64::try_from(*size).unwrap_or(0),
+                    ranges: None,
+                    bloom: None,
+                });
+            }
         }
         changes
     }

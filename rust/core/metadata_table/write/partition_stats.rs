@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::changes::FileChanges;
+use super::changes::{AddedFile, FileChanges};
 use super::records::Indexed;
 use crate::error::Result;
 use crate::format::column_range::{ColumnRange, FileRanges};
@@ -21,15 +21,17 @@ pub(super) fn partition_stats(
     changes: &FileChanges,
     indexed: &Indexed,
 ) -> Result<Option<Vec<KeyedRecord>>> {
-    let written = || changes.partitions.iter().filter(|(_, one)| !one.is_removed && !one.added.is_empty());
+    let written =
+        || changes.partitions.iter().filter(|(_, one)| !one.is_removed && one.added.iter().any(AddedFile::has_rows));
     let partitions: Vec<&str> = written().map(|(partition, _)| partition.as_str()).collect();
     let keys = |partition: &str| indexed.columns.iter().map(|column| partition_stats_key(column, partition)).collect();
     let read = |stored| StoredRanges::read(stored, PARTITION_STATS, &partitions, keys);
     let known = stored.map(read).transpose()?;
     let mut records = Vec::with_capacity(partitions.len() * indexed.columns.len());
     for (partition, one) in written() {
+        let files = one.added.iter().filter(|file| file.has_rows());
         let files: Vec<Option<&FileRanges>> =
-            one.added.iter().map(|file| file.ranges.as_ref().map(|ranges| ranges.get())).collect();
+            files.map(|file| file.ranges.as_ref().map(|ranges| ranges.get())).collect();
         for column in &indexed.columns {
             let before = known
                 .as_ref()

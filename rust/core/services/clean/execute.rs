@@ -7,7 +7,7 @@ use super::super::read_plan;
 use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, plan_clean};
 use super::retention::Retention;
 use crate::error::{Error, Result};
-use crate::file_group::{data_file_instant, is_partition_metadata};
+use crate::file_group::{is_partition_metadata, written_at};
 use crate::format::avro::metadata::{
     CleanMetadata, CleanPartitionMetadata, CleanerPlan, CompactionPlan, SavepointMetadata, decode, encode,
 };
@@ -455,7 +455,7 @@ fn delete(
 /// folder stays.
 fn delete_partition(storage: &Storage, partition: &str) -> Result<bool> {
     let left = storage.list_recursive(partition_folder(partition)?)?;
-    if left.iter().any(|f| data_file_instant(f).is_some()) {
+    if left.iter().any(|f| written_at(f).is_some()) {
         return Ok(false);
     }
     storage.delete_folder(partition)?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::retention::Retention;
 use crate::error::Result;
-use crate::file_group::{FileGroup, FileSlice, data_file_instant};
+use crate::file_group::{FileGroup, FileSlice, parse_change_log, written_at};
 use crate::format::avro::metadata::{
     ActionInstant, CleanFileInfo, CleanMetadata, CleanerPlan, CompactionPlan, SavepointMetadata,
 };
@@ -160,8 +160,7 @@ fn last_completed(timeline: &Timeline) -> String {
 /// Whether no data file of the partition is left, whoever wrote it.
 fn is_emptied(listed: &[FileMeta], deleted: &[String]) -> bool {
     let deleted: HashSet<&str> = deleted.iter().map(String::as_str).collect();
-    let is_data = |f: &FileMeta| data_file_instant(f).is_some() || f.path.ends_with(".cdc");
-    listed.iter().filter(|f| is_data(f)).all(|f| deleted.contains(f.path.as_str()))
+    listed.iter().filter(|f| written_at(f).is_some()).all(|f| deleted.contains(f.path.as_str()))
 }
 
 /// What a policy keeps.
@@ -218,7 +217,8 @@ impl<'a> Keep<'a> {
             .flat_map(|g| g.slices.iter())
             .filter(|s| !self.is_savepointed(s));
         let old = live.into_iter().flat_map(|g| self.old_slices(g));
-        Ok(gone.chain(old).flat_map(slice_files).collect())
+        let changes = ChangeLogs::of(listed);
+        Ok(gone.chain(old).flat_map(|slice| slice_files(slice).chain(changes.of_slice(slice))).collect())
     }
 
     /// Whether no query that must find its files reads a file group that was replaced then.
@@ -257,6 +257,26 @@ fn slices_before<'g>(group: &'g FileGroup, earliest: &str) -> impl Iterator<Item
     let goes = move |instant: &str| Some(instant) != newest && Some(instant) != before;
     let old = group.slices.iter().skip_while(move |s| Some(s.base_instant.as_str()) != before);
     old.filter(move |s| goes(&s.base_instant))
+}
+
+/// Change data logs. Each goes with the slice whose base file the same write made.
+struct ChangeLogs<'a>(HashMap<String, Vec<(String, &'a str)>>);
+
+impl<'a> ChangeLogs<'a> {
+    fn of(listed: &'a [FileMeta]) -> Self {
+        let mut by_group: HashMap<String, Vec<(String, &'a str)>> = HashMap::new();
+        for file in listed {
+            if let Some(log) = parse_change_log(file) {
+                by_group.entry(log.file_id).or_default().push((log.instant, &file.path));
+            }
+        }
+        Self(by_group)
+    }
+
+    fn of_slice(&self, slice: &FileSlice) -> impl Iterator<Item = String> {
+        let of_group = self.0.get(&slice.file_id).into_iter().flatten();
+        of_group.filter(move |(instant, _)| *instant == slice.base_instant).map(|(_, path)| (*path).to_owned())
+    }
 }
 
 fn slice_files(slice: &FileSlice) -> impl Iterator<Item = String> + '_ {

@@ -18,7 +18,9 @@ use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, Timeline, heartbeat};
-use crate::transaction::{Concurrency, DataFiles, Follow, Transaction, commit_metadata, forget, refuse_writers};
+use crate::transaction::{
+    Concurrency, DataFiles, Follow, Transaction, commit_metadata, forget, refuse_writers, reported_files,
+};
 
 /// Key in the commit metadata of a JSON object with the milliseconds and column ranges of each file.
 pub(crate) const FILES: &str = "hoodoo.clustering.files";
@@ -145,7 +147,7 @@ impl ClusteringJob {
         let replaced = self.replaced();
         let body = encode(&self.metadata(&files, &replaced)?)?;
         let stats: Vec<WriteStat> = files.into_iter().map(|f| f.stat).collect();
-        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+        let reported = reported_files(&stats);
         let mut outdated = false;
         let (groups, requested) = (&self.groups, self.instant().to_owned());
         // All keys of the old file groups are in the new ones.

@@ -1,6 +1,6 @@
 //! Carrying a plan out: from inflight to completed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::super::task_files::remove_files_of;
 use super::super::{read_plan, schema_of};
@@ -13,7 +13,7 @@ use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
-use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget};
+use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget, reported_files};
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +110,7 @@ impl CompactionJob {
         let table = transaction.table();
         let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
-        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+        let reported = reported_files(&stats);
         let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,

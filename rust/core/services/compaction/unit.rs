@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant as Stopwatch};
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
 use super::super::schema_of;
@@ -28,9 +29,9 @@ use crate::storage::{FileMeta, FileReader, FileWriter};
 use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
-use crate::table::file_group_reader::{FileGroupReader, LogCounts, MergedLogs};
+use crate::table::file_group_reader::{FileGroupReader, LogCounts, MergedLogs, SliceMerge};
 use crate::table::{HudiTable, TableView};
-use crate::transaction::{DataFiles, FILE_NAME, NewFile, stat_count};
+use crate::transaction::{ChangeLog, ChangeLogSettings, DataFiles, FILE_NAME, NewFile, stat_count};
 
 /// Bytes of a row group, however small the budget is.
 const LEAST_ROW_GROUP: usize = 1 << 20;
@@ -45,6 +46,7 @@ pub(super) struct Unit<'a> {
     options: BaseFileOptions,
     /// Columns that the record key spells.
     key_columns: Vec<String>,
+    changes: Option<ChangeLogSettings>,
     files: Arc<DataFiles>,
 }
 
@@ -60,11 +62,12 @@ impl<'a> Unit<'a> {
         let key_columns = table.key_config()?.exact_key_columns(&data);
         let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
+        let changes = ChangeLogSettings::new(table, &schema)?;
         let timeline = Arc::new(view.timeline().clone());
         let reader = table.file_group_reader(timeline, schema.clone())?;
         // Besides the records, the row group that is written is in memory.
         options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
-        Ok(Self { table, view, instant, reader, schema, options, key_columns, files })
+        Ok(Self { table, view, instant, reader, schema, options, key_columns, changes, files })
     }
 
     pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
@@ -87,20 +90,26 @@ impl<'a> Unit<'a> {
         let mut logs = self.reader.merged_logs(&slice, &self.schema).map_err(named)?;
         let read = started.elapsed();
         let counts = logs.counts;
+        let changes = self.changes.as_ref();
+        let mut changes = changes.map(|settings| ChangeLog::new(settings, &self.files, &slice, token, &[]));
         let merged = match self.old_file(&slice, &logs).map_err(named)? {
             Some((reader, how)) => {
-                splice(&reader, &how, &mut writer, &mut logs, self, &file.name).map_err(named)?;
+                let output = Output { writer: &mut writer, changes: changes.as_mut(), name: &file.name };
+                splice(&reader, &how, output, &mut logs, self).map_err(named)?;
                 logs.merge.counts()
             }
             None => {
                 let mut rows = self.reader.rows(&slice, logs).map_err(named)?;
-                for batch in &mut rows {
-                    writer.write(&batch.map_err(named)?)?;
+                while let Some(batch) =
+                    rows.next_merged(&mut |merge| log_changes(&mut changes, &merge)).map_err(named)?
+                {
+                    writer.write(&batch)?;
                 }
                 rows.merged()
             }
         };
-        let stat = file.finish(&self.files, writer, |_| merged)?.stat;
+        let cdc_stats = changes.map(ChangeLog::finish).transpose()?;
+        let stat = WriteStat { cdc_stats, ..file.finish(&self.files, writer, |_| merged)?.stat };
         Ok(compacted(stat, &slice, counts, counts.records, read, started))
     }
 
@@ -181,6 +190,22 @@ impl<'a> Unit<'a> {
     }
 }
 
+/// The new base file.
+struct Output<'w, 'c> {
+    writer: &'w mut BaseFileWriter<FileWriter>,
+    changes: Option<&'w mut ChangeLog<'c>>,
+    name: &'w str,
+}
+
+/// Logs what became of some rows, where the table captures changes.
+fn log_changes(changes: &mut Option<ChangeLog<'_>>, merge: &SliceMerge<'_>) -> Result<()> {
+    match (changes, merge) {
+        (None, _) => Ok(()),
+        (Some(changes), SliceMerge::Stored { rows, chosen, newer }) => changes.merged(rows, chosen, newer),
+        (Some(changes), SliceMerge::New(rows)) => changes.inserted(rows.columns()),
+    }
+}
+
 /// How row groups of the old file can be taken over; `None` where they are better written anew: they are cut otherwise,
 /// or what of one is decoded at a time is more than the budget.
 fn can_splice(reader: &BaseFileReader<FileReader>, logs: &MergedLogs, unit: &Unit<'_>) -> Result<Option<Splice>> {
@@ -202,16 +227,16 @@ fn can_splice(reader: &BaseFileReader<FileReader>, logs: &MergedLogs, unit: &Uni
 fn splice(
     reader: &BaseFileReader<FileReader>,
     splice: &Splice,
-    writer: &mut BaseFileWriter<FileWriter>,
+    output: Output<'_, '_>,
     logs: &mut MergedLogs,
     unit: &Unit<'_>,
-    file_name: &str,
 ) -> Result<()> {
+    let Output { writer, mut changes, name } = output;
     let keeps_one = logs.merge.keeps_one();
     let compared = if keeps_one { logs.settings.compared_columns(&unit.schema) } else { logs.columns.clone() };
     // A merger may delete what neither record did; the filter then stands for some keys more.
     let keeps_keys = keeps_one && !logs.merge.has_deletes();
-    let target = target(unit, keeps_one, file_name);
+    let target = target(unit, keeps_one, name);
     let mut merger = FileGroupMerger::new(reader, splice, writer, &target, keeps_keys)?;
     let strings = NewerStrings::new(target.schema.fields().len(), unit.reader.budget());
     let groups = reader.row_groups();
@@ -228,11 +253,18 @@ fn splice(
                 appended.push(batch);
             }
         }
-        let newer = logs.merge.parts().collect();
+        let newer: Vec<&[ArrayRef]> = logs.merge.parts().collect();
+        if let Some(changes) = &mut changes {
+            changes.row_group(reader, index, &rows, &newer)?;
+            appended.iter().try_for_each(|batch| changes.inserted(batch.columns()))?;
+        }
         let appended = appended.iter().map(|batch| batch.columns()).collect();
         merger.row_group(&MergedRowGroup { index, rows, newer, strings: &strings, appended })?;
     }
     while let Some(batch) = logs.merge.next_new()? {
+        if let Some(changes) = &mut changes {
+            changes.inserted(batch.columns())?;
+        }
         merger.append(&batch)?;
     }
     merger.finish()

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::plan::{plan_restore, undone_by};
 use crate::error::{Error, Result};
-use crate::file_group::data_file_instant;
 use crate::file_group::markers::delete_markers;
+use crate::file_group::written_at;
 use crate::format::avro::metadata::{
     InstantInfo, RestoreMetadata, RestorePlan, RollbackMetadata, RollbackPartitionMetadata, encode,
 };
@@ -188,8 +188,7 @@ fn files_of(storage: &Storage, writes: &HashSet<String>) -> Result<Vec<(String, 
     let mut all = top.files;
     all.extend(storage.list_all_recursive(&below)?);
     let of_write = |file: FileMeta| {
-        let path = file.path.strip_suffix(".cdc").unwrap_or(&file.path).to_owned();
-        let instant = data_file_instant(&FileMeta { path, ..file.clone() })?;
+        let instant = written_at(&file)?;
         writes.contains(&instant).then_some((instant, file.path))
     };
     Ok(all.into_iter().filter_map(of_write).collect())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::file_group::{BaseFile, LogFile};
+use crate::file_group::{BaseFile, LogFile, parse_change_log, written_at};
 use crate::format::avro::metadata::{InstantInfo, RollbackPlan, RollbackRequest};
 use crate::format::instant::{Action, Instant, Layout};
 use crate::storage::FileMeta;
@@ -60,15 +60,11 @@ fn instant_info(instant: &Instant) -> InstantInfo {
 }
 
 fn file_id(file: &FileMeta) -> String {
-    BaseFile::parse(file).map(|b| b.file_id).or_else(|| LogFile::parse(file).map(|l| l.file_id)).unwrap_or_default()
+    let log = || LogFile::parse(file).or_else(|| parse_change_log(file)).map(|log| log.file_id);
+    BaseFile::parse(file).map(|base| base.file_id).or_else(log).unwrap_or_default()
 }
 
-/// Whether a file was written by the instant: base files, log files, change-data logs.
+/// Whether a file was written by the instant: base files, log files, change data logs.
 pub(super) fn is_written_by(file: &FileMeta, instant: &str) -> bool {
-    let path = file.path.strip_suffix(".cdc").unwrap_or(&file.path).to_owned();
-    let file = FileMeta { path, ..file.clone() };
-    BaseFile::parse(&file)
-        .map(|b| b.instant)
-        .or_else(|| LogFile::parse(&file).map(|l| l.instant))
-        .is_some_and(|i| i == instant)
+    written_at(file).is_some_and(|written| written == instant)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorKind, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::file_group::log::{LogBatch, LogScan};
-use crate::file_group::{BaseFile, LogFile, cdc_log_instant, data_file_instant, join};
+use crate::file_group::{BaseFile, LogFile, join, written_at};
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::metadata_table::column_ranges::{BatchRanges, ranges_of_footer};
@@ -84,10 +84,7 @@ impl FileReport {
 /// # Errors
 /// `Storage`.
 pub(super) fn committed_files(view: &TableView) -> Result<Vec<(String, FileMeta)>> {
-    let is_committed = |file: &FileMeta| {
-        let instant = data_file_instant(file).or_else(|| cdc_log_instant(file));
-        instant.is_some_and(|instant| view.timeline().is_committed(&instant))
-    };
+    let is_committed = |file: &FileMeta| written_at(file).is_some_and(|instant| view.timeline().is_committed(&instant));
     let mut found: Vec<(String, FileMeta)> = Vec::new();
     for (partition, files) in view.partition_files()? {
         let committed = files.into_iter().filter(|file| file.size > 0 && is_committed(file));
@@ -169,13 +166,13 @@ fn read_unknown(
 /// # Errors
 /// `Storage`.
 pub(super) fn with_ranges(table: &HudiTable, changes: &FileChanges, columns: &[String]) -> Result<Option<FileChanges>> {
-    let is_unknown = |file: &AddedFile| file.ranges.is_none();
+    let is_unknown = |file: &AddedFile| file.ranges.is_none() && file.has_rows();
     let any = changes.partitions.values().flat_map(|one| &one.added).any(is_unknown);
     let Some(keys) = changes.keys.as_ref().filter(|_| any && !columns.is_empty()) else { return Ok(None) };
     let wanted = Wanted { columns, schema: table.file_settings(&keys.columns)?.0, bloom_filters: false };
     let mut changes = changes.clone();
     let files = changes.partitions.iter_mut().flat_map(|(partition, one)| {
-        let unknown = one.added.iter_mut().filter(|file| file.ranges.is_none());
+        let unknown = one.added.iter_mut().filter(|file| is_unknown(file));
         unknown.map(move |file| (partition.as_str(), file))
     });
     run_parallel(files.collect(), table.threads()?, |(partition, file): (&str, &mut AddedFile)| {

@@ -1,6 +1,6 @@
 //! The instant of a write, from requested to completed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -18,7 +18,7 @@ use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
     Concurrency, DataFiles, Ending, Follow, Footprint, Intent, Transaction, commit_metadata, refuse_early,
-    refuse_outdated, refuse_planned,
+    refuse_outdated, refuse_planned, reported_files,
 };
 use crate::write::config::{IndexType, Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
@@ -150,7 +150,7 @@ impl PendingCommit {
             true => encode(&metadata.replacing(replaced.clone()))?,
             false => encode(&metadata)?,
         };
-        let reported: HashSet<&str> = stats.iter().filter_map(|s| s.path.as_deref()).collect();
+        let reported = reported_files(&stats);
         let own = transaction.requested().to_owned();
         let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites {
             stats: stats.clone(),

@@ -91,7 +91,7 @@ pub(crate) fn append_log(
     let mut chunks = updates.chunks(CHUNK_ROWS).peekable();
     let mut stats = Vec::new();
     while stats.is_empty() || chunks.peek().is_some() {
-        let new_file = NewFile::log(context.files()?, slice, stats.len() as u32 + 1, token);
+        let new_file = NewFile::added_log(context.files()?, slice, stats.len() as u32 + 1, token);
         let sink = new_file.create(context.files()?, false)?;
         let mut file = LogWriter::new(sink, &context.instant, &settings);
         let mut ranges = log_ranges(context);

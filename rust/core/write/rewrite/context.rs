@@ -13,7 +13,7 @@ use crate::format::avro::schema::table_schema_to_avro;
 use crate::merge::{MergeMode, MergeRule, OrderingValues, Records};
 use crate::storage::{SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
-use crate::transaction::DataFiles;
+use crate::transaction::{ChangeLogSettings, DataFiles};
 use crate::write::config::WriteConfig;
 
 /// One write, as its units see it.
@@ -52,6 +52,8 @@ pub(crate) struct WriteContext {
     pub file_threads: usize,
     /// Base files that were opened to look keys up.
     pub opened: Arc<OpenFiles>,
+    /// What change data logs hold; `None` where the table captures no changes.
+    pub changes: Option<Arc<ChangeLogSettings>>,
     /// Makes its data files; `None` before it has an instant.
     pub files: Option<Arc<DataFiles>>,
 }
@@ -63,6 +65,7 @@ impl WriteContext {
         let (file_schema, base_file) = table.file_settings(&data_schema)?;
         let populate_meta = settings.populates_meta_fields();
         let config = WriteConfig { base_file, ..config };
+        let changes = ChangeLogSettings::new(table, &file_schema)?.map(Arc::new);
         Ok(Self {
             storage: table.storage().clone(),
             instant: instant.to_owned(),
@@ -80,6 +83,7 @@ impl WriteContext {
             spill: table.spill_options()?,
             file_threads: 1,
             opened: Arc::default(),
+            changes,
             files: None,
         })
     }

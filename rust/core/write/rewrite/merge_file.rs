@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileWriter, Splice};
 use crate::format::avro::metadata::WriteStat;
-use crate::transaction::NewFile;
+use crate::transaction::{ChangeLog, NewFile};
 use crate::write::locate::lookup::MatchedRow;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::MadeColumns;
-use crate::write::rewrite::merge_rows::MergeRows;
+use crate::write::rewrite::merge_rows::{MergeOutput, MergeRows};
 use crate::write::rewrite::splice_merge::splice_merge;
 use crate::write::rewrite::stream_merge::stream_merge;
 
@@ -61,11 +61,17 @@ pub(crate) fn merge_file(
     let writer = BaseFileWriter::try_new(sink, context.file_schema.clone(), context.base_file_options());
     let mut writer = writer.map_err(|e| e.with("file", &file.path))?;
     let made = MadeColumns::new(context, &slice.partition, &file.name);
+    let (files, kept) = (context.files()?, context.kept_partition_columns.as_slice());
+    let mut changes = context.changes.as_deref().map(|settings| ChangeLog::new(settings, files, slice, token, kept));
+    let output = MergeOutput { writer: &mut writer, made, changes: changes.as_mut(), task };
     let counts = match &splice {
-        Some(splice) => splice_merge(context, &reader, splice, &mut writer, made, rows, task),
-        None => stream_merge(context, &reader, &mut writer, made, rows, task),
+        Some(splice) => splice_merge(context, &reader, splice, output, rows),
+        None => stream_merge(context, &reader, output, rows),
     }
     .map_err(named)?;
-    let written = file.finish(context.files()?, writer, |_| counts);
-    Ok(written.map_err(|e| e.with("table", context.storage.uri()))?.stat)
+    let published = || {
+        let cdc_stats = changes.map(ChangeLog::finish).transpose()?;
+        Ok(WriteStat { cdc_stats, ..file.finish(files, writer, |_| counts)?.stat })
+    };
+    published().map_err(|e: Error| e.with("table", context.storage.uri()))
 }

@@ -7,19 +7,18 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{
-    BaseFileReader, BaseFileWriter, COLUMN_BATCH_ROWS, RowGroupInfo, Splice, fills_up, read_column_batches,
-};
+use crate::file_group::base::{BaseFileReader, COLUMN_BATCH_ROWS, RowGroupInfo, Splice, fills_up, read_column_batches};
 use crate::merge::{MergeCounts, RowRef};
-use crate::storage::{FileReader, FileWriter};
+use crate::storage::FileReader;
 use crate::table::META_COLUMNS;
 use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
+use crate::transaction::ChangeLog;
 use crate::write::locate::lookup::MatchedRow;
 use crate::write::rewrite::context::WriteContext;
 use crate::write::rewrite::file_rows::{MADE, MadeColumns, file_columns, gather};
-use crate::write::rewrite::merge_rows::MergeRows;
+use crate::write::rewrite::merge_rows::{MergeOutput, MergeRows};
 use crate::write::rewrite::met_rows::{MetRows, number};
 
 /// Rows that are written behind the old ones at once.
@@ -32,15 +31,14 @@ pub(in crate::write) fn splice_merge(
     context: &WriteContext,
     reader: &BaseFileReader<FileReader>,
     splice: &Splice,
-    writer: &mut BaseFileWriter<FileWriter>,
-    made: MadeColumns,
+    output: MergeOutput<'_, '_>,
     rows: &MergeRows<'_>,
-    task: usize,
 ) -> Result<MergeCounts> {
+    let MergeOutput { writer, made, changes, task } = output;
     let target = target(context, &made);
     let merger = FileGroupMerger::new(reader, splice, writer, &target, rows.keep_keys()?)?;
     let counts = MergeCounts::default();
-    let mut merge = SpliceMerge { context, reader, merger, made, rows, task, written: 0, counts };
+    let mut merge = SpliceMerge { context, reader, merger, made, changes, rows, task, written: 0, counts };
     let groups = reader.row_groups();
     let mut updates = rows.updates;
     let mut inserts = rows.inserts;
@@ -87,11 +85,12 @@ fn target<'c>(context: &'c WriteContext, made: &MadeColumns) -> Target<'c> {
     }
 }
 
-struct SpliceMerge<'a> {
+struct SpliceMerge<'a, 'c> {
     context: &'a WriteContext,
     reader: &'a BaseFileReader<FileReader>,
     merger: FileGroupMerger<'a>,
     made: MadeColumns,
+    changes: Option<&'a mut ChangeLog<'c>>,
     rows: &'a MergeRows<'a>,
     task: usize,
     /// Rows in the new file so far.
@@ -99,7 +98,7 @@ struct SpliceMerge<'a> {
     counts: MergeCounts,
 }
 
-impl SpliceMerge<'_> {
+impl SpliceMerge<'_, '_> {
     /// Writes one row group with the rows that meet it and, behind them, new ones.
     fn row_group(&mut self, index: usize, info: RowGroupInfo, met: &[MatchedRow], appended: &[RowRef]) -> Result<()> {
         let row = |row| usize::try_from(row).map_err(|_| Error::corrupt("a base file has too many rows"));
@@ -117,6 +116,9 @@ impl SpliceMerge<'_> {
             next += rows.rows_out();
         }
         let newer = file_columns(self.context, &new, self.task, &positions)?;
+        if let Some(changes) = &mut self.changes {
+            changes.row_group(self.reader, index, &rows, &[&newer])?;
+        }
         let appended = if appended.is_empty() { None } else { Some(self.new_rows(appended, next)?) };
         let group = MergedRowGroup {
             index,
@@ -173,7 +175,12 @@ impl SpliceMerge<'_> {
     fn new_rows(&mut self, rows: &[RowRef], first: usize) -> Result<Vec<ArrayRef>> {
         self.counts.inserted += rows.len() as u64;
         let positions: Vec<usize> = (first..first + rows.len()).collect();
-        file_columns(self.context, &gather(self.rows.incoming, rows, self.context)?, self.task, &positions)
+        let columns =
+            file_columns(self.context, &gather(self.rows.incoming, rows, self.context)?, self.task, &positions)?;
+        if let Some(changes) = &mut self.changes {
+            changes.inserted(&columns)?;
+        }
+        Ok(columns)
     }
 
     /// Writes new rows behind the old ones, in a row group of their own.

@@ -6,17 +6,17 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, BaseFileWriter, ScanOptions};
+use crate::file_group::base::{BaseFileReader, ScanOptions};
 use crate::format::field_lookup::FieldLookup;
 use crate::merge::{MergeCounts, RowRef};
-use crate::storage::{FileReader, FileWriter};
+use crate::storage::FileReader;
 use crate::table::META_COLUMNS;
 use crate::table::file_group_merger::merge_column;
 use crate::write::locate::lookup::MatchedRow;
 use crate::write::prepare::incoming::Incoming;
 use crate::write::rewrite::context::WriteContext;
-use crate::write::rewrite::file_rows::{Gathered, MADE, MadeColumns, file_columns, gather};
-use crate::write::rewrite::merge_rows::MergeRows;
+use crate::write::rewrite::file_rows::{Gathered, MADE, file_columns, gather};
+use crate::write::rewrite::merge_rows::{MergeOutput, MergeRows};
 use crate::write::rewrite::met_rows::{MetRows, number};
 
 /// Rows of the old file that are merged at once.
@@ -28,13 +28,11 @@ const INSERT_ROWS: usize = 32_768;
 pub(in crate::write) fn stream_merge(
     context: &WriteContext,
     reader: &BaseFileReader<FileReader>,
-    writer: &mut BaseFileWriter<FileWriter>,
-    made: MadeColumns,
+    output: MergeOutput<'_, '_>,
     rows: &MergeRows<'_>,
-    task: usize,
 ) -> Result<MergeCounts> {
     let scan = ScanOptions::new(read_schema(context)).with_batch_size(BATCH_ROWS);
-    let mut output = Output { context, task, made, written: 0, writer, counts: MergeCounts::default() };
+    let mut output = Output { context, to: output, written: 0, counts: MergeCounts::default() };
     let mut offset = 0usize;
     let mut updates = rows.updates;
     for batch in reader.scan(&scan)? {
@@ -55,17 +53,15 @@ pub(in crate::write) fn stream_merge(
     Ok(output.counts)
 }
 
-struct Output<'a> {
+struct Output<'a, 'c> {
     context: &'a WriteContext,
-    task: usize,
-    made: MadeColumns,
+    to: MergeOutput<'a, 'c>,
     /// Rows in the new file so far.
     written: usize,
-    writer: &'a mut BaseFileWriter<FileWriter>,
     counts: MergeCounts,
 }
 
-impl Output<'_> {
+impl Output<'_, '_> {
     /// Writes a batch of the old file with the rows that meet it.
     fn merge(&mut self, old: &RecordBatch, offset: usize, met: &[MatchedRow], rows: &MergeRows<'_>) -> Result<()> {
         if met.is_empty() {
@@ -89,6 +85,9 @@ impl Output<'_> {
         let mut positions = vec![0; met.len()];
         number(&chosen, self.written, &mut positions);
         let columns = self.columns(&new, &positions)?;
+        if let Some(changes) = &mut self.to.changes {
+            changes.merged(old, &chosen, &[&columns])?;
+        }
         let mut out = Vec::with_capacity(columns.len());
         let stored = (!self.context.kept_partition_columns.is_empty()).then(|| chosen.as_stored());
         let lookup = FieldLookup::new(old.schema_ref().fields());
@@ -112,11 +111,14 @@ impl Output<'_> {
         let positions: Vec<usize> = (self.written..self.written + rows.len()).collect();
         let columns = self.columns(&new, &positions)?;
         self.counts.inserted += rows.len() as u64;
+        if let Some(changes) = &mut self.to.changes {
+            changes.inserted(&columns)?;
+        }
         self.write(columns, rows.len())
     }
 
     fn columns(&self, new: &Gathered, positions: &[usize]) -> Result<Vec<ArrayRef>> {
-        file_columns(self.context, new, self.task, positions)
+        file_columns(self.context, new, self.to.task, positions)
     }
 
     /// Writes columns of the file, those that are made anew put in.
@@ -124,10 +126,10 @@ impl Output<'_> {
         if rows == 0 {
             return Ok(());
         }
-        self.made.put_into(&mut columns, rows);
+        self.to.made.put_into(&mut columns, rows);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.context.file_schema.clone(), columns, &options)?;
-        self.writer.write(&batch)?;
+        self.to.writer.write(&batch)?;
         self.written += rows;
         Ok(())
     }

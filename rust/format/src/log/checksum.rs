@@ -2,7 +2,7 @@
 //!
 //! Hudi's blocks have none, and Hudi fails on an entry of the header or footer that it does not know. But it reads as many
 //! records as a block says to have, and never what is behind them. So checksums stand there, at the end of the content
-//! of blocks of records in Avro's form and of deletes. (The content of a Parquet block is a Parquet file, whose pages
+//! of blocks of records in Avro's form, of changes and of deletes. (The content of a Parquet block is a Parquet file, whose pages
 //! have theirs.)
 //!
 //! | bytes | field |
@@ -20,7 +20,7 @@ pub(super) const LENGTH: usize = MAGIC.len() + 4 + 4;
 
 /// What stands behind a content; nothing where Hudi reads all of it.
 pub(super) fn trailer(kind: BlockKind, header: &[(HeaderKey, &str)], content: &[u8]) -> Vec<u8> {
-    if !matches!(kind, BlockKind::AvroData | BlockKind::Delete) {
+    if !matches!(kind, BlockKind::AvroData | BlockKind::CdcData | BlockKind::Delete) {
         return Vec::new();
     }
     let header = of_header(kind, header.iter().copied()).to_be_bytes();
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_wrong_bit_within_the_frame_is_found_or_does_no_harm() {
-        for kind in [BlockKind::AvroData, BlockKind::Delete] {
+        for kind in [BlockKind::AvroData, BlockKind::CdcData, BlockKind::Delete] {
             let mut file = Vec::new();
             let header = [(HeaderKey::Schema, "{}"), (HeaderKey::InstantTime, "20260101000000000")];
             write_block(&mut file, kind, &header, b"the content").unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Compared, FOLDER, ListedFiles, REBUILD, Report};
 use crate::error::Result;
-use crate::file_group::{FileSlice, data_file_instant, is_partition_metadata, join};
+use crate::file_group::{FileSlice, is_partition_metadata, join, written_at};
 use crate::format::instant::Action;
 use crate::storage::FileMeta;
 
@@ -40,7 +40,7 @@ fn paths(slice: &FileSlice) -> impl Iterator<Item = &str> {
 /// Whether a completed instant wrote a file. An archived instant is believed to have written all files with its time.
 fn is_committed(compared: &Compared<'_>, file: &FileMeta) -> bool {
     let timeline = compared.view.timeline();
-    data_file_instant(file).is_some_and(|instant| {
+    written_at(file).is_some_and(|instant| {
         timeline.is_committed(&instant)
             && (timeline.completion_time(&instant).is_none() || compared.written.get(&file.path).is_some())
     })
