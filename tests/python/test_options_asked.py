@@ -55,7 +55,7 @@ def test_all_refused_options_are_named_at_once(tmp_path: Path):
     bad = {
         "hoodie.schema.on.read.enable": True,
         "hoodie.allow.operation.metadata.field": True,
-        "hoodie.write.concurrency.mode": "X",
+        "hoodie.time.generator.type": "X",
     }
     with pytest.raises(hoodoo.UnsupportedError) as refused:
         hoodoo.write({"id": [1], "n": [1]}, str(tmp_path / "t"), options={**BASIC, **bad})
