@@ -81,7 +81,7 @@ impl InProcess {
         let (mut incoming, widened) = self.timed("rows", || self.prepare(data))?;
         if begun.elapsed() > LONG_INPUT {
             // What happened meanwhile need not be found out only when all is written.
-            self.setup.view = self.setup.table.view(None)?;
+            self.setup.plan_from(self.setup.table.view(None)?);
             self.check_same_columns()?;
         }
         self.setup.widen(&self.evolution, &widened);
@@ -94,7 +94,7 @@ impl InProcess {
         let table = self.setup.table.clone();
         let mut done = planned_anew(&table, |anew, held| {
             if let Some(view) = anew {
-                self.setup.view = view;
+                self.setup.plan_from(view);
                 self.check_same_columns()?;
             }
             self.attempt(&mut incoming, &mut context, anywhere, held)

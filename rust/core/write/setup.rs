@@ -1,7 +1,7 @@
 //! What the steps of one write have in common, in whatever process they run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -37,8 +37,8 @@ pub(in crate::write) struct WriteSetup {
     pub(in crate::write) keys: KeyGenConfig,
     /// Tells the buckets of keys, where the index is one of buckets.
     pub(in crate::write) bucket_index: Option<BucketIndex>,
-    /// Whether the newest commit wrote to a bucket index, and this write has another index.
-    pub(in crate::write) among_bucket_writers: bool,
+    /// Whether the newest commit of the view wrote to a bucket index, once that was asked.
+    pub(in crate::write) is_newest_of_buckets: OnceLock<bool>,
     pub(in crate::write) settings: MergeSettings,
     /// The table that the write is planned from.
     pub(in crate::write) view: TableView,
@@ -83,8 +83,8 @@ impl WriteSetup {
             operation,
             config,
             keys,
-            among_bucket_writers: bucket_index.is_none() && is_newest_of_buckets(&view)?,
             bucket_index,
+            is_newest_of_buckets: OnceLock::new(),
             settings: table.merge_settings()?,
             view,
             old_schema,
@@ -183,8 +183,22 @@ impl WriteSetup {
             // Nothing of the bucket index is left.
             None if self.operation == Operation::InsertOverwriteTable => Ok(()),
             Some(_) => Ok(()),
-            None => refuse_new_rows(&self.table, partition, slices, self.among_bucket_writers),
+            None => refuse_new_rows(&self.table, partition, slices, || self.is_newest_of_buckets()),
         }
+    }
+
+    fn is_newest_of_buckets(&self) -> Result<bool> {
+        if let Some(known) = self.is_newest_of_buckets.get() {
+            return Ok(*known);
+        }
+        let found = is_newest_of_buckets(&self.view)?;
+        Ok(*self.is_newest_of_buckets.get_or_init(|| found))
+    }
+
+    /// Plans the write from another view of the table.
+    pub(in crate::write) fn plan_from(&mut self, view: TableView) {
+        self.view = view;
+        self.is_newest_of_buckets = OnceLock::new();
     }
 
     /// The file groups of the buckets of these partitions, where the index is one of buckets and the rows say where they

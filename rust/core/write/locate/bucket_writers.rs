@@ -25,15 +25,15 @@ pub(in crate::write) fn is_newest_of_buckets(view: &TableView) -> Result<bool> {
 /// file groups the newest commit tells: see [`is_newest_of_buckets`].
 ///
 /// # Errors
-/// `InvalidOption`.
+/// `InvalidOption`; those of [`is_newest_of_buckets`].
 pub(in crate::write) fn refuse_new_rows(
     table: &HudiTable,
     partition: &str,
     slices: &[FileSlice],
-    is_newest_of_buckets: bool,
+    is_newest_of_buckets: impl FnOnce() -> Result<bool>,
 ) -> Result<()> {
     let are_of_buckets = match slices {
-        [] => is_newest_of_buckets,
+        [] => is_newest_of_buckets()?,
         slices => slices.iter().all(|slice| is_bucket_file_id(&slice.file_id)),
     };
     if !are_of_buckets {

@@ -33,7 +33,7 @@ mod plan;
 mod router;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -80,7 +80,7 @@ impl WriteSetup {
             config: WriteConfig::of_table(table)?,
             keys: encoding_of_keys(table)?,
             bucket_index: plan.bucket_index.clone().map(BucketIndex::new).transpose()?,
-            among_bucket_writers: plan.among_bucket_writers,
+            is_newest_of_buckets: OnceLock::new(),
             settings: table.merge_settings()?,
             view: table.view(Some(&plan.instant))?,
             old_schema: None,

@@ -38,8 +38,6 @@ pub struct TaskPlan {
     pub whole_table: bool,
     /// What tells the buckets of keys, where the index is one of buckets.
     pub bucket_index: Option<BucketSettings>,
-    /// Whether the newest commit wrote to a bucket index, and this write has another index.
-    pub among_bucket_writers: bool,
     /// What the newest commits tell of log files.
     pub log_writes: LogWrites,
     /// The columns that the rows have, where what they lack stays as it is stored.
@@ -124,7 +122,6 @@ impl DistributedWrite {
             log_writes,
             whole_table: setup.locates_first(given),
             bucket_index: setup.bucket_index.as_ref().map(BucketIndex::settings).cloned(),
-            among_bucket_writers: setup.among_bucket_writers,
             given: setup.given.clone(),
             batch_rows,
             columns: STANDARD.encode_to_string(stream_header(&columns_on_the_way(own_fields(given), &[]))?),

@@ -61,8 +61,8 @@ struct RoutePartition {
     path: String,
     candidates: Vec<Candidate>,
     new_rows: NewRows,
-    /// Whether it is of a bucket index, and the write is not.
-    refuses_new_rows: bool,
+    /// Whether it was found that it takes new rows.
+    takes_new_rows: OnceLock<()>,
     /// Of a write with a bucket index.
     buckets: Option<BucketGroups>,
 }
@@ -171,8 +171,9 @@ impl Router {
         if self.setup.operation == Operation::Delete {
             return Ok(Vec::new());
         }
-        if partition.refuses_new_rows {
+        if partition.takes_new_rows.get().is_none() && self.setup.fills_small_files() {
             self.setup.refuse_without_buckets(&partition.path, &self.setup.view.latest_slices(&partition.path)?)?;
+            let _ = partition.takes_new_rows.set(());
         }
         Ok(vec![partition.new_rows.route(hash)])
     }
@@ -233,7 +234,7 @@ impl Router {
             path: partition.to_owned(),
             candidates: Vec::new(),
             new_rows,
-            refuses_new_rows: self.setup.refuse_without_buckets(partition, &slices).is_err(),
+            takes_new_rows: OnceLock::new(),
             buckets: None,
         };
         if self.setup.bucket_index.is_some() {
