@@ -116,8 +116,9 @@ def test_what_a_copy_on_write_table_logs(tmp_path: Path, mode: str):
     assert {"partition": "p0", "file_name": log.name, "size": log.stat().st_size} in listed
 
 
-def test_a_merge_on_read_table_logs_when_it_compacts(tmp_path: Path):
-    table = table_of(tmp_path, "MERGE_ON_READ")
+@pytest.mark.parametrize("options", [{}, {"hoodoo.memory.budget": 1}], ids=["spliced", "streamed"])
+def test_a_merge_on_read_table_logs_when_it_compacts(tmp_path: Path, options: dict[str, Any]):
+    table = table_of(tmp_path, "MERGE_ON_READ", options=options)
     table.bulk_insert([row("a", 1), row("b", 1), row("c", 1)])
     table.upsert([row("a", 2)])
     third = table.delete({"id": ["b"], "part": ["p0"]})
