@@ -100,7 +100,7 @@ fn before_pending<'a>(timeline: &'a Timeline, commit: &'a Instant) -> Option<&'a
     let pending = timeline.pending().find(|i| i.action.is_write() && i.action != Action::LogCompaction);
     match pending {
         Some(pending) if commit.requested > pending.requested => {
-            timeline.completed_writes().filter(|i| i.requested < pending.requested).next_back()
+            timeline.completed_writes().rfind(|i| i.requested < pending.requested)
         }
         _ => Some(commit),
     }

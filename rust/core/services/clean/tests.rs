@@ -205,8 +205,9 @@ fn a_clean_that_died_is_finished() {
             is_partitioned: true,
             // The table was somewhere else when the plan was made.
             full_path: &|path| format!("file:/old/place/{path}"),
+            now_ms: 0,
         };
-        let options = CleanOptions { commits_retained: 2, trigger_max_commits: 1, incremental: true };
+        let options = CleanOptions { retention: Retention::Commits(2), trigger_max_commits: 1, incremental: true };
         let plan = plan_clean(&input, &options).unwrap().unwrap();
         let writer = made.table.timeline_writer().unwrap();
         let requested = writer.request(Action::Clean, |_| encode(&plan)).unwrap();
