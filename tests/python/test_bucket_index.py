@@ -195,7 +195,7 @@ def test_file_groups_of_others(tmp_path: Path, way: str):
     plain = {key: value for key, value in options.items() if "bucket" not in key.lower() and "index" not in key}
     _write(way, uri, "upsert", _data({"a": "p1"}, 1, "first"), plain)
     # A random id may begin with eight digits, which are then read as a bucket.
-    with pytest.raises(hoodoo.InvalidOptionError, match="not of a bucket index|has a file group of bucket"):
+    with pytest.raises(hoodoo.InvalidOptionError, match=r"not of a bucket index|has a file group of bucket"):
         _write(way, uri, "upsert", _data({"a": "p1"}, 2, "x"), options)
     assert [p.message for p in Table(uri, options=options).verify().problems if "bucket" in p.message]
     assert Table(uri).verify().ok
