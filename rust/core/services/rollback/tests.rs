@@ -125,8 +125,6 @@ fn newest_first_and_one_alone() {
     let order: Vec<&String> = rest.iter().flat_map(|m| &m.commits_rollback).collect();
     assert_eq!(order, [&times[2], &times[0]]);
     assert_eq!(rollback(&made.table, &times[0]).unwrap_err().kind(), ErrorKind::InvalidOption);
-    let committed = made.commit("p1", "a", &["1"]);
-    assert_eq!(rollback(&made.table, &committed.requested).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -238,7 +236,9 @@ fn what_must_not_go_stays() {
     let plan = plan_rollback(&committed, &FoundFiles::Marked(made.data_files()), &|p| format!("/t/{p}"));
     let writer = made.table.timeline_writer().unwrap();
     writer.request(Action::Rollback, |_| encode(&plan)).unwrap();
-    assert_eq!(rollback_failed_writes(&made.table).unwrap_err().kind(), ErrorKind::Unsupported);
+    // Whoever requested it may be about to begin.
+    assert!(rollback_failed_writes(&made.table).unwrap().is_empty());
+    assert!(made.table.timeline().unwrap().pending().any(|i| i.action == Action::Rollback));
     assert_eq!(made.data_files().len(), 1);
 }
 
