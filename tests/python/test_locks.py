@@ -295,11 +295,6 @@ def test_a_lock_that_the_storage_cannot_keep_is_refused(tmp_path: Path):
         table.upsert(_row("first"))
 
 
-def test_locks_alone_do_not_let_several_writers_in(tmp_path: Path):
-    with pytest.raises(hoodoo.UnsupportedError, match=r"hoodie\.write\.concurrency\.mode"):
-        _on_disk(tmp_path, {**LOCK_FILE, "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"})
-
-
 def test_a_clock_that_is_behind_the_table_is_found_out(tmp_path: Path):
     table = _on_disk(tmp_path, {**LOCK_FILE, "hoodie.time.generator.max_expected_clock_skew_ms": "20"})
     table.upsert(_row("first"))
