@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import hoodoo
 from tests.interop.hudi import Hudi
 from tests.interop.layouts import LAYOUTS, Layout, batch, row
 from tests.interop.merge_on_read import NO_SMALL_FILES, compact_by_hudi, mor_options, same_rows
+from tests.pairs import others_later
+
+# The others are every day in the turns on copy-on-write tables.
+_USUAL = ("simple_url", "nonpartitioned", "nonpartitioned_two_keys", "timestamp", "complex_one_key")
 
 
 class Writers:
@@ -64,7 +69,7 @@ def test_turns(hudi: Hudi, tmp_path: Path, mode: str, version: int, small_files:
     assert appended, "hoodoo wrote no log file"
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", others_later(LAYOUTS, *_USUAL, name=attrgetter("name")))
 def test_layouts(hudi: Hudi, tmp_path: Path, layout: Layout) -> None:
     writers = Writers(hudi, str(tmp_path / "table"), {**mor_options(layout), **NO_SMALL_FILES})
     writers.write("hoodoo", "insert", batch([row(n, 1, "first") for n in range(9)]))
