@@ -54,7 +54,7 @@ def _goes_on(turns: Turns) -> None:
     turns.compare("the end", is_last=True)
 
 
-@pytest.mark.parametrize("turns", [_COW, _MOR], indirect=True, ids=["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("turns", [pytest.param(_COW, marks=pytest.mark.slow), _MOR], indirect=True)
 def test_we_restore_what_both_did(turns: Turns) -> None:
     """Clusterings, compactions, replaced and deleted partitions, cleans; then both go on."""
     before = _state(turns.path)

@@ -145,11 +145,11 @@ class Turns:
 @pytest.mark.parametrize(
     ("table_type", "version", "maker"),
     [
-        ("COPY_ON_WRITE", "9", "hudi"),
         ("MERGE_ON_READ", "9", "hoodoo"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
+                ("COPY_ON_WRITE", "9", "hudi"),
                 ("COPY_ON_WRITE", "8", "hoodoo"),
                 ("MERGE_ON_READ", "8", "hoodoo"),
                 ("MERGE_ON_READ", "8", "hudi"),
