@@ -1,7 +1,7 @@
 //! What the steps of one write have in common, in whatever process they run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -9,7 +9,7 @@ use super::commit::delete_partition::partition_generator;
 use super::commit::pending::PlannedFrom;
 use super::commit::replaced::file_groups;
 use super::config::{IndexType, Operation, WriteConfig};
-use super::locate::bucket_writers::{is_newest_of_buckets, refuse_new_rows};
+use super::locate::bucket_writers::refuse_new_rows;
 use super::locate::buckets::Buckets;
 use super::locate::known_keys::KnownKeys;
 use super::locate::log_keys::Logs;
@@ -37,8 +37,6 @@ pub(in crate::write) struct WriteSetup {
     pub(in crate::write) keys: KeyGenConfig,
     /// Tells the buckets of keys, where the index is one of buckets.
     pub(in crate::write) bucket_index: Option<BucketIndex>,
-    /// Whether the newest commit of the view wrote to a bucket index, once that was asked.
-    pub(in crate::write) is_newest_of_buckets: OnceLock<bool>,
     pub(in crate::write) settings: MergeSettings,
     /// The table that the write is planned from.
     pub(in crate::write) view: TableView,
@@ -84,16 +82,12 @@ impl WriteSetup {
             config,
             keys,
             bucket_index,
-            is_newest_of_buckets: OnceLock::new(),
             settings: table.merge_settings()?,
             view,
             old_schema,
             schema: evolution.narrow.clone(),
             given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
         };
-        if matches!(operation, Operation::BulkInsert | Operation::InsertOverwrite) {
-            setup.refuse_without_buckets("", &[])?;
-        }
         setup.check_columns(given)?;
         Ok((setup, evolution))
     }
@@ -183,22 +177,13 @@ impl WriteSetup {
             // Nothing of the bucket index is left.
             None if self.operation == Operation::InsertOverwriteTable => Ok(()),
             Some(_) => Ok(()),
-            None => refuse_new_rows(&self.table, partition, slices, || self.is_newest_of_buckets()),
+            None => refuse_new_rows(&self.table, partition, slices),
         }
-    }
-
-    fn is_newest_of_buckets(&self) -> Result<bool> {
-        if let Some(known) = self.is_newest_of_buckets.get() {
-            return Ok(*known);
-        }
-        let found = is_newest_of_buckets(&self.view)?;
-        Ok(*self.is_newest_of_buckets.get_or_init(|| found))
     }
 
     /// Plans the write from another view of the table.
     pub(in crate::write) fn plan_from(&mut self, view: TableView) {
         self.view = view;
-        self.is_newest_of_buckets = OnceLock::new();
     }
 
     /// The file groups of the buckets of these partitions, where the index is one of buckets and the rows say where they

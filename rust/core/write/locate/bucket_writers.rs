@@ -6,37 +6,15 @@
 
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, is_bucket_file_id};
-use crate::table::commit_metadata::read_write_metadata;
-use crate::table::{HudiTable, TableView};
+use crate::table::HudiTable;
 
-/// Whether the newest commit wrote to file groups of a bucket index, and to no others.
+/// Refuses new rows of a write with another index for a partition whose file groups are of a bucket index. A single file
+/// group tells nothing: its random id may look like that of a bucket.
 ///
 /// # Errors
-/// `Corrupt` for metadata that cannot be read; `Storage`.
-pub(in crate::write) fn is_newest_of_buckets(view: &TableView) -> Result<bool> {
-    let Some(newest) = view.timeline().completed_writes().next_back() else { return Ok(false) };
-    let metadata = read_write_metadata(view.storage(), view.timeline(), newest)?;
-    let mut ids =
-        metadata.partition_to_write_stats.values().flatten().filter_map(|stat| stat.file_id.as_deref()).peekable();
-    Ok(ids.peek().is_some() && ids.all(is_bucket_file_id))
-}
-
-/// Refuses new rows of a write with another index for a partition whose file groups are of a bucket index. For one without
-/// file groups the newest commit tells: see [`is_newest_of_buckets`].
-///
-/// # Errors
-/// `InvalidOption`; those of [`is_newest_of_buckets`].
-pub(in crate::write) fn refuse_new_rows(
-    table: &HudiTable,
-    partition: &str,
-    slices: &[FileSlice],
-    is_newest_of_buckets: impl FnOnce() -> Result<bool>,
-) -> Result<()> {
-    let are_of_buckets = match slices {
-        [] => is_newest_of_buckets()?,
-        slices => slices.iter().all(|slice| is_bucket_file_id(&slice.file_id)),
-    };
-    if !are_of_buckets {
+/// `InvalidOption`.
+pub(in crate::write) fn refuse_new_rows(table: &HudiTable, partition: &str, slices: &[FileSlice]) -> Result<()> {
+    if slices.len() < 2 || !slices.iter().all(|slice| is_bucket_file_id(&slice.file_id)) {
         return Ok(());
     }
     Err(Error::invalid_option("the table has a bucket index, and the write has new rows without hoodie.index.type=BUCKET")

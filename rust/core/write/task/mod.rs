@@ -33,7 +33,7 @@ mod plan;
 mod router;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -80,7 +80,6 @@ impl WriteSetup {
             config: WriteConfig::of_table(table)?,
             keys: encoding_of_keys(table)?,
             bucket_index: plan.bucket_index.clone().map(BucketIndex::new).transpose()?,
-            is_newest_of_buckets: OnceLock::new(),
             settings: table.merge_settings()?,
             view: table.view(Some(&plan.instant))?,
             old_schema: None,
