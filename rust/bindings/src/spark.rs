@@ -19,6 +19,7 @@ use pyo3::types::PyDict;
 use crate::call::{self, Call};
 use crate::error::to_py;
 use crate::table::NativeTable;
+use crate::task_json::{task_from_json, task_to_json};
 
 /// The driver's side of a write.
 #[pyclass(frozen, module = "hoodoo._native")]
@@ -242,7 +243,7 @@ pub fn write_rows(
     to_json_strings(call::run(py, || task::write_rows(&table.table, &plan, rows, task, token)))
 }
 
-/// What a query reads: file slices or changes of commits, each as text; the columns; the instant that all tasks read as of; and, of an incremental
+/// What a query reads: file slices or changes of commits, each as JSON; the columns; the instant that all tasks read as of; and, of an incremental
 /// query, the instants whose rows are wanted. The table was opened just now.
 #[pyfunction]
 #[pyo3(signature = (table, query=None, as_of=None, since=None, until=None, columns=None, filters=None))]
@@ -264,8 +265,7 @@ pub fn plan_read(
         table.table.plan_units(&query, &request)
     })?;
     let PlannedRead { units, schema, as_of, written_by } = planned;
-    let text = |unit| serde_json::to_string(unit).map_err(|e| to_py(Error::invalid_option(e.to_string())));
-    let units = units.iter().map(text).collect::<PyResult<Vec<_>>>()?;
+    let units = units.iter().map(task_to_json).collect::<Result<Vec<_>>>().map_err(to_py)?;
     Ok((units, PyArrowType(schema.as_ref().clone()), as_of, written_by))
 }
 
@@ -283,11 +283,8 @@ pub fn read_units<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let call = Call::default();
     let request = ScanRequest { columns, filter: call.filter(filters), as_of, read_optimized: false, written_by };
-    let parse = |text: &String| {
-        serde_json::from_str::<ReadUnit>(text)
-            .map_err(|e| to_py(Error::invalid_option("a malformed part of a read").caused_by(e)))
-    };
-    let units = units.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
+    let parse = |json: &String| task_from_json::<ReadUnit>(json, "a read");
+    let units = units.iter().map(parse).collect::<Result<Vec<_>>>().map_err(to_py)?;
     let stream = call.run(py, || table.table.read_units(units, &request))?;
     crate::table::reader(py, stream)
 }

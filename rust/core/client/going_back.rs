@@ -47,7 +47,7 @@ pub fn delete_savepoint(table: &HudiTable, instant: &str) -> Result<()> {
     savepoint::delete_savepoint(&table, instant)
 }
 
-/// Rolls back one write: a pending one whose writer died, or the newest completed one.
+/// Rolls back one write: one that failed, or the newest completed one.
 ///
 /// # Errors
 /// Those of [`rollback::rollback`].
@@ -62,7 +62,7 @@ pub fn rollback(table: &HudiTable, instant: &str) -> Result<RollbackMetadata> {
     rollback::rollback(&table, instant)
 }
 
-/// Restores the table to a savepoint; finishes a restore to it whose process died.
+/// Restores the table to a savepoint; finishes a restore to it whose process was killed.
 ///
 /// # Errors
 /// Those of [`restore::restore`].

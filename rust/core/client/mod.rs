@@ -107,16 +107,25 @@ pub fn write(table: &HudiTable, request: WriteRequest) -> Result<CommitOutcome> 
     Ok(CommitOutcome { timings, ..outcome })
 }
 
-/// Rolls back a failed write and returns its error. What the write left is invisible, but the next writer would have to
-/// roll it back.
+/// Rolls back a failed write, unless the options leave that to others, and returns its error. What the write left is
+/// invisible, but the next writer would have to roll it back.
 fn roll_back_failed(table: &HudiTable, error: Error) -> Error {
-    // A rollback needs the lock too, and waiting for it again could take as long as before.
-    if error.kind() == ErrorKind::Lock {
+    if !rolls_back_eagerly(table) {
+        tracing::info!(table = table.storage().uri(), "the failed write is left on the timeline, as the options say");
+    } else if error.kind() == ErrorKind::Lock {
+        // A rollback needs the lock too, and waiting for it again could take as long as before.
         tracing::warn!("without the table lock, the failed write is left for the next writer to roll back");
     } else if let Err(again) = interrupt::clean_up(|| rollback_failed_writes(table)) {
         tracing::warn!("the failed write is left for the next writer to roll back: {again}");
     }
     error.with("table", table.storage().uri())
+}
+
+/// Whether failed writes are rolled back at once, and not by the cleaner or by nobody.
+fn rolls_back_eagerly(table: &HudiTable) -> bool {
+    let policy = Concurrency::from_options(table.options()).map(|concurrency| concurrency.failed_writes);
+    // Options that make no sense were refused before the write began.
+    policy.is_ok_and(|policy| policy == FailedWrites::Eager)
 }
 
 /// Runs `attempt` on a timeline; runs it again on a reloaded one if an instant was archived, or a file cleaned, after
@@ -247,7 +256,10 @@ pub fn abort_distributed(table: &HudiTable, begun: Option<BegunWrite>) -> Result
         }
         None => acquire_writer_lease(table)?,
     };
-    rollback_failed_writes(table).map(|_| ())
+    match rolls_back_eagerly(table) {
+        true => rollback_failed_writes(table).map(|_| ()),
+        false => Ok(()),
+    }
 }
 
 /// Runs the inline services after a commit. Their failures are warnings: a caller that retried on an error would write

@@ -22,7 +22,7 @@ mod test_table;
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{TimelineRecord, decode};
-use crate::format::instant::{Instant, State};
+use crate::format::instant::{Action, Instant, State};
 use crate::storage::Storage;
 use crate::table::{HudiTable, TableSchema, TableView};
 use crate::timeline::{Timeline, TimelineWriter};
@@ -33,6 +33,20 @@ fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
         Error::corrupt("the table has a planned service, but no commit that tells its columns")
             .with("table", table.storage().uri())
     })
+}
+
+/// Fails while a clean is pending: it may delete files that going back to an earlier state, or a savepoint, needs.
+///
+/// # Errors
+/// `Conflict`.
+fn refuse_pending_clean(table: &HudiTable, timeline: &Timeline) -> Result<()> {
+    match timeline.pending().find(|i| i.action == Action::Clean) {
+        None => Ok(()),
+        Some(clean) => Err(Error::conflict("a clean is under way, which may delete files that are needed")
+            .with("table", table.storage().uri())
+            .with("pending", clean)
+            .remedy("Do it again when the clean is completed")),
+    }
 }
 
 /// A pending service instant with its plan. An instant whose plan is an empty file was never planned: its writer died

@@ -1,4 +1,4 @@
-//! Queries in parts, for several processes: what each of them reads.
+//! Queries whose tasks run in several processes: what each task reads.
 
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum ReadUnit {
     Changes(Box<ChangeUnit>),
 }
 
-/// A query in parts.
+/// A query whose tasks run in several processes.
 #[derive(Debug, Clone)]
 pub struct PlannedRead {
     /// What its tasks read, in the order of the result.
@@ -48,7 +48,7 @@ impl HudiTable {
         Ok(PlannedRead { units, schema: plan.schema, as_of, written_by })
     }
 
-    /// Streams some parts of a query, all of them of one kind.
+    /// Streams some units of a query, all of them of one kind.
     ///
     /// # Errors
     /// Those of [`HudiTable::scan_slices`] and [`HudiTable::read_change_units`].
@@ -61,7 +61,7 @@ impl HudiTable {
             }
         }
         match (slices.is_empty(), changes.is_empty()) {
-            (false, false) => Err(Error::internal("the parts of a query are of several kinds")),
+            (false, false) => Err(Error::internal("the units of a query are of several kinds")),
             (_, true) => self.scan_slices(slices, request),
             (true, false) => self.read_change_units(changes, request),
         }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::planned_files::{data_file, partition_folder};
-use super::super::read_plan;
+use super::super::savepoint::read_savepoint;
+use super::super::{read_plan, refuse_pending_clean};
 use super::plan::{CleanInput, CleanOptions, SAVEPOINTS, commits_since, plan_clean};
 use super::retention::Retention;
 use crate::error::{Error, Result};
@@ -124,23 +125,17 @@ impl CleanBlockers {
     }
 }
 
-/// Finishes pending cleans whose process died.
+/// Finishes pending cleans whose process was killed.
 ///
 /// # Errors
 /// `Conflict` while another process cleans the table; those of [`clean`].
 pub(crate) fn finish_cleans(table: &HudiTable, timeline: Timeline) -> Result<Timeline> {
-    let pending = |timeline: &Timeline| timeline.pending().find(|i| i.action == Action::Clean).cloned();
-    if pending(&timeline).is_none() {
+    if refuse_pending_clean(table, &timeline).is_ok() {
         return Ok(timeline);
     }
     let (_, timeline) = finish_pending(table, &table.timeline_writer()?, timeline)?;
-    match pending(&timeline) {
-        None => Ok(timeline),
-        Some(clean) => Err(Error::conflict("another process cleans the table")
-            .with("table", table.storage().uri())
-            .with("instant", clean)
-            .remedy("Do it again when the clean is completed")),
-    }
+    refuse_pending_clean(table, &timeline)?;
+    Ok(timeline)
 }
 
 fn finish_pending(
@@ -195,7 +190,7 @@ fn make_plan(table: &HudiTable, timeline: Timeline, options: &CleanOptions) -> R
     if earliest.is_none() && !matches!(options.retention, Retention::FileVersions(_)) {
         return Ok(None);
     }
-    let savepoints = savepoints(storage, &timeline)?;
+    let savepoints = savepoints(table, &timeline)?;
     let since = last_clean.as_ref().filter(|_| options.incremental);
     let since = since.and_then(|last| incremental_from(&timeline, last, &savepoints));
     let changed = match (since, earliest) {
@@ -230,11 +225,9 @@ fn read<T: crate::format::avro::metadata::TimelineRecord>(
     decode(&body).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
 }
 
-fn savepoints(storage: &Storage, timeline: &Timeline) -> Result<BTreeMap<String, SavepointMetadata>> {
-    timeline
-        .completed(Action::Savepoint)
-        .map(|instant| Ok((instant.requested.clone(), read(storage, timeline, instant)?)))
-        .collect()
+fn savepoints(table: &HudiTable, timeline: &Timeline) -> Result<BTreeMap<String, SavepointMetadata>> {
+    let read = |instant: &Instant| Ok((instant.requested.clone(), read_savepoint(table, timeline, instant)?));
+    timeline.completed(Action::Savepoint).map(read).collect()
 }
 
 fn compactions(storage: &Storage, timeline: &Timeline) -> Result<Vec<CompactionPlan>> {

@@ -12,8 +12,8 @@ use crate::format::avro::metadata::{
 use crate::format::instant::{Action, Instant};
 use crate::parallel::run_parallel;
 use crate::services::planned_files::{partition_of, plain_path};
-use crate::services::read_plan;
 use crate::services::savepoint::{no_savepoint, read_savepoint};
+use crate::services::{read_plan, refuse_pending_clean};
 use crate::storage::{FileMeta, Storage};
 use crate::table::HudiTable;
 use crate::timeline::history::{HistoryReader, HistoryWriter, LoadMode};
@@ -35,7 +35,7 @@ pub struct Restored {
     pub warnings: Vec<String>,
 }
 
-/// Restores the table to a savepoint; finishes a restore to it whose process died. No write may be under way.
+/// Restores the table to a savepoint; finishes a restore to it whose process was killed. No write may be under way.
 ///
 /// # Errors
 /// `InvalidOption` if there is no such savepoint, if a later one holds commits that would be undone, or if another restore is
@@ -59,7 +59,7 @@ pub fn restore(table: &HudiTable, savepoint: &str) -> Result<Restored> {
             for pending in undone.iter().filter(|i| !i.is_completed()) {
                 heartbeat::check_no_other_writer(storage, table.clock(), &pending.requested)?;
             }
-            refuse_clean(&timeline).map_err(named)?;
+            refuse_pending_clean(table, &timeline)?;
             let begin = (&held, &timeline);
             Transaction::begin(table, Action::Restore, Some(begin), false, |_| encode(&plan), Vec::new())?
         }
@@ -88,16 +88,7 @@ fn check_files(table: &HudiTable, timeline: &Timeline, saved: &Instant) -> Resul
     .map(|_| ())
 }
 
-fn refuse_clean(timeline: &Timeline) -> Result<()> {
-    match timeline.pending().find(|i| i.action == Action::Clean) {
-        None => Ok(()),
-        Some(clean) => Err(Error::conflict("a clean is under way")
-            .with("pending", clean)
-            .remedy("Do it again when the clean is completed")),
-    }
-}
-
-/// Goes on with a restore whose process died.
+/// Goes on with a restore whose process was killed.
 fn resume(
     table: &HudiTable,
     writer: &TimelineWriter,

@@ -12,12 +12,16 @@ use super::plan::{FoundFiles, is_written_by, plan_rollback};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, RollbackMetadata, encode};
 use crate::format::instant::{Action, Instant};
+use crate::parallel::run_parallel;
 use crate::services::planned_files::plain_path;
+use crate::services::refuse_pending_clean;
 use crate::table::HudiTable;
 use crate::table::commit_metadata::read_write_metadata;
 use crate::timeline::{Timeline, TimelineWriter, parse_instant_ms};
 use crate::transaction::Undo;
 
+/// Partitions of an object store that are listed at a time.
+const LISTINGS: usize = 16;
 /// Longest time between the request of a rollback and its beginning, of a process that does not take the table lock.
 const BEGINS_WITHIN_MS: i64 = 10_000;
 
@@ -38,6 +42,7 @@ pub(super) fn roll_back_completed(table: &HudiTable, instant: &str) -> Result<Ro
     let target = target.ok_or_else(|| named(Error::conflict("another process has just rolled the write back")))?;
     let metadata = read_write_metadata(storage, &timeline, &target)?;
     check_newest(&timeline, &target).map_err(named)?;
+    refuse_pending_clean(table, &timeline)?;
     check_unshared(table, &timeline, &target, &metadata).map_err(named)?;
     check_state_before(table, &timeline, &target).map_err(named)?;
     let files = files_of(table, &target, &metadata)?;
@@ -81,11 +86,6 @@ fn check_newest(timeline: &Timeline, target: &Instant) -> Result<()> {
         return Err(Error::conflict("a write or a plan that began after this write is pending")
             .with("pending", pending)
             .remedy("Wait for it, or roll it back first"));
-    }
-    if let Some(clean) = timeline.pending().find(|i| i.action == Action::Clean) {
-        return Err(Error::conflict("a clean is under way, which may delete the files that the rollback goes back to")
-            .with("pending", clean)
-            .remedy("Do it again when the clean is completed"));
     }
     match timeline.completed(Action::Savepoint).any(|i| i.requested == target.requested) {
         false => Ok(()),
@@ -144,11 +144,11 @@ fn check_state_before(table: &HudiTable, timeline: &Timeline, target: &Instant) 
 
 /// All files of the write, those of failed attempts too.
 fn files_of(table: &HudiTable, target: &Instant, metadata: &ReplaceCommitMetadata) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    for partition in metadata.partition_to_write_stats.keys() {
-        files.extend(table.storage().list(partition)?.files);
-    }
-    Ok(files.into_iter().filter(|f| is_written_by(f, &target.requested)).map(|f| f.path).collect())
+    let storage = table.storage();
+    let at_once = if storage.is_remote() { LISTINGS } else { 1 };
+    let partitions: Vec<&String> = metadata.partition_to_write_stats.keys().collect();
+    let listed = run_parallel(partitions, at_once, |partition| Ok(storage.list(partition)?.files))?;
+    Ok(listed.into_iter().flatten().filter(|f| is_written_by(f, &target.requested)).map(|f| f.path).collect())
 }
 
 /// A pending rollback of a write that is completed: it was requested, and nothing of it was done. Hudi leaves such requests

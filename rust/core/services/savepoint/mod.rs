@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::{SavepointMetadata, SavepointPartitionMetadata, decode, encode};
 use crate::format::instant::{Action, Instant, State};
+use crate::services::refuse_pending_clean;
 use crate::table::HudiTable;
 use crate::timeline::{Timeline, TimelineWriter};
 
@@ -85,12 +86,7 @@ fn try_create(table: &HudiTable, instant: Option<&str>, user: &str, comment: &st
     let writer = table.timeline_writer()?;
     let timeline = writer.load()?;
     let commit = commit_of(table, &timeline, instant)?;
-    if let Some(clean) = timeline.pending().find(|i| i.action == Action::Clean) {
-        return Err(Error::conflict("a clean is under way, which may delete files of the commit")
-            .with("table", storage.uri())
-            .with("pending", clean)
-            .remedy("Do it again when the clean is completed"));
-    }
+    refuse_pending_clean(table, &timeline)?;
     let metadata = SavepointMetadata {
         savepointed_by: user.to_owned(),
         savepointed_at: table.clock().now_ms(),

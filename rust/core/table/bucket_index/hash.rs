@@ -1,7 +1,7 @@
 //! The hash of a record key by which the bucket index chooses its bucket.
 //!
 //! ```text
-//! values = parts of the record key, in the order in which they are in it
+//! values = those of the key fields, in the order in which they are in the record key
 //! h      = 1; for each value: h = 31 * h + String.hashCode(value), 0 for null; in 32 bits
 //! bucket = (h & 0x7fffffff) % buckets
 //! ```
@@ -27,7 +27,7 @@ pub(super) fn hashes(keys: &StringArray, fields: &[String]) -> Vec<u32> {
             [from, to] => bytes.get(*from as usize..*to as usize).unwrap_or_default(),
             _ => &[],
         };
-        return offsets.windows(2).map(|ends| of_parts(31, ascii_hash(key(ends)))).collect();
+        return offsets.windows(2).map(|ends| with_value(31, ascii_hash(key(ends)))).collect();
     }
     (0..keys.len()).map(|row| hash(keys.value(row), fields)).collect()
 }
@@ -35,27 +35,27 @@ pub(super) fn hashes(keys: &StringArray, fields: &[String]) -> Vec<u32> {
 /// The hash of one key.
 pub(super) fn hash(key: &str, fields: &[String]) -> u32 {
     if !(key.contains(',') && key.contains(':')) {
-        return of_parts(31, string_hash(key));
+        return with_value(31, string_hash(key));
     }
     let mut sum = None;
-    each_part(key, fields, |part| {
-        let part = match part {
+    each_value(key, fields, |value| {
+        let value = match value {
             NULL => 0,
             EMPTY => string_hash(""),
             value => string_hash(value),
         };
         let before: i32 = sum.unwrap_or(1);
-        sum = Some(before.wrapping_mul(31).wrapping_add(part));
+        sum = Some(before.wrapping_mul(31).wrapping_add(value));
     });
     match sum {
         Some(sum) => positive(sum),
-        None => of_parts(31, string_hash(key)),
+        None => with_value(31, string_hash(key)),
     }
 }
 
-/// `before` with the hash of one more part.
-fn of_parts(before: i32, part: i32) -> u32 {
-    positive(before.wrapping_add(part))
+/// `before` with the hash of one more value.
+fn with_value(before: i32, value: i32) -> u32 {
+    positive(before.wrapping_add(value))
 }
 
 fn positive(hash: i32) -> u32 {
@@ -69,7 +69,7 @@ fn ascii_hash(bytes: &[u8]) -> i32 {
 
 /// The values of the hash fields in a key of `field:value` pairs. A value may have commas and colons: it ends at the last
 /// comma before the next colon that has one.
-fn each_part<'k>(key: &'k str, fields: &[String], mut each: impl FnMut(&'k str)) {
+fn each_value<'k>(key: &'k str, fields: &[String], mut each: impl FnMut(&'k str)) {
     let all = fields.iter().all(String::is_empty);
     let colon_from = |from: usize| key.get(from..).and_then(|rest| rest.find(':')).map(|at| from + at);
     let mut rest = 0;

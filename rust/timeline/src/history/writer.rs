@@ -95,29 +95,28 @@ impl HistoryWriter {
     /// # Errors
     /// `Corrupt`; `Storage`.
     pub fn remove_writes(&self, requested: &HashSet<String>) -> Result<usize> {
-        let mut snapshot = self.load()?;
+        let snapshot = self.load()?;
         let Some(first) = requested.iter().min() else { return Ok(0) };
-        let mut next = Snapshot { version: snapshot.version + 1, ..snapshot.clone() };
+        let mut next = snapshot.clone();
         let mut removed = 0;
         for file in snapshot.files.iter().filter(|f| f.max >= *first) {
             let alone = Snapshot { files: vec![file.clone()], ..snapshot.clone() };
             let entries = self.reader.read_from(&alone, None, None, LoadMode::Action)?;
-            let is_gone = |e: &&HistoryEntry| e.action.is_write() && requested.contains(&e.requested);
-            let gone = entries.iter().filter(is_gone).count();
-            if gone == 0 {
+            let is_gone = |e: &HistoryEntry| e.action.is_write() && requested.contains(&e.requested);
+            let stays: Vec<&str> = entries.iter().filter(|e| !is_gone(e)).map(|e| e.requested.as_str()).collect();
+            if stays.len() == entries.len() {
                 continue;
             }
-            removed += gone;
-            let mut kept = entries.iter().filter(|e| !is_gone(e)).map(|e| e.requested.as_str());
-            let bounds = kept.next().map(|first| (first, kept.next_back().unwrap_or(first)));
-            let kept = bounds.map(|(min, max)| self.without(&next, file, (min, max), requested)).transpose()?;
-            next = Snapshot { version: next.version, ..next.next(std::slice::from_ref(file), kept) };
+            removed += entries.len() - stays.len();
+            let added = match (stays.first(), stays.last()) {
+                (Some(min), Some(max)) => Some(self.without(&next, file, (min, max), requested)?),
+                _ => None,
+            };
+            next = next.next(std::slice::from_ref(file), added);
         }
         if removed > 0 {
-            self.folder.publish(&next)?;
-            snapshot = next;
+            self.folder.publish(&Snapshot { version: snapshot.version + 1, ..next })?;
         }
-        tracing::debug!(version = snapshot.version, removed, "writes were taken out of the history");
         Ok(removed)
     }
 
