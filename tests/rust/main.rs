@@ -11,6 +11,7 @@ mod clustering_plans;
 mod column_ranges;
 mod crash_at_every_call;
 mod fuzz;
+mod going_back;
 mod growth;
 mod index_crash;
 mod index_meanwhile;
