@@ -135,6 +135,47 @@ def test_a_completed_write_is_rolled_back(turns: Turns, *, compacted: bool) -> N
     _goes_on(turns)
 
 
+def test_hudi_reads_the_history_that_a_restore_rewrote(hudi: Hudi, tmp_path: Path) -> None:
+    """Commits after the savepoint were archived: they leave the history, and Hudi archives on top of it."""
+    turns = Turns(hudi, tmp_path / "t", "COPY_ON_WRITE", "9")
+    archiving = {
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.archive.beyond.savepoint": "true",
+        "hoodie.metadata.enable": "false",
+    }
+    turns.options |= {**archiving, "hoodie.clean.commits.retained": "1"}
+    hudi.write(rows(range(12), 1), turns.path, "insert", mode="overwrite", **turns.options)
+    saved = Table(turns.path).savepoint()
+    before = _state(turns.path)
+    for ts in range(2, 8):
+        hudi.write(rows(range(ts, ts + 6), ts), turns.path, "upsert", **turns.options)
+
+    def archived() -> set[str]:
+        timeline = Table(turns.path).timeline
+        active = {one.requested for one in timeline.instants()}
+        return {one.requested for one in timeline.instants(history=True) if one.requested not in active}
+
+    gone = {time for time in archived() if time > saved.instant}
+    assert len(gone) > 1
+    done = Table(turns.path, archiving).restore(saved.instant)
+    assert gone & set(done.undone)
+    assert _state(turns.path) == before == hudi.read(turns.path)
+    writes = {one.requested for one in Table(turns.path).timeline.instants(history=True) if "commit" in one.action}
+    assert writes == {saved.instant}
+    Table(turns.path).delete_savepoint(saved.instant)
+    for ts in range(10, 16):
+        hudi.write(rows(range(ts, ts + 6), ts), turns.path, "upsert", **turns.options)
+        assert _state(turns.path) == hudi.read(turns.path)
+    assert archived()
+    hudi.sql(f"create table rewritten using hudi location '{turns.path}'")
+    listed = hudi.sql("call show_archived_commits(table => 'rewritten', limit => 100)")
+    times = {one["commit_time"] for one in listed}
+    assert saved.instant in times
+    assert not times & gone
+    assert not Table(turns.path, archiving).verify().problems
+
+
 def test_a_rollback_that_hudi_refused_does_no_harm(hudi: Hudi, tmp_path: Path) -> None:
     """Hudi leaves the request of a rollback that it refuses. We drop it, and the commit stands."""
     turns = Turns(hudi, tmp_path / "t", "COPY_ON_WRITE", "9")

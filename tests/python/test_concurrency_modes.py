@@ -127,6 +127,29 @@ def test_when_failed_writes_go(
     assert _read(table) == {"a": 1, "b": 0}
 
 
+@pytest.mark.parametrize(
+    ("policy", "left", "after_clean"), [("EAGER", [], []), ("LAZY", ["commit"], []), ("NEVER", ["commit"], ["commit"])]
+)
+def test_the_own_failure_of_a_write(tmp_path: Path, policy: str, left: list[str], after_clean: list[str]) -> None:
+    path = tmp_path / "t"
+    schema = pa.schema([*_SCHEMA, ("part", pa.string())])
+    options = {"hoodie.clean.failed.writes.policy": policy, "hoodie.clean.automatic": "false"}
+    Table.create(path, schema, name="t", record_key="id", partition_by="part").insert(
+        _rows(0, "a").append_column("part", pa.array(["p0"]))
+    )
+    # It stands where the folder of a partition ought to be.
+    (path / "p1").write_text("in the way")
+    table = Table(path, options)
+    with pytest.raises(hoodoo.StorageError):
+        table.upsert(_rows(1, "a", "b").append_column("part", pa.array(["p0", "p1"])))
+    (path / "p1").unlink()
+    assert _pending(table) == left
+    assert _read(table) == {"a": 0}
+    table.clean()
+    assert _pending(table) == after_clean
+    assert _read(table) == {"a": 0}
+
+
 def _slow(begun: threading.Event, go_on: threading.Event, n: int) -> pa.RecordBatchReader:
     def batches() -> Iterator[pa.RecordBatch]:
         yield _rows(n, "a").to_batches()[0]

@@ -121,6 +121,28 @@ def test_cleaning_takes_the_files_away(place: tuple[str, Options]):
             table.to_arrow(as_of=commit.instant)
 
 
+def test_going_back(place: tuple[str, Options]):
+    uri, storage_options = place
+    _create(uri, storage_options)
+    table = Table(uri, {"hoodie.clean.automatic": "false"}, storage_options)
+    table.upsert(_rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1")))
+    saved = table.savepoint()
+    table.upsert(_rows(("a", "p1", 2, "a2")))
+    table.insert_overwrite(_rows(("c", "p2", 3, "c3")))
+    newest = table.upsert(_rows(("d", "p3", 4, "d4")))
+    table.rollback(newest.instant)
+    assert _values(table.to_arrow()) == {"a": "a2", "c": "c3"}
+    assert len(table.clean(dry_run=True).files) == 0
+    one = Table(uri, {"hoodie.clean.fileversions.retained": "1"}, storage_options)
+    assert one.clean().files == ()
+    assert len(table.restore(saved.instant).undone) == 2
+    assert _values(table.to_arrow()) == {"a": "a1", "b": "b1"}
+    table.delete_savepoint(saved.instant)
+    table.upsert(_rows(("a", "p1", 5, "a5")))
+    assert len(one.clean().files) == 1
+    assert table.verify().problems == ()
+
+
 @pytest.mark.s3
 def test_a_failed_write_is_rolled_back(s3: S3Server):
     uri = f"s3://{BUCKET}/{uuid.uuid4().hex}/t"

@@ -2,10 +2,12 @@
 //! as it was at a commit, and never a mixture; the next write or the next restore leaves nothing of it behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hoodoo::client;
 use hoodoo::services::verify::verify;
 use hoodoo::table::HudiTable;
+use hoodoo::timeline::Clock;
 use hoodoo::write::Operation;
 use object_store::memory::InMemory;
 
@@ -53,6 +55,11 @@ fn rows(table: &HudiTable) -> Vec<String> {
     rows
 }
 
+/// No rollback is about to begin any more that was requested before.
+fn wait(clock: &Ticking) {
+    clock.sleep(Duration::from_secs(11));
+}
+
 fn is_whole(table: &HudiTable, context: &str) {
     // The next change of a property puts that in order.
     let problems = verify(table).unwrap().problems;
@@ -87,6 +94,7 @@ fn at_any_call(
                 seen[usize::from(done.is_ok())] += 1;
                 let table = open(store, &uri).unwrap_or_else(|e| panic!("{context}: {e}"));
                 assert!(states.contains(&rows(&table)), "{context}: a mixture: {:?}", rows(&table));
+                wait(&clock);
                 judge(&table, &states, &saved, &context);
             }
             assert!(seen[0] > 0, "{failure:?}: {seen:?}");

@@ -27,6 +27,16 @@ pub fn is_bucket_file_id(file_id: &str) -> bool {
     file_id.starts_with(USUAL) && bucket_of_file_id(file_id).is_some()
 }
 
+/// Whether these file ids, of all file groups of a partition, are those of buckets. One id alone tells nothing: now and then
+/// a random one looks like that of a bucket.
+pub fn are_bucket_file_ids<'a>(file_ids: impl IntoIterator<Item = &'a str>) -> bool {
+    let mut count = 0;
+    file_ids.into_iter().all(|id| {
+        count += 1;
+        is_bucket_file_id(id)
+    }) && count > 1
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -50,5 +60,13 @@ mod tests {
             assert!(!is_bucket_file_id(id), "{id}");
         }
         assert!(!is_bucket_file_id("12345678-d412-491c-9d6d-9167be27f717-0"));
+    }
+
+    #[test]
+    fn one_id_may_be_chance() {
+        let (one, other) = (new_bucket_file_id(3), new_bucket_file_id(4));
+        assert!(are_bucket_file_ids([one.as_str(), &other]));
+        assert!(!are_bucket_file_ids([one.as_str()]) && !are_bucket_file_ids([]));
+        assert!(!are_bucket_file_ids([one.as_str(), &other, "9997495f-d412-491c-9d6d-9167be27f717-0"]));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::group::PartitionSlices;
 use crate::error::{Error, Result};
-use crate::file_group::is_bucket_file_id;
+use crate::file_group::are_bucket_file_ids;
 use crate::table::{HudiTable, has_bucket_index};
 
 /// Refuses to plan a clustering of a bucket index, whether the options say that the table has one or the ids of all file
@@ -14,9 +14,8 @@ pub(super) fn refuse_buckets<'a>(
     table: &HudiTable,
     partitions: impl IntoIterator<Item = &'a PartitionSlices>,
 ) -> Result<()> {
-    let are_of_buckets = |found: &PartitionSlices| {
-        !found.slices.is_empty() && found.slices.iter().all(|slice| is_bucket_file_id(&slice.file_id))
-    };
+    let are_of_buckets =
+        |found: &PartitionSlices| are_bucket_file_ids(found.slices.iter().map(|slice| slice.file_id.as_str()));
     if has_bucket_index(table.options()) || partitions.into_iter().any(are_of_buckets) {
         return Err(buckets_not_supported().with("table", table.storage().uri()));
     }

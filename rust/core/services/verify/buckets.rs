@@ -13,7 +13,7 @@ const REWRITE: &str =
     "Read the rows of the partition, and write them anew with insert_overwrite and hoodie.index.type=BUCKET";
 
 /// Checks every partition of a bucket index: all of them where the options say that the table has one, or else those in
-/// which most ids are such.
+/// which most ids are such, and more than one.
 pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, report: &mut Report) -> Result<()> {
     let has_buckets = has_bucket_index(table.options());
     for (partition, files) in listing {
@@ -22,7 +22,7 @@ pub(super) fn check(table: &HudiTable, view: &TableView, listing: &Listing, repo
         }
         let slices = view.latest_of(file_groups(view, partition, files)?);
         let of_buckets = slices.iter().filter(|slice| is_bucket_file_id(&slice.file_id)).count();
-        if has_buckets || of_buckets * 2 > slices.len() {
+        if has_buckets || (of_buckets > 1 && of_buckets * 2 > slices.len()) {
             check_partition(&slices, report);
         }
     }

@@ -5,7 +5,7 @@
 //! lets that happen. The table does not say what index its writers have, but the ids of its file groups tell.
 
 use crate::error::{Error, Result};
-use crate::file_group::{FileSlice, is_bucket_file_id};
+use crate::file_group::{FileSlice, are_bucket_file_ids};
 use crate::table::HudiTable;
 
 /// Refuses new rows of a write with another index for a partition whose file groups are of a bucket index. A single file
@@ -14,7 +14,7 @@ use crate::table::HudiTable;
 /// # Errors
 /// `InvalidOption`.
 pub(in crate::write) fn refuse_new_rows(table: &HudiTable, partition: &str, slices: &[FileSlice]) -> Result<()> {
-    if slices.len() < 2 || !slices.iter().all(|slice| is_bucket_file_id(&slice.file_id)) {
+    if !are_bucket_file_ids(slices.iter().map(|slice| slice.file_id.as_str())) {
         return Ok(());
     }
     Err(Error::invalid_option("the table has a bucket index, and the write has new rows without hoodie.index.type=BUCKET")

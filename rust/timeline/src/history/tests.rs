@@ -1,6 +1,7 @@
 //! Reading and writing the history against a plain list.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -99,6 +100,34 @@ fn an_archiving_that_died_and_is_done_again_doubles_nothing() {
     assert_eq!((again.min.as_str(), again.max.as_str()), ("20260101000004500", "20260101000004500"));
     assert_eq!(all(&storage).len(), 13);
     assert_eq!(all(&storage)[5], odd);
+}
+
+#[test]
+fn writes_that_were_undone_are_taken_out() {
+    let storage = storage("undone");
+    let writer = HistoryWriter::new(&storage, &config());
+    for from in (0..40).step_by(10) {
+        writer.append(&entries_of(from..from + 10)).unwrap();
+    }
+    writer.compact(&CompactionLimits { batch_size: 2, ..CompactionLimits::default() }).unwrap();
+    // Cleans stay; every third entry is one. The last file has other entries between its first and its last.
+    let gone = |e: &HistoryEntry| e.action != Action::Clean && (13..36).any(|n| entry(n).requested == e.requested);
+    let undone: HashSet<String> = (13..36).map(|n| entry(n).requested).collect();
+    let version = writer.load().unwrap().version;
+    let left: Vec<HistoryEntry> = entries_of(0..40).into_iter().filter(|e| !gone(e)).collect();
+    assert_eq!(writer.remove_writes(&undone).unwrap(), 40 - left.len());
+    assert_eq!(all(&storage), left);
+    assert_eq!(writer.load().unwrap().version, version + 1, "one version");
+    assert_eq!(writer.remove_writes(&undone).unwrap(), 0, "again");
+    assert_eq!(writer.load().unwrap().version, version + 1);
+    // What is archived next goes behind it, and all of it is compacted.
+    writer.append(&entries_of(40..50)).unwrap();
+    writer.compact(&CompactionLimits { batch_size: 2, ..CompactionLimits::default() }).unwrap();
+    assert_eq!(all(&storage), left.into_iter().chain(entries_of(40..50)).collect::<Vec<_>>());
+    // A file of which nothing stays.
+    let rest: HashSet<String> = (0..50).map(|n| entry(n).requested).collect();
+    writer.remove_writes(&rest).unwrap();
+    assert!(all(&storage).iter().all(|e| e.action == Action::Clean));
 }
 
 #[test]
