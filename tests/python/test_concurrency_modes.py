@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
@@ -132,22 +133,27 @@ def test_when_failed_writes_go(
 )
 def test_the_own_failure_of_a_write(tmp_path: Path, policy: str, left: list[str], after_clean: list[str]) -> None:
     path = tmp_path / "t"
-    schema = pa.schema([*_SCHEMA, ("part", pa.string())])
+    _table(path)
     options = {"hoodie.clean.failed.writes.policy": policy, "hoodie.clean.automatic": "false"}
-    Table.create(path, schema, name="t", record_key="id", partition_by="part").insert(
-        _rows(0, "a").append_column("part", pa.array(["p0"]))
-    )
-    # It stands where the folder of a partition ought to be.
-    (path / "p1").write_text("in the way")
     table = Table(path, options)
-    with pytest.raises(hoodoo.StorageError):
-        table.upsert(_rows(1, "a", "b").append_column("part", pa.array(["p0", "p1"])))
-    (path / "p1").unlink()
+    # The keys can be looked up, but the rows cannot be merged.
+    (file,) = path.glob("*.parquet")
+    whole = file.read_bytes()
+    column = next(
+        chunk
+        for chunk in (pq.ParquetFile(file).metadata.row_group(0).column(n) for n in range(len(_SCHEMA) + 5))
+        if chunk.path_in_schema == "n"
+    )
+    end = column.data_page_offset + column.total_compressed_size
+    file.write_bytes(whole[: column.data_page_offset] + bytes(end - column.data_page_offset) + whole[end:])
+    with pytest.raises(hoodoo.CorruptFileError):
+        table.upsert(_rows(1, "a", "b"))
+    file.write_bytes(whole)
     assert _pending(table) == left
-    assert _read(table) == {"a": 0}
+    assert _read(table) == {"a": 0, "b": 0}
     table.clean()
     assert _pending(table) == after_clean
-    assert _read(table) == {"a": 0}
+    assert _read(table) == {"a": 0, "b": 0}
 
 
 def _slow(begun: threading.Event, go_on: threading.Event, n: int) -> pa.RecordBatchReader:
