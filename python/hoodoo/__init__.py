@@ -35,6 +35,7 @@ from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
 from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
+from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
 from hoodoo.writer import write
 
@@ -46,6 +47,7 @@ __all__ = [
     "CleanReport",
     "ClusteringGroup",
     "ClusteringPlan",
+    "ColumnOverlap",
     "Commit",
     "CommitStats",
     "ConflictError",
@@ -66,8 +68,10 @@ __all__ = [
     "MetadataPartition",
     "MetadataTable",
     "MissingDependencyError",
+    "NextService",
     "Overlap",
     "OverlapDepth",
+    "PartitionSize",
     "PendingClustering",
     "Problem",
     "RecordMerger",
@@ -80,9 +84,11 @@ __all__ = [
     "Savepoint",
     "SchemaChange",
     "SchemaError",
+    "SizeClass",
     "StorageError",
     "Table",
     "TableNotFoundError",
+    "TableReport",
     "Timeline",
     "UnsupportedError",
     "__version__",

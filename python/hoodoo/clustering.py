@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodoo.display import Displayed, View, human_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusteringGroup", "ClusteringPlan", "FileRange", "Overlap", "OverlapDepth", "PendingClustering"]
 
-_KIBI = 1024
 _SCHEMA = pa.schema(
     [
         ("group", pa.int32()),
@@ -70,7 +71,7 @@ class FileRange:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(Displayed):
     """How the ranges of the files of a table overlap in one column.
 
     Attributes:
@@ -89,6 +90,19 @@ class Overlap:
         rows, depth = found
         files = (FileRange(row[0], row[1], row[3], row[4] or 0, count, min_max) for row, count, min_max in rows)
         return cls(column, OverlapDepth(*depth), tuple(files))
+
+    def __repr__(self) -> str:
+        """Return the column, the depth and the number of files."""
+        return f"Overlap({self.column!r}, max={self.depth.max}, mean={self.depth.mean:.2f}, files={len(self.files)})"
+
+    def _view(self) -> View:
+        rows = [
+            (one.partition or "·", one.file_id, human_size(one.size), one.rows, *(one.range or ("?", "?")))
+            for one in self.files
+        ]
+        facts = [("files that one value opens", f"{self.depth.max:,} at most, {self.depth.mean:.1f} on average")]
+        headings = ("partition", "file group", "size", "rows", "min", "max")
+        return View(f"Overlap of {self.column}: {len(self.files):,} files", facts, headings, rows)
 
 
 @dataclass(frozen=True)
@@ -127,16 +141,8 @@ def _depth(row: _native.DepthRow | None) -> OverlapDepth | None:
     return None if row is None else OverlapDepth(*row)
 
 
-def _human(size: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < _KIBI:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= _KIBI
-    return f"{size:.1f} TiB"
-
-
 @dataclass(frozen=True)
-class ClusteringPlan:
+class ClusteringPlan(Displayed):
     """The plan of `Table.schedule_clustering(explain=True)`. `rich` prints it as a table.
 
     Attributes:
@@ -220,6 +226,34 @@ class ClusteringPlan:
                 )
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
+    def __repr__(self) -> str:
+        """Return the counts."""
+        counts = f"groups={len(self.groups)}, files={self.files}, bytes={self.bytes}"
+        return f"ClusteringPlan({counts}, output_file_groups={self.output_file_groups}, sort_by={self.sort_by!r})"
+
+    def _view(self) -> View:
+        if not self.groups:
+            return View("ClusteringPlan: nothing to cluster")
+        facts: list[tuple[str, object]] = [
+            ("file groups", f"{self.files:,} → {self.output_file_groups:,}"),
+            ("bytes", human_size(self.bytes)),
+            ("sort by", self.sort_by),
+            ("files that one value opens", _arrow(self.before, self.after)),
+        ]
+        rows = [
+            (
+                number,
+                group.partition or "·",
+                f"{len(group.file_ids):,} → {group.output_file_groups:,}",
+                human_size(sum(group.base_bytes) + sum(group.log_bytes)),
+                "; ".join(f"{name} {low} … {high}" for name, (low, high) in group.ranges.items()),
+                _arrow(group.before, group.after),
+            )
+            for number, group in enumerate(self.groups)
+        ]
+        headings = ("group", "partition", "files", "bytes in", "ranges", "overlap")
+        return View("ClusteringPlan", [fact for fact in facts if fact[1]], headings, rows)
+
     def __rich__(self) -> Grid | str:
         """Draw the plan."""
         from rich.markup import escape  # noqa: PLC0415  # only where something is printed
@@ -231,7 +265,7 @@ class ClusteringPlan:
         grid.add_column("group", justify="right")
         grid.add_column("partition", footer="all")
         grid.add_column("files", justify="right", footer=f"{self.files:,} → {self.output_file_groups:,}")
-        grid.add_column("bytes in", justify="right", footer=_human(self.bytes))
+        grid.add_column("bytes in", justify="right", footer=human_size(self.bytes))
         with_ranges = any(group.before for group in self.groups)
         if with_ranges:
             grid.add_column("ranges")
@@ -241,7 +275,7 @@ class ClusteringPlan:
                 str(number),
                 escape(group.partition) or "·",
                 f"{len(group.file_ids):,} → {group.output_file_groups:,}",
-                _human(sum(group.base_bytes) + sum(group.log_bytes)),
+                human_size(sum(group.base_bytes) + sum(group.log_bytes)),
             ]
             if with_ranges:
                 ranges = (f"{name} {low} … {high}" for name, (low, high) in group.ranges.items())

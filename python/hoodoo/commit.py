@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodoo.display import Displayed, View, human_size
 from hoodoo.warning import warn_of_commit
 
 __all__ = ["Commit", "SchemaChange"]
@@ -30,7 +31,7 @@ class SchemaChange:
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(Displayed):
     """A completed write.
 
     Attributes:
@@ -75,6 +76,29 @@ class Commit:
     warnings: tuple[str, ...] = ()
     schema_changes: tuple[SchemaChange, ...] = ()
     timings: dict[str, float] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        """Return the instant, the operation and the counts."""
+        counts = f"inserted={self.inserted}, updated={self.updated}, deleted={self.deleted}, files={len(self.files)}"
+        return f"Commit({self.instant!r}, {self.operation!r}, {counts})"
+
+    def _view(self) -> View:
+        facts: list[tuple[str, object]] = [
+            ("operation", self.operation),
+            ("requested", self.instant),
+            ("completed", self.completed),
+            ("inserted", self.inserted),
+            ("updated", self.updated),
+            ("deleted", self.deleted),
+            ("files", f"{len(self.files):,} ({human_size(self.bytes_written)})"),
+        ]
+        if replaced := sum(map(len, self.replaced.values())):
+            facts.append(("replaced file groups", replaced))
+        if self.timings:
+            facts.append(("seconds", ", ".join(f"{stage} {time:.2f}" for stage, time in self.timings.items())))
+        facts += [("schema change", str(change)) for change in self.schema_changes]
+        facts += [("warning", message) for message in self.warnings]
+        return View("Commit", facts)
 
     @classmethod
     def from_native(cls, value: dict[str, Any]) -> Commit:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hoodoo.display import Displayed, View, human_size
+
 __all__ = ["History", "HistoryCompaction", "HistoryFile"]
 
 
 @dataclass(frozen=True)
-class HistoryCompaction:
+class HistoryCompaction(Displayed):
     """The result of `Timeline.compact_history`.
 
     Attributes:
@@ -20,6 +22,10 @@ class HistoryCompaction:
     levels: int
     files: int
     removed: int
+
+    def _view(self) -> View:
+        facts = [("levels compacted", self.levels), ("files merged", self.files), ("old files removed", self.removed)]
+        return View("HistoryCompaction", facts)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class HistoryFile:
 
 
 @dataclass(frozen=True)
-class History:
+class History(Displayed):
     """One version of the history.
 
     Attributes:
@@ -52,3 +58,9 @@ class History:
 
     version: int
     files: tuple[HistoryFile, ...]
+
+    def _view(self) -> View:
+        size = human_size(sum(file.size for file in self.files))
+        rows = [(file.level, file.name, human_size(file.size), file.since, file.until) for file in self.files]
+        headings = ("level", "file", "size", "from", "to") if rows else ()
+        return View(f"History, version {self.version}: {len(rows):,} files, {size}", headings=headings, rows=rows)

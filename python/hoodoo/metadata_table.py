@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.display import Displayed, View, human_size
 from hoodoo.report import Report
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class MetadataPartition:
     latest_instant: str | None
 
 
-class MetadataTable:
+class MetadataTable(Displayed):
     """The metadata table of a table, as it was when it was opened. `Table.metadata_table` opens it.
 
     Hudi maintains it in `.hoodie/metadata`, so that readers need not list folders or read footers.
@@ -58,6 +59,14 @@ class MetadataTable:
     def __repr__(self) -> str:
         """Return the class, the location of the table and the names of the partitions."""
         return f"MetadataTable({self._uri!r}, partitions={self._native.names()})"
+
+    def _view(self) -> View:
+        rows = [
+            (one.name, one.shards, human_size(one.base_size), one.logs, human_size(one.log_size), one.latest_instant)
+            for one in self.partitions.values()
+        ]
+        headings = ("partition", "shards", "base files", "log files", "log bytes", "latest instant")
+        return View(f"Metadata table of {self._uri}", headings=headings, rows=rows)
 
     @property
     def partitions(self) -> dict[str, MetadataPartition]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.display import Displayed, View
+
 if TYPE_CHECKING:
     from hoodoo import _native
 
@@ -12,7 +14,7 @@ __all__ = ["CleanReport", "Restore", "Rollback", "Savepoint"]
 
 
 @dataclass(frozen=True)
-class CleanReport:
+class CleanReport(Displayed):
     """What a clean deleted, or would delete.
 
     Attributes:
@@ -37,9 +39,25 @@ class CleanReport:
         paths = tuple(f"{partition}/{name}" if partition else name for partition, name in files)
         return cls(instant or None, paths, tuple(partitions), earliest or None, dry_run)
 
+    def __repr__(self) -> str:
+        """Return the instant and the counts."""
+        counts = f"files={len(self.files)}, partitions={len(self.partitions)}"
+        return f"CleanReport({self.instant!r}, {counts}, dry_run={self.dry_run})"
+
+    def _view(self) -> View:
+        verb = "would be deleted" if self.dry_run else "deleted"
+        title = f"Clean: {len(self.files):,} files {verb}" if self.files else "Clean: there is nothing to delete"
+        facts = [
+            ("instant", self.instant),
+            ("earliest instant to retain", self.earliest_to_retain),
+            ("partitions without files afterwards", self.partitions),
+        ]
+        headings = ("file",) if self.files else ()
+        return View(title, [fact for fact in facts if fact[1]], headings, [(path,) for path in self.files])
+
 
 @dataclass(frozen=True)
-class Savepoint:
+class Savepoint(Displayed):
     """A commit whose files no clean deletes.
 
     Attributes:
@@ -56,9 +74,13 @@ class Savepoint:
     comment: str
     files: int
 
+    def _view(self) -> View:
+        facts = [("commit", self.instant), ("completed", self.completed), ("files", self.files)]
+        return View("Savepoint", [*facts, ("user", self.user), ("comment", self.comment)])
+
 
 @dataclass(frozen=True)
-class Rollback:
+class Rollback(Displayed):
     """A write that was rolled back.
 
     Attributes:
@@ -71,9 +93,12 @@ class Rollback:
     rolled_back: str
     files: int
 
+    def _view(self) -> View:
+        return View(f"Rollback of {self.rolled_back}", [("instant", self.instant), ("deleted files", self.files)])
+
 
 @dataclass(frozen=True)
-class Restore:
+class Restore(Displayed):
     """A table that was restored to a savepoint.
 
     Attributes:
@@ -91,3 +116,12 @@ class Restore:
     undone: tuple[str, ...]
     files: int
     warnings: tuple[str, ...] = ()
+
+    def _view(self) -> View:
+        facts: list[tuple[str, object]] = [
+            ("instant", self.instant),
+            ("completed", self.completed),
+            ("deleted files", self.files),
+        ]
+        facts += [("warning", message) for message in self.warnings]
+        return View(f"Restore to {self.savepoint}", facts, ("instant taken back",), [(one,) for one in self.undone])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.display import Displayed, View
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Displayed):
     """The result of `Table.verify`.
 
     Attributes:
@@ -53,3 +55,15 @@ class Report:
     def ok(self) -> bool:
         """Whether there are no errors; there may be warnings."""
         return not any(problem.severity == "error" for problem in self.problems)
+
+    def __repr__(self) -> str:
+        """Return how many problems of each kind there are."""
+        errors = sum(problem.severity == "error" for problem in self.problems)
+        return f"Report(ok={self.ok}, errors={errors}, warnings={len(self.problems) - errors})"
+
+    def _view(self) -> View:
+        checked = ", ".join(f"{number:,} {what}" for what, number in self.checked.items())
+        found = "no problem found" if not self.problems else f"{len(self.problems):,} problems"
+        headings = ("severity", "where", "problem", "what to do") if self.problems else ()
+        rows = [(one.severity, one.subject, one.message, one.remedy) for one in self.problems]
+        return View(f"Report: {found}", [("checked", checked)], headings, rows)

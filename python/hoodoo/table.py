@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.commit import Commit
+from hoodoo.display import ListListing
 from hoodoo.extras import import_extra
 from hoodoo.file_slice import FileSlice
 from hoodoo.filters import Filters, LateFilter, late_filter
@@ -26,6 +27,7 @@ from hoodoo.options import (
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
+from hoodoo.table_reporting import TableReporting
 from hoodoo.table_services import TableServices
 from hoodoo.timeline import Timeline
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery):
+class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -75,6 +77,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         given = string_options(options)
         check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
+        self._given = given
 
     @classmethod
     def create(
@@ -126,6 +129,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
             str(uri), arrow_schema, given, dict(storage_options or {})
         )
+        table._given = given  # noqa: SLF001
         return table
 
     def __repr__(self) -> str:
@@ -197,7 +201,8 @@ class Table(TableServices, TableIndexes, TableRecovery):
             >>> [(s.base_instant == commit.instant, s.log_files) for s in t.file_slices()]
             [(True, ())]
         """
-        return [FileSlice.from_native(row) for row in self._native.file_slices(partition)]
+        found = self._native.file_slices(partition)
+        return ListListing.of("file slices", (FileSlice.from_native(row) for row in found))
 
     def scan(
         self,

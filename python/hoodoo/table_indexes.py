@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.display import Displayed, View
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.options import as_list, split_list
 from hoodoo.warning import warn_of_commit
@@ -17,7 +18,7 @@ __all__ = ["IndexCommit", "TableIndexes"]
 
 
 @dataclass(frozen=True)
-class IndexCommit:
+class IndexCommit(Displayed):
     """An index that was built, as an `indexing` action of the timeline.
 
     Attributes:
@@ -45,6 +46,14 @@ class IndexCommit:
         for message in warnings:
             warn_of_commit(message)
         return cls(instant, completed, tuple(sorted(partitions)), tuple(warnings))
+
+    def _view(self) -> View:
+        facts: list[tuple[str, object]] = [
+            ("requested", self.instant),
+            ("completed", self.completed),
+            ("partitions of the metadata table", self.partitions),
+        ]
+        return View("IndexCommit", [*facts, *(("warning", message) for message in self.warnings)])
 
 
 class TableIndexes:

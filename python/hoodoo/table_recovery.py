@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hoodoo import _native
+from hoodoo.display import TupleListing
 from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
 from hoodoo.warning import warn_of_commit
 
@@ -64,7 +65,7 @@ class TableRecovery:
             >>> [(s.comment, s.files, s.instant == commit.instant) for s in t.savepoints()]
             [('before the migration', 1, True)]
         """
-        return tuple(Savepoint(*row) for row in _native.savepoints(self._native))
+        return TupleListing.of("savepoints", (Savepoint(*row) for row in _native.savepoints(self._native)))
 
     def savepoint(self, instant: str | None = None, *, user: str = "", comment: str = "") -> Savepoint:
         """Make a savepoint: no clean deletes the files of the table as it is at a commit.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from hoodoo import _native
 from hoodoo.clustering import ClusteringPlan, Overlap, PendingClustering
 from hoodoo.commit import Commit
+from hoodoo.display import TupleListing
 from hoodoo.options import clustering_options, clustering_request
 from hoodoo.report import Report
 from hoodoo.timeline import ArchiveReport
@@ -274,7 +275,8 @@ class TableServices:
             [(True, ('id',))]
         """
         rows = _native.pending_clusterings(self._native)
-        return tuple(PendingClustering(*row[:-1], sort_by=tuple(row[-1])) for row in rows)
+        plans = (PendingClustering(*row[:-1], sort_by=tuple(row[-1])) for row in rows)
+        return TupleListing.of("pending clusterings", plans)
 
     def overlap(self, column: str) -> Overlap:
         """Return how the ranges of files overlap in one column, by their footers: what sorting by it would improve.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.commit_stats import WRITE_ACTIONS, CommitStats, commit_stats
+from hoodoo.display import Displayed, ListListing, View
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.instant_time import now_in, zone_of
@@ -25,6 +26,8 @@ __all__ = ["ArchiveBlocker", "ArchiveReport", "Instant", "Timeline"]
 
 # The first table version with timeline layout 2, whose history is an LSM tree.
 _LAYOUT_2 = 8
+# Instants that a notebook shows.
+_SHOWN = 10
 # Threads that read metadata: most of their time they wait for the storage.
 _READERS = 8
 
@@ -69,7 +72,7 @@ class ArchiveBlocker:
 
 
 @dataclass(frozen=True)
-class ArchiveReport:
+class ArchiveReport(Displayed):
     """The result of `Table.archive`.
 
     Attributes:
@@ -101,13 +104,44 @@ class ArchiveReport:
         blockers = tuple(ArchiveBlocker(*row) for row in rows)
         return cls(archived, blockers, writes, keep_min, keep_max, files, files_compacted, dry_run)
 
+    def __repr__(self) -> str:
+        """Return the counts."""
+        counts = f"instants={len(self.instants)}, blockers={len(self.blockers)}, writes={self.writes}"
+        return f"ArchiveReport({counts}, files={self.files}, dry_run={self.dry_run})"
 
-class Timeline:
+    def _view(self) -> View:
+        verb = "would move" if self.dry_run else "moved"
+        facts: list[tuple[str, object]] = [
+            ("completed writes before", self.writes),
+            ("archival starts above", self.keep_max),
+            ("writes that stay", self.keep_min),
+            ("files of the history written", self.files),
+        ]
+        facts += [("archive blocker", f"{one.reason} → {one.remedy}") for one in self.blockers]
+        headings = ("requested", "completed", "action") if self.instants else ()
+        rows = [(one.requested, one.completed, one.action) for one in self.instants]
+        return View(f"Archival: {len(rows):,} instants {verb} to the history", facts, headings, rows)
+
+
+class Timeline(Displayed):
     """The timeline of a table: `Table.timeline`. Each call reads the newest state from the storage."""
 
     def __init__(self, native: _native.NativeTable) -> None:
         """Take an open table."""
         self._native = native
+
+    def __repr__(self) -> str:
+        """Return the class and the location of the table."""
+        return f"Timeline({self._native.uri!r})"
+
+    def _view(self) -> View:
+        active = self.instants()
+        pending = sum(one.state != "COMPLETED" for one in active)
+        newest = active[-_SHOWN:]
+        rows = [(one.requested, one.completed, one.action, one.state.lower()) for one in newest]
+        title = f"Timeline of {self._native.uri}: {len(active):,} active instants, {pending:,} pending"
+        note = f"the newest {_SHOWN}; older ones by Timeline.instants()" if len(active) > len(newest) else ""
+        return View(title, headings=("requested", "completed", "action", "state"), rows=rows, note=note)
 
     def instants(
         self,
@@ -156,7 +190,7 @@ class Timeline:
             rows.sort(key=lambda i: (i.requested, i.action))
         if order == "completed":
             rows.sort(key=lambda i: (i.completed is None, i.completed or "", i.requested))
-        return [i for i in rows if wanted(i)]
+        return ListListing.of("instants", (i for i in rows if wanted(i)))
 
     def hollow_commits(self) -> list[Instant]:
         """Return pending writes that were requested before a write that is completed: Hudi's hollow commits.

@@ -11,6 +11,8 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
+from hoodoo.display import human_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -28,29 +30,6 @@ errors = Console(stderr=True)
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 # Longer values are truncated, so that a row takes one line.
 WIDEST_CELL = 40
-
-
-def human_size(size: float) -> str:
-    """Return a number of bytes for people.
-
-    Args:
-        size: Bytes.
-
-    Returns:
-        The number with a binary unit.
-
-    Examples:
-        >>> human_size(512), human_size(1536), human_size(3 * 1024**3)
-        ('512 B', '1.5 KiB', '3.0 GiB')
-    """
-    kibi = 1024
-    if size < kibi:
-        return f"{size:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= kibi
-        if size < kibi:
-            return f"{size:.1f} {unit}"
-    return f"{size / kibi:.1f} TiB"
 
 
 def count(number: int | None) -> str:

@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from hoodoo.cli.overlap_picture import Span, picture, spans_expected, spans_of
-from hoodoo.cli.render import console, human_size
+from hoodoo.cli.render import console
 from hoodoo.cli.render_timeline import age
+from hoodoo.display import human_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

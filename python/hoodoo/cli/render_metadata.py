@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from hoodoo.cli.render import console, count, human_size
+from hoodoo.cli.render import console, count
+from hoodoo.display import human_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

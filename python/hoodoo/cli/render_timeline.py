@@ -16,8 +16,9 @@ from rich.rule import Rule
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hoodoo.cli.render import console, count, human_size
+from hoodoo.cli.render import console, count
 from hoodoo.commit_stats import CommitStats
+from hoodoo.display import human_size
 from hoodoo.instant_time import parse_instant, took
 from hoodoo.plot.palette import colour, order
 
