@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoodoo.display import Displayed, View, human_size
 
 if TYPE_CHECKING:
     from hoodoo.metadata_table import MetadataPartition
-    from hoodoo.timeline import Instant
+    from hoodoo.timeline import Instant, Timeline
 
 __all__ = ["ColumnOverlap", "NextService", "PartitionSize", "SizeClass", "TableReport"]
 
@@ -84,7 +85,7 @@ class NextService:
         files: Number of files that it would rewrite, delete or move; of instants for the archival.
         bytes: Bytes that it would read; 0 where they are not known.
         command: The command that runs it; empty when there is nothing to do.
-        problem: Why it cannot be told, or what blocks the service.
+        note: What is planned already, what blocks the service, or why it cannot be told.
     """
 
     service: str
@@ -93,7 +94,7 @@ class NextService:
     files: int
     bytes: int
     command: str
-    problem: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,34 @@ class TableReport(Displayed):
             return 0.0
         return self.log_bytes / self.base_bytes if self.base_bytes else float("inf")
 
+    def write_html(self, path: str | Path, timeline: Timeline | None = None) -> Path:
+        """Write the report as one page that loads nothing from elsewhere.
+
+        Args:
+            path: The file; an existing one is replaced.
+            timeline: The timeline of the table, to draw it too.
+
+        Returns:
+            The path.
+
+        Raises:
+            StorageError: The timeline cannot be read.
+
+        Examples:
+            >>> import hoodoo, pathlib, pyarrow as pa, tempfile
+            >>> t = hoodoo.Table.create("memory://docs-report/page", {"id": pa.int64()}, name="t", record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = t.report().write_html(pathlib.Path(folder) / "t.html", t.timeline).read_text()
+            >>> commit.instant in page
+            True
+        """
+        from hoodoo.plot.report_page import report_page  # noqa: PLC0415 - only for pages
+
+        file = Path(path)
+        file.write_text(report_page(self, None if timeline is None else timeline.chart()), encoding="utf-8")
+        return file
+
     def __repr__(self) -> str:
         """Return the location and the counts."""
         due = [one.service for one in self.services if one.due]
@@ -176,5 +205,5 @@ class TableReport(Displayed):
             (f"overlap of {one.column}", one.problem or f"{one.max:,} files at most, {one.mean:.1f} on average")
             for one in self.overlaps
         ]
-        rows = [(one.service, one.due, one.summary, one.problem) for one in self.services]
-        return View(f"Report of {self.name} at {self.uri}", facts, ("service", "due", "next", "problem"), rows)
+        rows = [(one.service, one.due, one.summary, one.note) for one in self.services]
+        return View(f"Report of {self.name} at {self.uri}", facts, ("service", "due", "next", "note"), rows)

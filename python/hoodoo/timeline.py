@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from hoodoo.commit_stats import WRITE_ACTIONS, CommitStats, commit_stats
 from hoodoo.display import Displayed, ListListing, View
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.history import History, HistoryCompaction, HistoryFile
-from hoodoo.instant_time import now_in, zone_of
+from hoodoo.timeline_plots import TimelinePlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -123,7 +122,7 @@ class ArchiveReport(Displayed):
         return View(f"Archival: {len(rows):,} instants {verb} to the history", facts, headings, rows)
 
 
-class Timeline(Displayed):
+class Timeline(TimelinePlots, Displayed):
     """The timeline of a table: `Table.timeline`. Each call reads the newest state from the storage."""
 
     def __init__(self, native: _native.NativeTable) -> None:
@@ -364,67 +363,6 @@ class Timeline(Displayed):
         version, files = self._native.history_files()
         found = [HistoryFile(*file) for file in files]
         return History(version, tuple(sorted(found, key=lambda f: (f.since, f.until, f.name))))
-
-    def plot(
-        self,
-        path: str | Path,
-        since: str | None = None,
-        until: str | None = None,
-        *,
-        history: bool = True,
-        limit: int = 5_000,
-        stats: int = 30,
-    ) -> Path:
-        """Draw actions as intervals from requested to completion time.
-
-        Args:
-            path: The file. `.html`: a page to zoom and to inspect; it loads nothing from elsewhere. `.png`: a picture,
-                which needs matplotlib (`pip install 'hoodoo[plot]'`).
-            since: Only requested times greater than or equal to this.
-            until: Only requested times less than or equal to this.
-            history: Draw archived actions too.
-            limit: Draw at most this many actions, the newest ones.
-            stats: Read the commit stats of this many writes, the newest ones, for the details in a page.
-
-        Returns:
-            The path.
-
-        Raises:
-            InvalidOptionError: The path ends in neither `.html` nor `.png`, or `limit` is below 1.
-            MissingDependencyError: The path ends in `.png`, and matplotlib is not installed.
-
-        Examples:
-            >>> import hoodoo, pathlib, pyarrow as pa, tempfile
-            >>> t = hoodoo.Table.create("memory://docs-timeline/plot", pa.schema({"id": pa.int64()}), name="t",
-            ...                         record_key="id")
-            >>> commit = t.insert({"id": [1]})
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     page = t.timeline.plot(pathlib.Path(folder) / "t.html").read_text()
-            >>> commit.instant in page
-            True
-        """
-        from hoodoo.plot import draw  # noqa: PLC0415 - loaded only for plots
-        from hoodoo.plot.intervals import chart  # noqa: PLC0415
-
-        if limit < 1:
-            message = f"invalid limit {limit}: expected 1 or more"
-            raise InvalidOptionError(message)
-        if history:
-            found = self.latest(limit, since=since, until=until)
-        else:
-            found = self.instants(since=since, until=until)[-limit:]
-        options = self._native.properties()
-        zone = zone_of(options)
-        writes = [i for i in found if i.action in WRITE_ACTIONS and i.state == "COMPLETED"]
-        read = writes[-stats:] if stats > 0 and Path(path).suffix.lower() != ".png" else []
-        drawn = chart(
-            found,
-            now_in(zone),
-            title=options.get("hoodie.table.name", ""),
-            zone=zone,
-            stats=self.commit_stats(read),
-        )
-        return draw(drawn, path)
 
     def commit_stats(self, instants: Iterable[Instant]) -> dict[Instant, CommitStats]:
         """Return the commit stats of actions: rows, files and bytes.

@@ -132,7 +132,9 @@ def test_plots_of_timelines_that_hudi_wrote(fixture: str, tmp_path: Path):
     data = data_of(timeline.plot(tmp_path / "t.html").read_text(encoding="utf-8"))
     lanes = data["lanes"]
     assert isinstance(lanes, list)
-    drawn = sorted((time, lane["action"]) for lane in lanes for time in lane["requested"])
+    drawn = sorted(
+        (time, lane["named"].get(str(n), lane["action"])) for lane in lanes for n, time in enumerate(lane["requested"])
+    )
     assert drawn == sorted((i.requested, i.action) for i in timeline.instants(history=True))
     pending = sum(end is None for lane in lanes for end in lane["end"])
     assert pending == sum(i.state != "COMPLETED" for i in timeline.instants())

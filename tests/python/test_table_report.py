@@ -79,7 +79,7 @@ def test_plans_that_wait_are_named(tmp_path: Path):
     clustering = table.schedule_clustering()
     report = table.report()
     assert planned is not None
-    assert planned in service(report, "compaction").problem
+    assert planned in service(report, "compaction").note
     assert [one.requested for one in report.pending] == [one for one in (planned, clustering) if one]
 
 
@@ -109,9 +109,9 @@ def test_overlap_by_column(tmp_path: Path):
 def test_a_service_that_cannot_be_told_is_named(tmp_path: Path):
     table = make(tmp_path / "t", hoodie__keep__min__commits="30", hoodie__keep__max__commits="20")
     report = table.report()
-    assert "hoodie.keep" in service(report, "archival").problem
+    assert "hoodie.keep" in service(report, "archival").note
     assert not service(report, "archival").due
-    assert service(report, "clean").problem == ""
+    assert service(report, "clean").note == ""
 
 
 def test_a_table_without_rows(tmp_path: Path):

@@ -4,76 +4,79 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
-from hoodoo import HudiError, HudiWarning
-from hoodoo.cli import render
-from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
+from hoodoo import HudiError, HudiWarning, __version__
+from hoodoo.cli import commands_report, commands_rows, commands_write, output, render
+from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
 from hoodoo.cli.commands_recovery import add_commands
 from hoodoo.cli.commands_timeline import timeline_app
+from hoodoo.cli.facts import table_facts
 
 app = typer.Typer(
     name="hoodoo",
     help="Read, check and maintain Apache Hudi tables, whoever wrote them.",
     no_args_is_help=True,
-    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 app.add_typer(timeline_app, name="timeline")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(metadata_app, name="metadata")
+for commands in (commands_rows, commands_write, commands_report):
+    commands.add_commands(app)
 add_commands(app)
 
 
-@app.command()
-def info(uri: Uri, storage_option: StorageOptions = None) -> None:
-    """Show the table: its key, merge mode, size and schema."""
-    table = open_table(uri, storage_option)
-    slices = table.file_slices()
-    render.show_info(
-        uri=uri,
-        version=table.version,
-        options=table.options,
-        schema=table.schema,
-        partitions=len({one.partition for one in slices}),
-        file_groups=len(slices),
-        size=sum(one.size for one in slices),
-        instants=table.timeline.instants(),
-    )
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"hoodoo {__version__}")
+        raise typer.Exit
 
 
-@app.command()
-def scan(
-    uri: Uri,
-    limit: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 20,
-    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b,c.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="The table as it was at this instant.")] = None,
-    storage_option: StorageOptions = None,
+@app.callback()
+def hoodoo(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    """Show the first rows of the table."""
-    table = open_table(uri, storage_option)
-    wanted = [name.strip() for name in columns.split(",")] if columns else None
-    render.show_rows(table.scan(columns=wanted, as_of=as_of), limit)
+    """Read, check and maintain Apache Hudi tables, whoever wrote them."""
 
 
 @app.command()
-def verify(uri: Uri, storage_option: StorageOptions = None) -> None:
+def info(uri: Uri, as_json: Json = False, storage_option: StorageOptions = None) -> None:
+    """Show the table: its key, merge mode, size and schema."""
+    facts = table_facts(open_table(uri, storage_option))
+    if as_json:
+        output.print_json(facts)
+    else:
+        render.show_info(facts)
+
+
+@app.command()
+def verify(uri: Uri, as_json: Json = False, storage_option: StorageOptions = None) -> None:
     """Check every known invariant. Exit status 1 when one does not hold."""
     report = open_table(uri, storage_option).verify()
-    render.show_report(report)
+    if as_json:
+        output.print_json({"ok": report.ok, **output.plain(report)})
+    else:
+        render.show_report(report)
     if not report.ok:
         raise typer.Exit(1)
 
 
 @app.command()
-def compact(  # noqa: PLR0917 - the options of a command
+def compact(
     uri: Uri,
+    *,
     instant: Annotated[str | None, typer.Option(help="Execute only the plan with this requested time.")] = None,
     schedule: Annotated[bool, typer.Option("--schedule", help="Only plan; execute nothing.")] = False,
     logs: Annotated[bool, typer.Option("--logs", help="Merge log files into log files only.")] = False,
+    as_json: Json = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -84,28 +87,35 @@ def compact(  # noqa: PLR0917 - the options of a command
         raise typer.BadParameter("--logs plans and executes: it takes neither --schedule nor --instant")
     table = open_table(uri, storage_option, option)
     if schedule:
-        render.show_planned_compaction(uri, table.schedule_compaction())
+        planned = table.schedule_compaction()
+        if as_json:
+            output.print_json({"instant": planned})
+        else:
+            render.show_planned_compaction(uri, planned)
         return
-    before = table.file_slices()
-    with render.working("compacting"):
-        done = table.log_compact() if logs else table.compact(instant)
-    render.show_compaction(done, before, table.file_slices())
+    before = [] if as_json else table.file_slices()
+    done = table.log_compact() if logs else table.compact(instant)
+    if as_json:
+        output.print_json(done)
+    else:
+        render.show_compaction(done, before, table.file_slices())
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     render.show_warning(str(message))
 
 
-def main() -> int:
-    """Run the command line. An error of the library becomes one message and exit status 1.
+def main() -> int:  # noqa: PLR0911 - one for each end
+    """Run the command line. An error becomes one line on standard error, which says what to do.
 
     Returns:
-        The exit status.
+        The exit status: 0; 1 after an error, or when a check failed; 2 when the command cannot be understood; 130
+        after Ctrl-C.
     """
     warnings.simplefilter("always", HudiWarning)
     warnings.showwarning = _show_warning
     try:
-        app()
+        return app(standalone_mode=False) or 0
     except HudiError as error:
         render.show_failure(str(error))
         return 1
@@ -113,4 +123,26 @@ def main() -> int:
         # The reader of our output closed it, such as `head`.
         sys.stderr.close()
         return 0
-    return 0
+    except KeyboardInterrupt:
+        return 130
+    except typer.Abort:
+        return 1
+    except (pa.ArrowException, OSError) as error:
+        # Of a stream that is read here, or of a file that is written here.
+        render.show_failure(f"{error}. Run hoodoo verify URI for what is wrong with a table")
+        return 1
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return _show_usage(error)
+
+
+def _show_usage(error: Any) -> int:
+    """Show why a command line cannot be understood: an exception of click, or of typer's copy of it."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "hoodoo"
+        render.show_failure(f"{error.format_message().rstrip('.')}; see {path} --help")
+    return int(error.exit_code)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated
 
 import typer
 
 from hoodoo import Commit, FileSlice, Overlap, Table
-from hoodoo.cli import render, render_clustering
-from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
+from hoodoo.cli import output, render, render_clustering
+from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, open_table
 from hoodoo.instant_time import now_in, zone_of
 
 cluster_app = typer.Typer(help="Rewrite files of a table into fewer, larger or sorted files.", no_args_is_help=True)
@@ -26,11 +27,13 @@ def _columns(sort_by: str | None) -> list[str] | None:
 
 
 @cluster_app.command("plan")
-def plan(  # noqa: PLR0917 - the options of a command
+def plan(
     uri: Uri,
+    *,
     explain: Annotated[bool, typer.Option("--explain", help="Only show what would be planned.")] = False,
     sort_by: SortBy = None,
     strategy: Strategy = None,
+    as_json: Json = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -41,19 +44,28 @@ def plan(  # noqa: PLR0917 - the options of a command
         with render.working("planning"):
             planned = table.schedule_clustering(sort_by=columns, strategy=strategy, explain=True)
             overlap = table.overlap(planned.sort_by[0]) if planned.sort_by else None
+        if as_json:
+            record = json.loads(planned.record) if planned.record else None
+            output.print_json({**output.plain(planned), "record": record})
+            return
         render_clustering.show_plan(planned, overlap, table.schema)
         return
     with render.working("planning"):
         instant = table.schedule_clustering(sort_by=columns, strategy=strategy)
-    render_clustering.show_planned(uri, instant)
+    if as_json:
+        output.print_json({"instant": instant})
+    else:
+        render_clustering.show_planned(uri, instant)
 
 
 @cluster_app.command("run")
-def run(  # noqa: PLR0917 - the options of a command
+def run(
     uri: Uri,
     instant: Annotated[str | None, typer.Argument(metavar="INSTANT", help="The plan with this requested time.")] = None,
+    *,
     sort_by: SortBy = None,
     strategy: Strategy = None,
+    as_json: Json = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -70,15 +82,16 @@ def run(  # noqa: PLR0917 - the options of a command
         with render.working("planning"):
             planned = table.schedule_clustering(sort_by=columns, strategy=strategy, explain=True)
         sorted_by = list(planned.sort_by)
-    before, overlap = table.file_slices(), _overlap(table, sorted_by)
-    began, commits = time.monotonic(), []
-    for number, plan in enumerate(plans, 1):
-        with render.working(f"clustering, plan {number} of {len(plans)}"):
-            commits.append(table.cluster(instant=plan))
+    before, overlap = table.file_slices(), None if as_json else _overlap(table, sorted_by)
+    began = time.monotonic()
+    found = [table.cluster(instant=plan) for plan in plans]
     if not plans:
-        with render.working(f"clustering {len(planned.groups):,} groups of {planned.files:,} files"):
-            commits.append(table.cluster(sort_by=columns, strategy=strategy))
-    done = _clustered(table, [commit for commit in commits if commit is not None], before, time.monotonic() - began)
+        found.append(table.cluster(sort_by=columns, strategy=strategy))
+    commits = [commit for commit in found if commit is not None]
+    if as_json:
+        output.print_json(commits)
+        return
+    done = _clustered(table, commits, before, time.monotonic() - began)
     after = _overlap(table, sorted_by) if done.commits else None
     render_clustering.show_clustered(done, overlap, after, table.schema)
 
@@ -98,9 +111,12 @@ def _clustered(
 
 
 @cluster_app.command("status")
-def status(uri: Uri, storage_option: StorageOptions = None) -> None:
+def status(uri: Uri, as_json: Json = False, storage_option: StorageOptions = None) -> None:
     """Show the clusterings that are planned and not completed."""
     table = open_table(uri, storage_option)
+    if as_json:
+        output.print_json(table.pending_clusterings())
+        return
     render_clustering.show_pending(table.pending_clusterings(), now_in(zone_of(table.options)))
 
 
@@ -108,11 +124,14 @@ def status(uri: Uri, storage_option: StorageOptions = None) -> None:
 def rollback(
     uri: Uri,
     instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Requested time of the plan.")],
+    as_json: Json = False,
     option: Options = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Remove a pending clustering from the timeline, with all files that an attempt wrote. No rows are lost."""
     table = open_table(uri, storage_option, option)
-    with render.working("rolling back"):
-        table.rollback_clustering(instant)
-    render_clustering.show_rolled_back(instant)
+    table.rollback_clustering(instant)
+    if as_json:
+        output.print_json({"rolled_back": instant})
+    else:
+        render_clustering.show_rolled_back(instant)

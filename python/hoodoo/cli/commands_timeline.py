@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +11,8 @@ import typer
 
 from hoodoo import Instant, StorageError, Table, Timeline
 from hoodoo.cli import render, render_timeline
-from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
+from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, file_name, open_table
+from hoodoo.cli.output import print_json
 from hoodoo.commit_stats import CommitStats
 from hoodoo.instant_time import bound, now_in, took, zone_of
 
@@ -27,7 +26,6 @@ Since = Annotated[
     typer.Option(metavar="TIME", help="Requested since: an instant, 2026-11-21T17:05, or 2h, 7d ago."),
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Requested until then; forms as for --since.")]
-Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 def _now(table: Table) -> datetime:
@@ -39,10 +37,6 @@ def _range(now: datetime, since: str | None, until: str | None) -> tuple[str | N
         None if since is None else bound(since, now, upper=False),
         None if until is None else bound(until, now, upper=True),
     )
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def _facts(instant: Instant, *, archived: bool) -> dict[str, Any]:
@@ -76,7 +70,7 @@ def show(
     kept = {(one.requested, one.action) for one in active}
     archived = {one for one in shown if (one.requested, one.action) not in kept}
     if as_json:
-        _print_json(
+        print_json(
             [{**_facts(one, archived=one in archived), **asdict(stats.get(one, CommitStats()))} for one in shown]
         )
         return
@@ -108,7 +102,7 @@ def inspect(
         for one in found
     ]
     if as_json:
-        _print_json(found_facts)
+        print_json(found_facts)
         return
     for one, facts in zip(found, found_facts, strict=True):
         render_timeline.show_action(
@@ -148,7 +142,7 @@ def history_command(
     if as_json:
         files = [{**asdict(file), "actions": n} for file, n in zip(kept.files, actions, strict=True)]
         totals = {"files": len(files), "size": sum(file.size for file in kept.files), "actions": total}
-        _print_json({"version": kept.version, "files": files, "totals": totals})
+        print_json({"version": kept.version, "files": files, "totals": totals})
         return
     render_timeline.show_history(kept, actions, total, now=_now(table), table_version=table.version)
 
@@ -169,7 +163,7 @@ def archive(
     table = open_table(uri, storage_option, option)
     report = table.archive(dry_run=dry_run)
     if as_json:
-        _print_json(asdict(report))
+        print_json(asdict(report))
         return
     render_timeline.show_archiving(report, now=_now(table))
 
@@ -179,7 +173,7 @@ def compact(uri: Uri, option: Options = None, as_json: Json = False, storage_opt
     """Merge files of the history level by level, and remove old versions."""
     done = open_table(uri, storage_option, option).timeline.compact_history()
     if as_json:
-        _print_json(asdict(done))
+        print_json(asdict(done))
         return
     render_timeline.show_compaction(done)
 
@@ -194,6 +188,7 @@ def plot(
     since: Since = None,
     until: Until = None,
     history: Annotated[bool, typer.Option(help="Also actions that were archived.")] = True,
+    as_json: Json = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Draw actions as intervals from requested to completion time: as a page, a picture, or both.
@@ -206,8 +201,11 @@ def plot(
     table = open_table(uri, storage_option)
     begin, end = _range(_now(table), since, until)
     if out is None and png is None:
-        name = re.sub(r"[^\w-]+", "_", table.options.get("hoodie.table.name", "")) or "table"
-        out = Path(f"{name}-timeline.html")
-    for file in (out, png):
-        if file is not None:
-            render.show_written(table.timeline.plot(file, begin, end, history=history, limit=limit))
+        out = Path(file_name(table.options.get("hoodie.table.name", ""), "timeline.html"))
+    wanted = [file for file in (out, png) if file is not None]
+    written = [table.timeline.plot(file, begin, end, history=history, limit=limit) for file in wanted]
+    if as_json:
+        print_json({"files": [str(file) for file in written]})
+        return
+    for file in written:
+        render.show_written(file)

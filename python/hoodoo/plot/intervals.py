@@ -22,6 +22,10 @@ __all__ = ["Chart", "Interval", "Lane", "chart"]
 _EPOCH, _DOOMSDAY = datetime(1970, 1, 1), datetime(2300, 1, 1)  # noqa: DTZ001
 
 
+# Operations of table services, and their lanes.
+_SERVICES = {"compact": "compaction", "log_compact": "logcompaction", "cluster": "clustering"}
+
+
 @dataclass(frozen=True)
 class Interval:
     """An action from requested to completion time.
@@ -43,10 +47,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Lane:
-    """All intervals of one action.
+    """All intervals of one kind of action.
 
     Attributes:
-        action: Its name.
+        action: Its name, such as `commit` or `clustering`; see `kind_of`.
         rows: The maximum number of intervals that overlap.
         intervals: The intervals, sorted by requested time.
     """
@@ -116,6 +120,8 @@ def chart(
     title: str = "",
     zone: str = "UTC",
     stats: Mapping[Instant, CommitStats] | None = None,
+    operations: Mapping[Instant, str] | None = None,
+    merge_on_read: bool = False,
 ) -> Chart:
     """Return the layout of actions in lanes.
 
@@ -125,6 +131,8 @@ def chart(
         title: Name of the table.
         zone: Zone of the table.
         stats: Commit stats of some of the actions.
+        operations: Operations of some of the actions, in lower case.
+        merge_on_read: Whether the table is merge-on-read.
 
     Returns:
         The layout. Intervals of a row do not overlap, and a lane has no more rows than it needs.
@@ -146,10 +154,36 @@ def chart(
             continue
         # Clocks of two machines may differ: then the end is before the start.
         closed = None if end is None else max(end, begin)
-        lanes.setdefault(one.action, []).append((begin, closed, one))
+        kind = kind_of(one, (operations or {}).get(one, ""), merge_on_read=merge_on_read)
+        lanes.setdefault(kind, []).append((begin, closed, one))
     known = stats or {}
     drawn = [_lane(action, lanes[action], known) for action in sorted(lanes, key=order)]
     return Chart(title=title, zone=zone, now=millis(now), lanes=tuple(drawn), left_out=left_out)
+
+
+def kind_of(instant: Instant, operation: str = "", *, merge_on_read: bool = False) -> str:
+    """Return the kind of an action, which is its lane: a table service has one lane while it is pending and afterwards.
+
+    Args:
+        instant: The action. Services complete under the name of a write: a compaction as `commit`, a log compaction as
+            `deltacommit`, a clustering as `replacecommit`.
+        operation: Its operation, in lower case; empty when it is not known.
+        merge_on_read: Whether the table is merge-on-read. Then each completed `commit` is a compaction.
+
+    Returns:
+        The name of a lane.
+
+    Examples:
+        >>> from hoodoo import Instant
+        >>> done = Instant("20260101000000000", "20260101000010000", "replacecommit", "COMPLETED")
+        >>> kind_of(done, "cluster"), kind_of(done, "insert_overwrite")
+        ('clustering', 'replacecommit')
+    """
+    if instant.state != "COMPLETED":
+        return instant.action
+    if merge_on_read and instant.action == "commit":
+        return "compaction"
+    return _SERVICES.get(operation, instant.action)
 
 
 def _millis_of(name: str) -> int | None:

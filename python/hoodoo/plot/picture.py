@@ -67,7 +67,7 @@ def picture(chart: Chart, path: str) -> None:
 def _title(chart: Chart) -> str:
     name = f"Timeline of {chart.title}" if chart.title else "Timeline"
     zone = "UTC" if chart.zone == "UTC" else "local time of the writers"
-    return f"{name}: {chart.count:,} actions, {chart.pending:,} pending (hatched), {zone}"
+    return f"{name}: {chart.count:,} actions, {chart.pending:,} pending (hatched: running, empty: waiting), {zone}"
 
 
 def _days(time: int) -> float:
@@ -94,6 +94,7 @@ def _draw_lane(axes: Any, lane: Lane, now: float, y: float, height: float) -> No
         tint = colour(lane.action)
         style: dict[str, Any] = {"facecolor": tint, "linewidth": 0}
         if state != "COMPLETED":
-            dashed = "-" if state == "INFLIGHT" else (0, (3, 3))
-            style = {"facecolor": "none", "edgecolor": tint, "hatch": "////", "linewidth": 0.8, "linestyle": dashed}
+            # Running: hatched. Waiting: empty.
+            style = {"facecolor": "none", "edgecolor": tint, "linewidth": 0.8}
+            style |= {"hatch": "////"} if state == "INFLIGHT" else {"linestyle": (0, (3, 3))}
         axes.broken_barh(bars, (y + 0.06 + row * step, step * 0.86), zorder=2, **style)
