@@ -24,6 +24,7 @@ from hoodoo.options import (
     string_options,
     write_options,
 )
+from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
@@ -48,6 +49,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         options: Hudi's options, as `df.write.format("hudi").options(**options)` takes them.
         storage_options: Settings of the storage, such as `aws_access_key_id` or `aws_endpoint`. Settings that are not
             given come from the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
+        progress: A function of `(done, total, unit)`, or whether calls show a bar; see `hoodoo.progress.Progress`.
 
     Raises:
         TableNotFoundError: There is no table at the location.
@@ -72,12 +74,15 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         uri: str | os.PathLike[str],
         options: Options | None = None,
         storage_options: Mapping[str, str] | None = None,
+        *,
+        progress: Progress = None,
     ) -> None:
         """Open an existing table, whoever wrote it."""
         given = string_options(options)
         check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
         self._given = given
+        self._progress = progress
 
     @classmethod
     def create(
@@ -92,6 +97,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         table_type: str | None = None,
         options: Options | None = None,
         storage_options: Mapping[str, str] | None = None,
+        progress: Progress = None,
     ) -> Table:
         """Create an empty table of version 9, or of the version in `hoodie.write.table.version`.
 
@@ -107,6 +113,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
             table_type: `COPY_ON_WRITE`, the default, or `MERGE_ON_READ` (`hoodie.table.type`).
             options: More of Hudi's options.
             storage_options: See `Table`.
+            progress: See `Table`.
 
         Returns:
             The table.
@@ -129,7 +136,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
             str(uri), arrow_schema, given, dict(storage_options or {})
         )
-        table._given = given  # noqa: SLF001
+        table._given, table._progress = given, progress  # noqa: SLF001
         return table
 
     def __repr__(self) -> str:
@@ -258,7 +265,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
             >>> t.to_arrow().num_rows
             2
         """
-        return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), query)
+        with Watch(self._progress, "reading"):
+            return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), query)
 
     def to_pandas(
         self,
@@ -481,7 +489,9 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
             >>> list(t.delete_partitions(["b"]).replaced), t.to_arrow().num_rows
             (['b'], 1)
         """
-        return Commit.from_native(self._native.write("delete_partition", None, as_list(partitions)))
+        with Watch(self._progress, "delete_partition", stages=True):
+            done = self._native.write("delete_partition", None, as_list(partitions))
+        return Commit.from_native(done)
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
@@ -494,4 +504,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         native = self._native.with_options(options) if options else self._native
         # A look at the table costs requests: only for rows that have no types of their own.
         schema = None if has_types(data) else native.schema()
-        return Commit.from_native(native.write(operation, record_batch_reader(data, schema), partial=partial))
+        with Watch(self._progress, operation, stages=True) as watch:
+            rows = watch.rows(record_batch_reader(data, schema), number_of_rows(data))
+            done = native.write(operation, rows, partial=partial)
+        return Commit.from_native(done)

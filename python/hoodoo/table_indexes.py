@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hoodoo.display import Displayed, View
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.options import as_list, split_list
+from hoodoo.progress import Progress, Watch
 from hoodoo.warning import warn_of_commit
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class TableIndexes:
     """The indexes of a `Table`."""
 
     _native: _native.NativeTable
+    _progress: Progress
 
     def index(
         self,
@@ -132,13 +134,17 @@ class TableIndexes:
             if name is not None or options or using != "column_stats":
                 message = f"an index of {kind} takes no {', '.join(['name'] if name else options or ['using'])}"
                 raise InvalidOptionError(f"{message}. Name the function of an expression index: expression='lower'")
-            return IndexCommit.from_native(*self._native.index(kind, names or None))
+            with Watch(self._progress, "indexing"):
+                done = self._native.index(kind, names or None)
+            return IndexCommit.from_native(*done)
         if kind != "expression_index" and not kind.startswith("expr_index_"):
             message = f"an index of {kind} is not of a function. Pass 'expression_index'"
             raise InvalidOptionError(message)
         partition = kind if name is None else f"expr_index_{name.removeprefix('expr_index_')}"
         given = [(option, str(value)) for option, value in options.items()]
-        return IndexCommit.from_native(*self._native.index(partition, names or None, (using, expression, given)))
+        with Watch(self._progress, "indexing"):
+            done = self._native.index(partition, names or None, (using, expression, given))
+        return IndexCommit.from_native(*done)
 
     def drop_index(self, name: str) -> tuple[str, ...]:
         """Drop an index, with those that need it. Readers and writers go on without it.
@@ -181,7 +187,9 @@ class TableIndexes:
             >>> t.rebuild_metadata_table().partitions, t.metadata_table.verify().ok
             (('column_stats', 'files'), True)
         """
-        return IndexCommit.from_native(*self._native.rebuild_metadata_table())
+        with Watch(self._progress, "rebuilding the metadata table"):
+            done = self._native.rebuild_metadata_table()
+        return IndexCommit.from_native(*done)
 
     def drop_metadata_table(self) -> bool:
         """Drop the metadata table. Reads list folders then; Hudi's next writer builds it again, and so does `index`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hoodoo import _native
 from hoodoo.display import TupleListing
+from hoodoo.progress import Progress, Watch
 from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
 from hoodoo.warning import warn_of_commit
 
@@ -14,6 +15,7 @@ class TableRecovery:
     """Cleaning, savepoints, rollback and restore of a `Table`."""
 
     _native: _native.NativeTable
+    _progress: Progress
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete the files that the cleaning policy does not keep.
@@ -46,7 +48,8 @@ class TableRecovery:
             (2, 0)
         """
         plan = _native.plan_clean if dry_run else _native.clean_table
-        return CleanReport.from_native(plan(self._native), dry_run=dry_run)
+        with Watch(self._progress, "cleaning"):
+            return CleanReport.from_native(plan(self._native), dry_run=dry_run)
 
     def savepoints(self) -> tuple[Savepoint, ...]:
         """Return the savepoints, oldest commit first.
@@ -142,7 +145,8 @@ class TableRecovery:
             >>> t.to_arrow(columns=["n"]).to_pylist()
             [{'n': 1}]
         """
-        done, files = _native.roll_back(self._native, instant)
+        with Watch(self._progress, "rolling back"):
+            done, files = _native.roll_back(self._native, instant)
         return Rollback(done, instant, len(files))
 
     def restore(self, savepoint: str) -> Restore:
@@ -173,7 +177,8 @@ class TableRecovery:
             >>> t.to_arrow(columns=["id"]).to_pylist()
             [{'id': 1}]
         """
-        instant, completed, undone, files, warnings = _native.restore_table(self._native, savepoint)
+        with Watch(self._progress, "restoring"):
+            instant, completed, undone, files, warnings = _native.restore_table(self._native, savepoint)
         for message in warnings:
             warn_of_commit(message)
         return Restore(instant, completed, savepoint, tuple(undone), files, tuple(warnings))

@@ -9,6 +9,7 @@ from hoodoo.clustering import ClusteringPlan, Overlap, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.display import TupleListing
 from hoodoo.options import clustering_options, clustering_request
+from hoodoo.progress import Progress, Watch
 from hoodoo.report import Report
 from hoodoo.timeline import ArchiveReport
 
@@ -22,6 +23,7 @@ class TableServices:
     """The services of a `Table`. Writes run them inline when the options of the table ask for it."""
 
     _native: _native.NativeTable
+    _progress: Progress
 
     def schedule_compaction(self) -> str | None:
         """Plan a compaction of all file groups that have log files, without executing it.
@@ -76,7 +78,8 @@ class TableServices:
             >>> [len(s.log_files) for s in t.file_slices()]
             [0]
         """
-        done = self._native.compact(instant)
+        with Watch(self._progress, "compacting"):
+            done = self._native.compact(instant)
         return None if done is None else Commit.from_native(done)
 
     def log_compact(self) -> Commit | None:
@@ -103,7 +106,8 @@ class TableServices:
             >>> t.to_arrow(columns=["n"]).to_pylist()
             [{'n': 3}]
         """
-        done = self._native.log_compact()
+        with Watch(self._progress, "compacting logs"):
+            done = self._native.log_compact()
         return None if done is None else Commit.from_native(done)
 
     @overload
@@ -230,7 +234,8 @@ class TableServices:
             [{'n': -2}, {'n': -1}, {'n': 0}]
         """
         given, new_plan = clustering_request(sort_by, strategy, instant, options)
-        done = _native.cluster(self._native.with_options(given), instant, new_plan)
+        with Watch(self._progress, "clustering"):
+            done = _native.cluster(self._native.with_options(given), instant, new_plan)
         return None if done is None else Commit.from_native(done)
 
     def rollback_clustering(self, instant: str) -> None:
@@ -305,7 +310,8 @@ class TableServices:
             >>> t.overlap("n").depth.max
             1
         """
-        return Overlap.from_native(column, _native.column_ranges(self._native, column))
+        with Watch(self._progress, "reading footers"):
+            return Overlap.from_native(column, _native.column_ranges(self._native, column))
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Move old completed actions from the active timeline to the history, as Hudi's archiver does.
@@ -331,7 +337,8 @@ class TableServices:
             >>> len(report.instants), report.writes, report.keep_max
             (0, 1, 30)
         """
-        return ArchiveReport.from_native(self._native.archive(dry_run), dry_run=dry_run)
+        with Watch(self._progress, "archiving"):
+            return ArchiveReport.from_native(self._native.archive(dry_run), dry_run=dry_run)
 
     def verify(self) -> Report:
         """Check every known invariant: instants, files, sizes, footers, keys, the metadata table. Change nothing.
@@ -349,4 +356,5 @@ class TableServices:
             >>> t.verify().ok
             True
         """
-        return Report.from_native(*self._native.verify())
+        with Watch(self._progress, "verifying"):
+            return Report.from_native(*self._native.verify())

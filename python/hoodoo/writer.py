@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.options import check_options, split_list, string_options, write_options
+from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Rows, record_batch_reader
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def write(
     storage_options: Mapping[str, str] | None = None,
     *,
     schema_evolution: SchemaEvolution | None = None,
+    progress: Progress = None,
 ) -> Commit:
     """Write rows; create the table when there is none.
 
@@ -40,6 +42,7 @@ def write(
         options: Hudi's options. A new table needs `hoodie.table.name`.
         storage_options: See `Table`.
         schema_evolution: `allow` or `refuse`; see `Table.upsert`.
+        progress: See `Table`.
 
     Returns:
         The commit.
@@ -68,4 +71,6 @@ def write(
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
         return Commit.from_native(table.write(chosen, None, partitions))
-    return Commit.from_native(table.write(chosen, reader))
+    with Watch(progress, chosen, stages=True) as watch:
+        done = table.write(chosen, watch.rows(reader, number_of_rows(data)))
+    return Commit.from_native(done)

@@ -9,7 +9,9 @@ import sys
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -188,3 +190,49 @@ assert "hoodoo.plot.page" in loaded(), loaded()
 assert "matplotlib" not in loaded() and "hoodoo.plot.picture" not in loaded(), loaded()
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_services_have_one_lane_before_and_after_they_complete(tmp_path: Path):
+    made = {"name": "t", "record_key": "id", "table_type": "MERGE_ON_READ"}
+    options = {"hoodie.log.compaction.blocks.threshold": 2}
+    table = hoodoo.Table.create(tmp_path / "t", {"id": pa.int64()}, options=options, **made)  # type: ignore[arg-type]
+    for _ in range(3):
+        table.upsert({"id": [1]})
+    assert table.log_compact() is not None
+    assert table.compact() is not None
+    assert table.cluster() is not None
+    table.insert_overwrite_table({"id": [1]})
+    pending = table.schedule_clustering()
+
+    def lanes(**given: int) -> dict[str, list[str]]:
+        drawn = table.timeline.chart(**given)  # type: ignore[arg-type]
+        return {lane.action: [one.instant.action for one in lane.intervals] for lane in drawn.lanes}
+
+    assert pending is not None
+    expected = {
+        "deltacommit": ["deltacommit"] * 3,
+        "replacecommit": ["replacecommit"],
+        "compaction": ["commit"],
+        "logcompaction": ["deltacommit"],
+        "clustering": ["replacecommit", "clustering"],
+    }
+    assert lanes() == expected
+    # Log compactions are told from writes by their metadata alone.
+    assert set(lanes(stats=0)) == set(expected) - {"logcompaction"}
+    (data,) = [lane for lane in lanes_of(table, tmp_path) if lane["action"] == "clustering"]
+    assert data["named"] == {"0": "replacecommit"}
+    assert data["state"] == [2, 0]
+    assert data["stats"]["0"][5] > 0
+
+
+def lanes_of(table: hoodoo.Table, folder: Path) -> list[dict[str, Any]]:
+    lanes = data_of(table.timeline.plot(folder / "lanes.html").read_text(encoding="utf-8"))["lanes"]
+    assert isinstance(lanes, list)
+    return lanes
+
+
+def test_the_tooltip_is_no_child_of_the_box_that_cuts():
+    text = page(chart([instant(0, 5)], NOW))
+    frame = text[text.index('<div id="frame">') :]
+    assert 'id="tip"' not in frame[: frame.index("</div>")]
+    assert '<div id="tip"' in frame

@@ -73,7 +73,7 @@ def open_table(uri: str, storage_options: list[str] | None, options: list[str] |
     Returns:
         The table.
     """
-    return Table(uri, pairs(options), storage_options=pairs(storage_options))
+    return Table(uri, pairs(options), storage_options=pairs(storage_options), progress=True)
 
 
 def names(given: str | None) -> list[str] | None:

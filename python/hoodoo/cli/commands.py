@@ -115,7 +115,7 @@ def main() -> int:  # noqa: PLR0911 - one for each end
     warnings.simplefilter("always", HudiWarning)
     warnings.showwarning = _show_warning
     try:
-        return app(standalone_mode=False) or 0
+        return app(prog_name="hoodoo", standalone_mode=False) or 0
     except HudiError as error:
         render.show_failure(str(error))
         return 1

@@ -75,7 +75,9 @@ def _create(
     given, storage_options = map(pairs, settings)
     if name is None and "hoodie.table.name" not in given:
         name = uri.rstrip("/").rsplit("/", 1)[-1]
-    return Table.create(uri, schema, name=name, options=given, storage_options=storage_options, **columns)
+    return Table.create(
+        uri, schema, name=name, options=given, storage_options=storage_options, progress=True, **columns
+    )
 
 
 def load(

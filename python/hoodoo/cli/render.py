@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
@@ -159,17 +160,35 @@ def show_report(report: Report) -> None:
     if not report.problems:
         console.print("no problem found", style="bold green")
         return
-    grid = Grid(header_style="bold")
-    for heading in ("severity", "where", "problem", "what to do"):
-        grid.add_column(heading)
+    grid = Grid.grid(padding=(0, 2, 1, 0))
     for problem in report.problems:
-        grid.add_row(
-            Text(problem.severity, style=SEVERITY_STYLES.get(problem.severity.lower(), "")),
-            escape(problem.subject),
-            escape(problem.message),
-            escape(problem.remedy or ""),
-        )
+        style = SEVERITY_STYLES.get(problem.severity.lower(), "")
+        what = Text.assemble((problem.subject, "bold"), "\n", problem.message)
+        if problem.remedy:
+            what.append(f"\n→ {problem.remedy}", style="cyan")
+        grid.add_row(Text(problem.severity, style=style), what)
     console.print(grid)
+
+
+def narrow(left: Sequence[str], right: Sequence[str] = (), last: Sequence[str] = ()) -> Grid:
+    """Return an empty grid without borders, whose columns fit into 80 characters where they can.
+
+    Args:
+        left: Headings of columns that are aligned left.
+        right: Headings of the columns behind them, aligned right.
+        last: Headings of the last columns, aligned left; their values are folded.
+
+    Returns:
+        The grid.
+    """
+    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in left:
+        grid.add_column(heading, no_wrap=True)
+    for heading in right:
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for heading in last:
+        grid.add_column(heading, overflow="fold")
+    return grid
 
 
 def working(what: str) -> Status:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from hoodoo.cli.overlap_picture import Span, picture, spans_expected, spans_of
-from hoodoo.cli.render import console
+from hoodoo.cli.render import console, narrow
 from hoodoo.cli.render_timeline import age
 from hoodoo.display import human_size
 
@@ -140,13 +140,7 @@ def show_pending(pending: Sequence[PendingClustering], now: datetime) -> None:
     if not pending:
         console.print("no clustering is planned", style="bold")
         return
-    grid = Grid(header_style="bold")
-    grid.add_column("instant")
-    grid.add_column("planned")
-    grid.add_column("state")
-    for heading in ("groups", "file slices", "bytes", "output file groups"):
-        grid.add_column(heading, justify="right")
-    grid.add_column("sort by")
+    grid = narrow(("instant", "planned", "state"), ("groups", "slices", "output", "bytes"), ("sort by",))
     for plan in pending:
         grid.add_row(
             plan.instant,
@@ -154,8 +148,8 @@ def show_pending(pending: Sequence[PendingClustering], now: datetime) -> None:
             "inflight" if plan.inflight else "requested",
             f"{plan.groups:,}",
             f"{plan.slices:,}",
-            human_size(plan.bytes),
             f"{plan.output_file_groups:,}",
+            human_size(plan.bytes),
             escape(", ".join(plan.sort_by)),
         )
     console.print(grid)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table as Grid
 
-from hoodoo.cli.render import console, count
+from hoodoo.cli.render import console, count, narrow
 from hoodoo.display import human_size
 
 if TYPE_CHECKING:
@@ -31,11 +30,8 @@ def show_partitions(partitions: Sequence[MetadataPartition]) -> None:
     Args:
         partitions: The partitions.
     """
-    grid = Grid(header_style="bold")
-    grid.add_column("partition")
-    for heading in ("shards", "base files", "log files", "log bytes"):
-        grid.add_column(heading, justify="right")
-    grid.add_column("latest instant")
+    headings = ("shards", "base files", "log files", "log bytes")
+    grid = narrow(("partition",), headings, ("latest instant",))
     for one in partitions:
         grid.add_row(
             escape(one.name),
