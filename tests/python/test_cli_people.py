@@ -178,6 +178,15 @@ def test_rows_leave_out_columns_of_hudi(uri: str):
     assert list(lines("head", uri, "--columns", "ts,id")[0]) == ["ts", "id"]
 
 
+def test_older_rows_have_the_columns_of_then(uri: str):
+    first, second = hoodoo.Table(uri).timeline.instants()
+    hoodoo.Table(uri).upsert({"id": ["a"], "city": ["x"], "fare": [1.0], "ts": [9], "new": [1]})
+    assert [set(row) for row in lines("scan", uri, "--as-of", first.requested)] == [set(ROWS.column_names)] * 3
+    (row,) = lines("scan", uri, "--as-of", second.requested, "--where", "id=a", "--columns", "fare")
+    assert row == {"fare": 9.0}
+    assert "new" in lines("scan", uri)[0]
+
+
 def test_changes(uri: str):
     first = hoodoo.Table(uri).timeline.instants()[0]
     assert first.completed is not None

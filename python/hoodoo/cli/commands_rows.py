@@ -54,7 +54,11 @@ def scan(
 ) -> None:
     """Show the first rows of the table, or write its rows to a file."""
     table = open_table(uri, storage_option, option)
-    rows = table.scan(selected(table, columns, meta=meta), filters_of(table, where), as_of, query)
+    # The table had other columns then.
+    older = as_of is not None and columns is None and not meta
+    rows = table.scan(selected(table, columns, meta=meta or older), filters_of(table, where), as_of, query)
+    if older:
+        rows = output.without_meta(rows)
     _show(rows, limit, out, format_, as_json=as_json)
 
 

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
-__all__ = ["limited", "plain", "print_json", "print_rows"]
+__all__ = ["limited", "plain", "print_json", "print_rows", "without_meta"]
 
 
 def plain(value: Any) -> Any:
@@ -66,6 +65,20 @@ def print_rows(reader: pa.RecordBatchReader, limit: int | None = None) -> None:
         for batch in limited(reader, limit):
             for row in batch.to_pylist():
                 typer.echo(json.dumps(plain(row), ensure_ascii=False))
+
+
+def without_meta(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return rows without Hudi's `_hoodie_*` columns.
+
+    Args:
+        reader: The rows.
+
+    Returns:
+        The same rows.
+    """
+    names = [name for name in reader.schema.names if not name.startswith("_hoodie_")]
+    schema = pa.schema([reader.schema.field(name) for name in names])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(names) for batch in reader))
 
 
 def limited(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
