@@ -121,10 +121,8 @@ def test_the_command_line_prints_warnings(
     arguments = [word for pair in few for word in ("--set", pair)]
     monkeypatch.setattr("sys.argv", ["hoodoo", "compact", table.uri, *arguments])
     monkeypatch.setattr(render.errors, "width", 10_000)
-    with pytest.raises(SystemExit) as left:
-        commands.main()
+    assert commands.main() == 0
     output = capsys.readouterr().err
-    assert left.value.code in (0, None)
     assert output.count("warning:") == 1, output
     assert "archiving after it failed" in output
     assert "commit_warnings" not in output
