@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +294,31 @@ def test_an_error_is_one_line_that_says_what_to_do(
     assert err.startswith("error: ")
     assert err.count("\n") == 1, err
     assert message in err
+
+
+def test_a_reader_that_goes_away_is_no_error(uri: str):
+    more = {
+        "id": [f"{n}" for n in range(20_000)],
+        "city": ["x" * 50] * 20_000,
+        "fare": [1.0] * 20_000,
+        "ts": [1] * 20_000,
+    }
+    hoodoo.Table(uri).insert(more)
+    command = [sys.executable, "-m", "hoodoo.cli", "scan", uri, "-n", "20000", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"{")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+def test_folders_may_be_relative(uri: str, monkeypatch: pytest.MonkeyPatch):
+    folder = Path(uri) / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert of_json("info", "..")["name"] == "trips"
 
 
 def test_version_and_completion(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -119,8 +119,10 @@ def main() -> int:  # noqa: PLR0911 - one for each end
     except HudiError as error:
         render.show_failure(str(error))
         return 1
-    except BrokenPipeError:
-        # The reader of our output closed it, such as `head`.
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # The reader of our output closed it, such as `head`; typer ends the process then.
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import typer
 
 from hoodoo import InvalidOptionError, Table, TableNotFoundError
 from hoodoo.cli import files, output, render
-from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, names, open_table, pairs
+from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, location, names, open_table, pairs
 from hoodoo.cli.column_types import schema_of
 from hoodoo.cli.facts import table_facts
 
@@ -73,6 +73,7 @@ def _create(
         key: value.upper() if key == "table_type" else names(value) for key, value in described.items() if value
     }
     given, storage_options = map(pairs, settings)
+    uri = location(uri)
     if name is None and "hoodie.table.name" not in given:
         name = uri.rstrip("/").rsplit("/", 1)[-1]
     return Table.create(
