@@ -158,9 +158,10 @@ def number_of_rows(data: object) -> int | None:
 
 
 def _wants_bar(progress: object) -> bool:
-    if progress is None:
-        return in_ipython() is not None
-    return progress is True and (in_ipython() is not None or sys.stderr.isatty())
+    shell = in_ipython()
+    if progress is False or (progress is None and shell is None):
+        return False
+    return getattr(shell, "kernel", None) is not None or sys.stderr.isatty()
 
 
 class _StageEvents(logging.Filter):

@@ -180,6 +180,16 @@ def test_it_is_quiet_where_nobody_looks(monkeypatch: pytest.MonkeyPatch):
     assert Watch(None, "x")._bar is None
 
 
+def test_ipython_in_a_terminal_shows_a_bar_by_itself(monkeypatch: pytest.MonkeyPatch):
+    module = type(sys)("IPython")
+    module.get_ipython = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    assert Watch(None, "x")._bar is None, "its output goes to a file"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert Watch(None, "x")._bar is not None
+    assert Watch(False, "x")._bar is None
+
+
 class Handle:
     shown: list[str]
 
