@@ -24,6 +24,7 @@ from hoodoo.options import (
     write_options,
 )
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.table_catalogs import TableCatalogs
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_services import TableServices
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery):
+class Table(TableServices, TableIndexes, TableRecovery, TableCatalogs):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -74,6 +75,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         """Open an existing table, whoever wrote it."""
         given = string_options(options)
         check_options(given, "table")
+        self._given = given
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
 
     @classmethod
@@ -123,6 +125,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         given = creation_options(options, name, record_key, partition_by, ordering, table_type)
         arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         table = cls.__new__(cls)
+        table._given = given  # noqa: SLF001 - a constructor
         table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
             str(uri), arrow_schema, given, dict(storage_options or {})
         )
@@ -476,7 +479,8 @@ class Table(TableServices, TableIndexes, TableRecovery):
             >>> list(t.delete_partitions(["b"]).replaced), t.to_arrow().num_rows
             (['b'], 1)
         """
-        return Commit.from_native(self._native.write("delete_partition", None, as_list(partitions)))
+        done = self._native.write("delete_partition", None, as_list(partitions))
+        return self._synced(Commit.from_native(done))
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
@@ -489,4 +493,5 @@ class Table(TableServices, TableIndexes, TableRecovery):
         native = self._native.with_options(options) if options else self._native
         # A look at the table costs requests: only for rows that have no types of their own.
         schema = None if has_types(data) else native.schema()
-        return Commit.from_native(native.write(operation, record_batch_reader(data, schema), partial=partial))
+        done = native.write(operation, record_batch_reader(data, schema), partial=partial)
+        return self._synced(Commit.from_native(done))

@@ -8,6 +8,7 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.options import check_options, split_list, string_options, write_options
 from hoodoo.rows import Rows, record_batch_reader
+from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
     import os
@@ -67,5 +68,5 @@ def write(
         table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
-        return Commit.from_native(table.write(chosen, None, partitions))
-    return Commit.from_native(table.write(chosen, reader))
+        return sync_after_commit(Commit.from_native(table.write(chosen, None, partitions)), table, given)
+    return sync_after_commit(Commit.from_native(table.write(chosen, reader)), table, given)

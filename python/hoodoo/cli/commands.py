@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hoodoo import HudiError, HudiWarning
-from hoodoo.cli import render
+from hoodoo.cli import commands_catalogs, render
 from hoodoo.cli.arguments import Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
@@ -26,6 +26,7 @@ app.add_typer(timeline_app, name="timeline")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(metadata_app, name="metadata")
 add_commands(app)
+commands_catalogs.add_commands(app)
 
 
 @app.command()
