@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import threading
 import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +61,11 @@ class Metastore:
         address = self._class("java.net.InetSocketAddress")("127.0.0.1", 0)
         transport = self._class(f"{_TRANSPORT}.TServerSocket")(address)
         arguments = self._class("org.apache.thrift.server.TThreadPoolServer$Args")(transport)
+        arguments.stopTimeoutVal(1)
         arguments.processor(self._class(f"{_HIVE}.metastore.TSetIpAddressProcessor")(handler))
         self._server = self._class("org.apache.thrift.server.TThreadPoolServer")(arguments)
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._serving = threading.Thread(target=self._server.serve, daemon=True)
+        self._serving.start()
         self.port: int = transport.getServerSocket().getLocalPort()
         self.uri = f"thrift://127.0.0.1:{self.port}"
         self._socket = TBufferedTransport(TSocket("127.0.0.1", self.port))
@@ -88,8 +88,10 @@ class Metastore:
 
     def close(self) -> None:
         """Ends the metastore and its process."""
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         self._socket.close()
+        self._server.stop()
+        self._serving.join()
+        self._gateway.shutdown()
         self._process.kill()
         self._process.wait()
 
@@ -103,11 +105,6 @@ class Metastore:
         for part in name.split("."):
             found = getattr(found, part)
         return found
-
-    def _serve(self) -> None:
-        # It ends with the process.
-        with suppress(Exception):
-            self._server.serve()
 
 
 def _plain(value: Any) -> Any:

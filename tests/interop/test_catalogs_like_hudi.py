@@ -7,6 +7,7 @@ import decimal
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
+from hoodoo.sync.settings import read_settings
 from tests.interop.hudi import Hudi, bundle
 from tests.metastore import Metastore
 from tests.rows import Row
@@ -46,6 +48,7 @@ MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 SYNC = "hoodie.datasource.hive_sync."
 SPARK = {"hoodie.meta_sync.spark.version": "3.5.8"}
 
+_EXTRACTOR = "hoodie.table.partition_extractor_class"
 # Hudi's writer takes it from Spark's settings, its tool from these.
 SHORT_PARTS = {f"{SYNC}schema_string_length_thresh": "100"}
 
@@ -217,9 +220,6 @@ def test_a_history_is_synced_step_by_step_as_by_hudi(hudi: Hudi, metastore: Meta
     assert both().partitions_added == ("p=e",)
 
 
-_EXTRACTOR = "hoodie.table.partition_extractor_class"
-
-
 def _columns_of_a_partition(metastore: Metastore, database: str) -> list[dict[str, str]]:
     found: list[dict[str, str]] = metastore.dump(database, "t")["partitions"][0]["sd"]["cols"]
     return found
@@ -279,3 +279,37 @@ def test_spark_reads_tables_through_the_metastore(metastore: Metastore, tmp_path
     assert optimized == [{"id": 1, "n": 1}]
     assert snapshot == [{"id": 1, "n": 10}]
     assert [row["partition"] for row in partitions] == ["p=a", "p=b", "p=c"]
+
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tables"
+
+
+def _unpack(archive: Path, folder: Path) -> Path | None:
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder)
+    found = sorted(path.parent for path in folder.rglob("hoodie.properties") if "__MACOSX" not in path.parts)
+    return next((path.parent for path in found if "metadata" not in path.parts), None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("archive", sorted(FIXTURES.glob("*.zip")), ids=lambda archive: archive.stem)
+def test_tables_of_other_writers_and_versions_are_registered_as_by_hudi(
+    hudi: Hudi, metastore: Metastore, tmp_path: Path, archive: Path
+):
+    place = _unpack(archive, tmp_path)
+    assert place is not None
+    table = hoodoo.Table(place)
+    settings = read_settings(metastore.options("fixtures_ours"), table.options)
+    named = {f"{SYNC}table": archive.stem.lower(), f"{SYNC}partition_fields": ",".join(settings.partition_fields)}
+    _HudiTool(hudi, metastore, "fixtures_theirs").sync(
+        place, **named, **{f"{SYNC}partition_extractor_class": settings.extractor}
+    )
+    report = table.sync({**SPARK, **SHORT_PARTS, **metastore.options("fixtures_ours"), **named})
+    for one in report.tables:
+        name = one.name.rpartition(".")[2]
+        ours, theirs = (_registered(metastore, f"fixtures_{whose}", name) for whose in ("ours", "theirs"))
+        # Hudi also registers the folders whose files were replaced and are not cleaned yet.
+        live = {partition["values"][0] for partition in ours["partitions"]}
+        assert live <= {partition["values"][0] for partition in theirs["partitions"]}
+        theirs["partitions"] = [one for one in theirs["partitions"] if one["values"][0] in live]
+        assert _flat(ours) == _flat(theirs)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from hoodoo import InvalidOptionError, UnsupportedError
 from hoodoo.options import check_options
+from hoodoo.sync import after_commit
 from hoodoo.sync.catalog import Column, Partition, TableEntry
 from hoodoo.sync.keys import KEYS
 from hoodoo.sync.partitions import extractor_of, partition_name
@@ -218,6 +226,7 @@ def test_other_partition_columns_are_refused_and_schemes_do_not_matter():
     as_hadoop = TableEntry(**{**vars(old), "location": "s3a://lake/trips/"})
     assert not is_moved(as_hadoop, old)
     assert is_moved(TableEntry(**{**vars(old), "location": "s3a://lake/other"}), old)
+    assert is_moved(TableEntry(**{**vars(old), "location": "s3://other/trips"}), old)
 
 
 def test_an_incremental_plan_drops_only_what_is_known_and_gone():
@@ -261,4 +270,48 @@ def test_nested_types():
 
 def test_names_of_partitions_are_escaped_as_by_hive():
     assert partition_name(["A", "b"], ["x=y/z", "50% é"]) == "a=x%3Dy%2Fz/b=50%25 é"
-    assert partition_name(["a"], ["s%2Ff"], decode=True) == "a=s%2Ff"
+
+
+def test_packages_for_catalogs_are_imported_when_they_are_needed_and_named_when_they_are_missing(tmp_path: Path):
+    code = "import sys, hoodoo; print({'boto3', 'pymetastore', 'thrift'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "set()"
+    table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="Id")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("boto3", "pymetastore"):
+            patch.setitem(sys.modules, name, None)
+        with pytest.raises(hoodoo.MissingDependencyError, match=r"pip install 'hoodoo\[hive\]'"):
+            table.sync(HMS)
+        with pytest.raises(hoodoo.MissingDependencyError, match=r"pip install 'hoodoo\[glue\]'"):
+            hoodoo.Table.from_catalog("t", "glue")
+
+
+def test_an_interrupt_of_a_sync_has_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(after_commit, "sync_table", interrupted)
+    options = {**HMS, f"{SYNC}enable": True}
+    table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="Id", options=options)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        table.insert({"Id": [1], "city": ["a"], "ts": [None]})
+    assert raised.value.commit.inserted == 1  # type: ignore[attr-defined]
+    assert table.to_arrow().num_rows == 1
+
+
+def test_a_server_that_is_no_metastore_is_told_at_once():
+    pytest.importorskip("pymetastore")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(1 << 16)
+
+        threading.Thread(target=answer, daemon=True).start()
+        uri = f"thrift://127.0.0.1:{server.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(hoodoo.CatalogError, match=f"{uri} cannot be reached: .*plain thrift"):
+            hoodoo.Table.from_catalog("t", uri)
+        assert time.monotonic() - begin < 10

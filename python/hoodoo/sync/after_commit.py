@@ -38,6 +38,10 @@ def sync_after_commit(commit: Commit, table: _native.NativeTable, options: Mappi
         failures = list(sync_table(table, options).failures)
     except Exception as error:  # noqa: BLE001 - a caller that saw an error would write the rows again
         failures = [str(error) or type(error).__name__]
+    except BaseException as interrupt:
+        # As the core does when a signal handler raises after a commit: the exception has it.
+        interrupt.commit = commit  # type: ignore[attr-defined]
+        raise
     messages = [f"the commit succeeded, but the catalog sync after it failed: {failure}" for failure in failures]
     if options.get(f"{HIVE}ignore_exceptions", "").strip().lower() != "true":
         for message in messages:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Metastore", "connect"]
 
 _URIS = "hoodie.datasource.hive_sync.metastore.uris"
-_TIMEOUT_MS = 60_000
+# Hive's own client waits as long for an answer: a change of columns goes through all partitions.
+_CONNECT_MS, _ANSWER_MS = 20_000, 600_000
 _DEFAULT_PORT = 9083
 _HINT = (
     "Is it running, and does it take connections without Kerberos or TLS? hoodoo speaks plain thrift. Nothing in the "
@@ -27,13 +28,12 @@ _HINT = (
 )
 
 
-def connect(uris: Sequence[str], *, batch_size: int = 1000, decode_partition: bool = False) -> Metastore:
+def connect(uris: Sequence[str], *, batch_size: int = 1000) -> Metastore:
     """Connect to a metastore.
 
     Args:
         uris: `thrift://host:port` of its servers; the first that answers is used.
         batch_size: Partitions of one request.
-        decode_partition: URL-decode the values of partitions that are dropped.
 
     Returns:
         The client.
@@ -47,7 +47,7 @@ def connect(uris: Sequence[str], *, batch_size: int = 1000, decode_partition: bo
     failures = []
     for host, port in [_address(uri) for uri in uris]:
         try:
-            return Metastore(f"thrift://{host}:{port}", *_open(host, port), batch_size, decode_partition)
+            return Metastore(f"thrift://{host}:{port}", *_open(host, port), batch_size)
         except CatalogError as error:  # noqa: PERF203 - a connection each
             failures.append(str(error))
     raise CatalogError("; ".join(failures))
@@ -72,14 +72,16 @@ def _open(host: str, port: int) -> tuple[Any, Any]:
     from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
 
     socket = TSocket(host, port)
-    socket.setTimeout(_TIMEOUT_MS)
+    socket.setTimeout(_CONNECT_MS)
     transport = TBufferedTransport(socket)
-    client = Client(TBinaryProtocol(transport))
+    # What is no thrift is told at once.
+    client = Client(TBinaryProtocol(transport, strictRead=True))
     try:
         transport.open()
         # As Hive's own client: folders that the metastore makes belong to the user. Not all servers know it.
         with suppress(TApplicationException, KeyError):
             client.set_ugi(getpass.getuser(), [getpass.getuser()])
+        socket.setTimeout(_ANSWER_MS)
     except (TException, OSError, EOFError) as error:
         transport.close()
         raise CatalogError(
@@ -100,7 +102,6 @@ class Metastore:
     client: Any
     transport: Any
     batch_size: int
-    decode_partition: bool
 
     def ensure_database(self, database: str, *, create: bool) -> None:
         """Create a database that is missing, or raise an error."""
@@ -211,8 +212,7 @@ class Metastore:
         """Drop partitions, and never their data."""
         from pymetastore.hive_metastore.ttypes import DropPartitionsRequest, RequestPartsSpec  # noqa: PLC0415
 
-        names = {self._name(table, one, decode=decode) for one in values for decode in {False, self.decode_partition}}
-        for batch in self._batches(sorted(names)):
+        for batch in self._batches([self._name(table, one) for one in values]):
             with self._calling(f"drop partitions of {table.full_name}"):
                 self.client.drop_partitions_req(
                     DropPartitionsRequest(
@@ -229,8 +229,9 @@ class Metastore:
         """Close the connection."""
         self.transport.close()
 
-    def _name(self, table: TableEntry, values: Sequence[str], *, decode: bool = False) -> str:
-        return partition_name([key.name for key in table.partition_keys], values, decode=decode)
+    @staticmethod
+    def _name(table: TableEntry, values: Sequence[str]) -> str:
+        return partition_name([key.name for key in table.partition_keys], values)
 
     def _batches(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
         for begin in range(0, len(items), self.batch_size):

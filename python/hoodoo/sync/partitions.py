@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 
@@ -59,13 +58,12 @@ def extractor_of(class_name: str, fields: Sequence[str]) -> Callable[[str], Valu
     return values
 
 
-def partition_name(fields: Sequence[str], values: Sequence[str], *, decode: bool = False) -> str:
+def partition_name(fields: Sequence[str], values: Sequence[str]) -> str:
     """Return the name by which a metastore finds a partition.
 
     Args:
         fields: The partition columns.
         values: Their values.
-        decode: URL-decode the values first.
 
     Returns:
         The name.
@@ -74,8 +72,7 @@ def partition_name(fields: Sequence[str], values: Sequence[str], *, decode: bool
         >>> partition_name(["City", "day"], ["s/f", "a b"])
         'city=s%2Ff/day=a b'
     """
-    decoded = [unquote(value) if decode else value for value in values]
-    return "/".join(f"{_escape(field.lower())}={_escape(value)}" for field, value in zip(fields, decoded, strict=True))
+    return "/".join(f"{_escape(field.lower())}={_escape(value)}" for field, value in zip(fields, values, strict=True))
 
 
 def path_of(location: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.sync.catalog import Column, Partition, TableEntry
-from hoodoo.sync.partitions import path_of, same_place
+from hoodoo.sync.partitions import same_place
 from hoodoo.sync.report import ColumnChange
 from hoodoo.sync.types import META_COLUMNS, hive_type, spark_schema
 
@@ -314,7 +314,7 @@ def plan_partitions(
 
 def is_moved(old: TableEntry, wanted: TableEntry) -> bool:
     """Return whether the table of a catalog has another location, whatever the schemes are."""
-    return path_of(old.location) != path_of(wanted.location)
+    return not same_place(old.location, wanted.location)
 
 
 def checked_location(asked: str | None, location: str) -> str:

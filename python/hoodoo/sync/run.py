@@ -93,9 +93,7 @@ def _connect(tool: str, settings: SyncSettings) -> CatalogClient:
             skip_archive=settings.glue_skip_archive,
             metadata_listing=settings.glue_metadata_listing,
         )
-    return metastore.connect(
-        settings.metastore_uris, batch_size=settings.batch_size, decode_partition=settings.decode_partition
-    )
+    return metastore.connect(settings.metastore_uris, batch_size=settings.batch_size)
 
 
 class _TableSync:

@@ -58,7 +58,6 @@ class SyncSettings:
     omit_metadata_fields: bool
     recreate_on_error: bool
     only_if_changed: bool
-    decode_partition: bool
     incremental: bool
     plain_snapshot_table: bool
     glue_metadata_listing: bool
@@ -188,7 +187,6 @@ def read_settings(options: Mapping[str, str], properties: Mapping[str, str]) -> 
         omit_metadata_fields=read.flag(f"{HIVE}omit_metadata_fields"),
         recreate_on_error=read.flag(f"{HIVE}recreate_table_on_error"),
         only_if_changed=read.flag("hoodie.datasource.meta_sync.condition.sync"),
-        decode_partition=read.flag(f"{META}decode_partition"),
         incremental=read.flag(f"{META}incremental"),
         plain_snapshot_table=read.flag(f"{META}sync_snapshot_with_table_name"),
         glue_metadata_listing=read.flag(f"{GLUE}metadata_file_listing"),
