@@ -8,10 +8,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
-
 _TRANSPORT = "org.apache.thrift.transport"
 _HIVE = "org.apache.hadoop.hive"
 # The clock's, and the database: what two tables that are registered alike differ in.
@@ -33,8 +29,12 @@ class Metastore:
         try:
             import pyspark
             from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+            from pymetastore.hive_metastore.ThriftHiveMetastore import Client
+            from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+            from thrift.transport.TSocket import TSocket
+            from thrift.transport.TTransport import TBufferedTransport
         except ImportError as error:
-            raise MetastoreUnavailableError(f"pyspark is not installed: {error}") from error
+            raise MetastoreUnavailableError(f"pyspark or pymetastore is not installed: {error}") from error
         settings = {
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{uuid.uuid4().hex};create=true",
             "datanucleus.schema.autoCreateAll": "true",
@@ -70,7 +70,7 @@ class Metastore:
         self.uri = f"thrift://127.0.0.1:{self.port}"
         self._socket = TBufferedTransport(TSocket("127.0.0.1", self.port))
         self._socket.open()
-        self.client = self._client()
+        self.client: Any = Client(TBinaryProtocol(self._socket))
         """A client of the test's own, not hoodoo's."""
 
     def options(self, database: str, **more: str) -> dict[str, str]:
@@ -94,11 +94,6 @@ class Metastore:
         self._gateway.shutdown()
         self._process.kill()
         self._process.wait()
-
-    def _client(self) -> Any:
-        from pymetastore.hive_metastore.ThriftHiveMetastore import Client
-
-        return Client(TBinaryProtocol(self._socket))
 
     def _class(self, name: str) -> Any:
         found: Any = self._gateway.jvm
