@@ -12,6 +12,7 @@ from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overla
 from hoodoo.commit import Commit, SchemaChange
 from hoodoo.commit_stats import CommitStats
 from hoodoo.exceptions import (
+    CatalogError,
     ConflictError,
     CorruptFileError,
     HudiError,
@@ -33,6 +34,7 @@ from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
 from hoodoo.report import Problem, Report
 from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
+from hoodoo.sync.report import CatalogTable, ColumnChange, SyncReport
 from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
 from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
@@ -44,9 +46,12 @@ __version__ = _native.__version__
 __all__ = [
     "ArchiveBlocker",
     "ArchiveReport",
+    "CatalogError",
+    "CatalogTable",
     "CleanReport",
     "ClusteringGroup",
     "ClusteringPlan",
+    "ColumnChange",
     "ColumnOverlap",
     "Commit",
     "CommitStats",
@@ -86,6 +91,7 @@ __all__ = [
     "SchemaError",
     "SizeClass",
     "StorageError",
+    "SyncReport",
     "Table",
     "TableNotFoundError",
     "TableReport",

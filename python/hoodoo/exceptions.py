@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CatalogError",
     "ConflictError",
     "CorruptFileError",
     "HudiError",
@@ -76,6 +77,10 @@ class StorageError(HudiError, OSError):
 
 class LockError(HudiError, TimeoutError):
     """The table lock timed out or was lost, or clocks are too far apart. A retry may succeed."""
+
+
+class CatalogError(HudiError):
+    """A catalog (a Hive Metastore, AWS Glue) cannot be reached, or refused a request. The table itself is as it was."""
 
 
 class InternalError(HudiError, RuntimeError):

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from hoodoo import _native
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.sync.keys import BOTH_SWITCHES, is_sync_asked, without_sync_options
+from hoodoo.sync.settings import check_sync_options
 from hoodoo.warning import warn
 
 __all__ = [
@@ -65,7 +67,13 @@ def check_options(options: dict[str, str], used: Literal["table", "read", "write
         InvalidOptionError: An option has an invalid value, or options contradict each other.
         UnsupportedError: Options that are not supported; the error names all of them.
     """
-    for message in _native.option_warnings(options, used):
+    own = without_sync_options(options)
+    if used == "read":
+        own |= {key: options[key] for key in BOTH_SWITCHES if key in options}
+    elif is_sync_asked(options):
+        for message in check_sync_options(options):
+            warn(message)
+    for message in _native.option_warnings(own, used):
         warn(message)
 
 

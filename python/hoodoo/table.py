@@ -26,6 +26,7 @@ from hoodoo.options import (
 )
 from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.table_catalogs import TableCatalogs
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_reporting import TableReporting
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
+class Table(TableServices, TableIndexes, TableRecovery, TableCatalogs, TableReporting):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -491,7 +492,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         """
         with Watch(self._progress, "delete_partition", stages=True):
             done = self._native.write("delete_partition", None, as_list(partitions))
-        return Commit.from_native(done)
+        return self._synced(Commit.from_native(done))
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
@@ -507,4 +508,4 @@ class Table(TableServices, TableIndexes, TableRecovery, TableReporting):
         with Watch(self._progress, operation, stages=True) as watch:
             rows = watch.rows(record_batch_reader(data, schema), number_of_rows(data))
             done = native.write(operation, rows, partial=partial)
-        return Commit.from_native(done)
+        return self._synced(Commit.from_native(done))

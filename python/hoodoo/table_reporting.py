@@ -12,7 +12,7 @@ from hoodoo.options import Columns, as_list, split_list
 from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hoodoo.clustering import PendingClustering
     from hoodoo.file_slice import FileSlice
@@ -35,7 +35,7 @@ _COMPACTIONS = frozenset({"compaction", "logcompaction"})
 class TableReporting(Displayed):
     """The report of a `Table`, and how notebooks show it."""
 
-    _given: dict[str, str]
+    _given: Mapping[str, str]
 
     def report(self, columns: Columns | None = None) -> TableReport:
         """Return the state of the table: sizes, small files, overlap, and what each table service would do next.

@@ -9,6 +9,7 @@ from hoodoo.commit import Commit
 from hoodoo.options import check_options, split_list, string_options, write_options
 from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Rows, record_batch_reader
+from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
     import os
@@ -70,7 +71,7 @@ def write(
         table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
-        return Commit.from_native(table.write(chosen, None, partitions))
+        return sync_after_commit(Commit.from_native(table.write(chosen, None, partitions)), table, given)
     with Watch(progress, chosen, stages=True) as watch:
         done = table.write(chosen, watch.rows(reader, number_of_rows(data)))
-    return Commit.from_native(done)
+    return sync_after_commit(Commit.from_native(done), table, given)

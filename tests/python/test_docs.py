@@ -12,6 +12,7 @@ import pytest
 
 import hoodoo
 from hoodoo import _native
+from hoodoo.sync.keys import KEYS as SYNC_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,9 +75,24 @@ def test_the_page_of_options_has_them_all():
     # Known, though nothing depends on them yet.
     silent = {"hoodie.write.complex.keygen.validation.enable"}
     for key, spellings, support in _native.option_keys():
+        if key in SYNC_KEYS:
+            continue
         title = titles["no effect" if key in silent else support]
         assert key in documented[title], f"{key} is not under '{title}' in docs/options.md"
         documented[title].remove(key)
         for spelling in spellings:
             assert f"`{spelling}`" in page, spelling
     assert documented == {title: set() for title in titles.values()}
+
+
+def test_the_page_of_catalogs_has_all_options_of_a_sync():
+    page = (ROOT / "docs/catalogs.md").read_text(encoding="utf-8")
+    titles = {"yes": "Honoured", "refused": "Refused", "warned": "Warned of", "none": "Without effect"}
+    sections = {
+        support: page.split(f"### {title}\n")[1].split("\n##", maxsplit=1)[0] for support, title in titles.items()
+    }
+    for one in SYNC_KEYS.values():
+        (line,) = [line for line in sections[one.support].splitlines() if line.startswith(f"| `{one.key}`")]
+        default, about = (cell.strip() for cell in line.split("|")[2:4])
+        assert (default.strip("`"), about) == (one.default, one.about)
+    assert page.count("\n| `hoodie.") == len(SYNC_KEYS)

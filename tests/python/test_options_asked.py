@@ -14,8 +14,6 @@ import hoodoo
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64()})
 BASIC = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
 ASKED = {
-    "hoodie.datasource.hive_sync.enable": "sync tool",
-    "hoodie.datasource.meta.sync.enable": "sync tool",
     "hoodie.metadata.index.expression.enable": "Table.index",
     "hoodie.datasource.compaction.async.enable": "hoodie.compact.inline",
     "hoodie.clustering.async.enabled": "hoodie.clustering.inline",
@@ -40,6 +38,20 @@ def test_services_that_are_not_there_are_named_with_the_way_out(tmp_path: Path, 
     assert option in told
     assert way_out in told
     assert _told({option: "false"}, tmp_path / "t") == []
+
+
+def test_a_sync_that_is_not_supported_is_refused_before_anything_is_written(tmp_path: Path):
+    tool = {"hoodie.meta.sync.client.tool.class": "org.apache.hudi.sync.datahub.DataHubSyncTool"}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"hoodie.datasource.hive_sync.enable": True}, r"Set hoodie\.datasource\.hive_sync\.mode=hms"),
+        ({"hoodie.datasource.meta.sync.enable": True, **tool}, "DataHubSyncTool is not supported"),
+    ]
+    for options, remedy in cases:
+        with pytest.raises(hoodoo.UnsupportedError, match=remedy):
+            hoodoo.write({"id": [1], "n": [1]}, str(tmp_path / "t"), options={**BASIC, **options})
+    assert not (tmp_path / "t").exists()
+    off = {"hoodie.datasource.hive_sync.enable": False, "hoodie.datasource.hive_sync.mode": "jdbc", **tool}
+    assert _told(off, tmp_path / "t") == []
 
 
 def test_other_values_that_ask_for_something(tmp_path: Path):

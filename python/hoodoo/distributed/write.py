@@ -15,6 +15,7 @@ from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, strin
 from hoodoo.distributed.task import TableRef
 from hoodoo.exceptions import ConflictError, SchemaError
 from hoodoo.options import Options, SchemaEvolution, check_options, split_list, string_options, write_options
+from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -253,7 +254,8 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
     given = prepared.table.options
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if prepared.operation == "delete_partition" and partitions:
-        return Commit.from_native(prepared.native.write("delete_partition", None, partitions))
+        done = Commit.from_native(prepared.native.write("delete_partition", None, partitions))
+        return sync_after_commit(done, prepared.native, given)
     may_widen = given.get("hoodoo.schema.evolution", "").lower() != "refuse"
     widened: list[str] = []
     retries = int(given.get(_RETRIES, "5"))
@@ -272,12 +274,14 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
             widened.append(column)
             continue
         try:
-            return begun.commit(reports)
+            done = begun.commit(reports)
         except ConflictError as error:
             # Another writer committed first. Run the tasks again, on the table as it is now.
             if not error.outdated_plan or retries <= 0:
                 raise
             retries -= 1
+            continue
+        return sync_after_commit(done, prepared.native, given)
 
 
 def _mismatched_column(error: BaseException) -> str | None:

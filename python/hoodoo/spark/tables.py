@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from hoodoo.distributed.read import read_table
 from hoodoo.distributed.timeline import read_timeline
 from hoodoo.distributed.write import write_rows
+from hoodoo.options import string_options
 from hoodoo.spark.executor import SparkExecutor
+from hoodoo.sync.keys import is_sync_asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,11 +142,18 @@ def write(
         df,
         str(uri),
         operation,
-        options,
+        _with_spark_version(options, df.sparkSession),
         storage_options,
         partial=partial,
         schema_evolution=schema_evolution,
     )
+
+
+def _with_spark_version(options: Options | None, spark: SparkSession) -> Options | None:
+    """Add the version that a catalog sync writes down as the one that made the table."""
+    if options is None or not is_sync_asked(string_options(options)):
+        return options
+    return {"hoodie.meta_sync.spark.version": spark.version, **options}
 
 
 def timeline(
