@@ -85,7 +85,7 @@ class TableReporting(Displayed):
         return View(f"Table {options.get('hoodie.table.name', '')}", facts, ("column", "type", "nullable"), rows)
 
 
-def _report(table: Table, columns: Columns | None, given: dict[str, str]) -> TableReport:
+def _report(table: Table, columns: Columns | None, given: Mapping[str, str]) -> TableReport:
     options, slices, instants = table.options, list(table.file_slices()), table.timeline.instants()
     limit = _small_file_limit({**options, **given})
     key = tuple(split_list(options.get("hoodie.table.recordkey.fields")))
@@ -119,7 +119,7 @@ def _report(table: Table, columns: Columns | None, given: dict[str, str]) -> Tab
     )
 
 
-def _small_file_limit(options: dict[str, str]) -> int:
+def _small_file_limit(options: Mapping[str, str]) -> int:
     value = options.get(_SMALL_FILE_LIMIT, str(_DEFAULT_SMALL_FILE_LIMIT))
     try:
         return int(value)
