@@ -36,6 +36,7 @@ from hoodoo.rows import Rows
 from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
+from hoodoo.upgrade import PropertyChange, Upgrade, UpgradePlan
 from hoodoo.writer import write
 
 __version__ = _native.__version__
@@ -70,6 +71,7 @@ __all__ = [
     "OverlapDepth",
     "PendingClustering",
     "Problem",
+    "PropertyChange",
     "RecordMerger",
     "Records",
     "Report",
@@ -85,6 +87,8 @@ __all__ = [
     "TableNotFoundError",
     "Timeline",
     "UnsupportedError",
+    "Upgrade",
+    "UpgradePlan",
     "__version__",
     "merge",
     "mergers",

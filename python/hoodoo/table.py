@@ -27,6 +27,7 @@ from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, 
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_services import TableServices
+from hoodoo.table_upgrade import TableUpgrade
 from hoodoo.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery):
+class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:

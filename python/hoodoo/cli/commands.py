@@ -15,6 +15,7 @@ from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
 from hoodoo.cli.commands_recovery import add_commands
 from hoodoo.cli.commands_timeline import timeline_app
+from hoodoo.cli.commands_upgrade import add_upgrade
 
 app = typer.Typer(
     name="hoodoo",
@@ -26,6 +27,7 @@ app.add_typer(timeline_app, name="timeline")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(metadata_app, name="metadata")
 add_commands(app)
+add_upgrade(app)
 
 
 @app.command()
