@@ -21,6 +21,7 @@ fn config() -> TimelineConfig {
         folder: ".hoodie/timeline".to_owned(),
         history_folder: ".hoodie/timeline/history".to_owned(),
         zone: TimeZone::Utc,
+        was_version_6: false,
     }
 }
 

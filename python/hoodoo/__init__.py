@@ -39,6 +39,7 @@ from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
 from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
+from hoodoo.upgrade import PropertyChange, Upgrade, UpgradePlan
 from hoodoo.writer import write
 
 __version__ = _native.__version__
@@ -79,6 +80,7 @@ __all__ = [
     "PartitionSize",
     "PendingClustering",
     "Problem",
+    "PropertyChange",
     "RecordMerger",
     "Records",
     "Report",
@@ -97,6 +99,8 @@ __all__ = [
     "TableReport",
     "Timeline",
     "UnsupportedError",
+    "Upgrade",
+    "UpgradePlan",
     "__version__",
     "merge",
     "mergers",

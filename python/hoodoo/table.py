@@ -31,6 +31,7 @@ from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_reporting import TableReporting
 from hoodoo.table_services import TableServices
+from hoodoo.table_upgrade import TableUpgrade
 from hoodoo.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery, TableCatalogs, TableReporting):
+class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatalogs, TableReporting):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:

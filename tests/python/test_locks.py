@@ -275,9 +275,8 @@ def test_a_lock_file_can_be_elsewhere(tmp_path: Path):
 @pytest.mark.parametrize(
     ("provider", "said"),
     [
-        (LOCKS + "ZookeeperBasedLockProvider", "Zookeeper"),
         ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "HiveMetastore"),
-        ("org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider", "DynamoDB"),
+        ("com.example.Lock", "com.example.Lock"),
     ],
 )
 def test_other_locks_are_refused_by_name(tmp_path: Path, provider: str, said: str):

@@ -187,6 +187,7 @@ impl History {
             folder: ".hoodie/timeline".into(),
             history_folder: ".hoodie/timeline/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let entries = |from: u64| -> Vec<HistoryEntry> {
             (from..from + 40)

@@ -21,3 +21,4 @@ mod metadata_services;
 mod power_cut;
 mod requests;
 mod true_time;
+mod upgrading;

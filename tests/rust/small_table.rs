@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arrow::array::{AsArray, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -25,6 +25,12 @@ impl Ticking {
     pub fn shared() -> Arc<Self> {
         static CLOCK: LazyLock<Arc<Ticking>> = LazyLock::new(|| Arc::new(Ticking(AtomicI64::new(1_767_225_600_000))));
         CLOCK.clone()
+    }
+
+    /// A clock that begins now, for a process of its own.
+    pub fn from_now() -> Arc<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        Arc::new(Self(AtomicI64::new(i64::try_from(now.as_millis()).unwrap())))
     }
 }
 

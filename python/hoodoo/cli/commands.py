@@ -16,6 +16,7 @@ from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
 from hoodoo.cli.commands_recovery import add_commands
 from hoodoo.cli.commands_timeline import timeline_app
+from hoodoo.cli.commands_upgrade import add_upgrade
 from hoodoo.cli.facts import table_facts
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ for commands in (commands_rows, commands_write, commands_report):
     commands.add_commands(app)
 add_commands(app)
 commands_catalogs.add_commands(app)
+add_upgrade(app)
 
 
 def _show_version(asked: bool) -> None:

@@ -41,3 +41,17 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     value.setattr("outdated_plan", error.is_outdated_plan())?;
     Ok(PyErr::from_value(value))
 }
+
+/// The error of the core for an exception that code of the package raised; others become errors of a lock, which are tried
+/// again.
+pub fn from_py(error: PyErr, message: &str) -> Error {
+    Python::attach(|py| {
+        let class = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
+        let text = error.value(py).to_string();
+        match class.as_str() {
+            "InvalidOptionError" => Error::invalid_option(text),
+            "UnsupportedError" | "MissingDependencyError" => Error::unsupported(text),
+            _ => Error::lock(format!("{message}: {class}: {text}")),
+        }
+    })
+}

@@ -8,6 +8,7 @@ mod fork;
 mod from_python;
 mod going_back;
 mod indexing;
+mod locks;
 mod logging;
 mod merge;
 mod merger;
@@ -16,6 +17,7 @@ mod spark;
 mod table;
 mod task_json;
 mod to_python;
+mod upgrade;
 
 use pyo3::prelude::*;
 
@@ -26,6 +28,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The core of hoodoo.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    locks::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     m.add_class::<table::NativeTable>()?;
@@ -49,6 +52,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(going_back::create_savepoint, m)?)?;
     m.add_function(wrap_pyfunction!(going_back::delete_savepoint, m)?)?;
     m.add_function(wrap_pyfunction!(going_back::restore_table, m)?)?;
+    m.add_function(wrap_pyfunction!(upgrade::plan_upgrade, m)?)?;
+    m.add_function(wrap_pyfunction!(upgrade::upgrade_table, m)?)?;
     m.add_class::<indexing::NativeIndexing>()?;
     m.add_class::<indexing::NativeKeys>()?;
     m.add_function(wrap_pyfunction!(indexing::index_files, m)?)?;

@@ -1,5 +1,6 @@
 //! Writes and reads whose work is done in Spark's tasks.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -75,12 +76,18 @@ impl NativeWrite {
         Ok(parse_plan(&self.plan)?.bucket_index.is_some())
     }
 
-    /// Publishes what the tasks wrote; `reports` is what they gave back.
-    fn commit<'py>(&self, py: Python<'py>, reports: Vec<String>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    /// Publishes what the tasks wrote; `reports` is what they gave back. The commit keeps `extra_metadata`.
+    #[pyo3(signature = (reports, extra_metadata = BTreeMap::new()))]
+    fn commit<'py>(
+        &self,
+        py: Python<'py>,
+        reports: Vec<String>,
+        extra_metadata: BTreeMap<String, String>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
         call::commit(py, || {
             let write = self.write.lock().ok().and_then(|mut w| w.take()).ok_or_else(gone)?;
             let reports = reports.iter().map(|r| parse_report(r)).collect::<Result<Vec<_>>>()?;
-            client::commit_distributed(&self.table, write, reports).map(Some)
+            client::commit_distributed(&self.table, write, reports, extra_metadata).map(Some)
         })
     }
 

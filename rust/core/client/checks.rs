@@ -60,7 +60,7 @@ pub(super) fn check_options(table: &HudiTable) -> Result<()> {
     if config.version() < 8 {
         return Err(Error::unsupported(format!("writing to tables of version {} is not supported", config.version()))
             .with("table", uri)
-            .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
+            .remedy("Upgrade the table: t.upgrade(), hoodoo upgrade, or hoodie.write.auto.upgrade=true for the write. Readers older than Hudi 1.0 cannot read it then"));
     }
     if let Some(format) = table.options().get("hoodie.logfile.data.block.format") {
         BlockFormat::parse(format).map_err(|e| e.with("table", uri))?;

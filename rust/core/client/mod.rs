@@ -7,6 +7,7 @@ mod checks;
 mod going_back;
 mod indexing;
 mod merge_rows;
+mod upgrading;
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use indexing::{
     Expression, begin_index, commit_index, drop_index, drop_metadata_table, index, rebuild_metadata_table,
 };
 pub use merge_rows::{MergeRequest, merge_rows};
+pub use upgrading::upgrade;
 
 /// Longest time that a writer takes to write a file of the timeline.
 const UNFINISHED: Duration = Duration::from_secs(10);
@@ -152,8 +154,11 @@ struct Ready {
     _lease: Option<WriterLease>,
 }
 
-/// Waits for the writer lease, reopens the table and rolls back failed writes.
+/// Waits for the writer lease, reopens the table and rolls back failed writes. Upgrades an older table if the options ask for
+/// it.
 fn ready_to_write(table: &HudiTable) -> Result<Ready> {
+    let upgraded = upgrading::upgrade_if_asked(table)?;
+    let table = upgraded.as_ref().unwrap_or(table);
     let lease = acquire_writer_lease(table)?;
     let (table, left) = ready_to_serve(table)?;
     let timeline = match Concurrency::from_options(table.options())?.failed_writes {
@@ -236,10 +241,17 @@ pub fn begin_distributed(
     Ok(BegunWrite { write: DistributedWrite::begin(&table, operation, given, engine, partial, widened)?, lease })
 }
 
-/// Commits the results of the tasks and runs the inline services.
-pub fn commit_distributed(table: &HudiTable, begun: BegunWrite, reports: Vec<TaskReport>) -> Result<CommitOutcome> {
+/// Commits the results of the tasks and runs the inline services. `entries` get into the metadata of the commit, beside those
+/// of the options.
+pub fn commit_distributed(
+    table: &HudiTable,
+    begun: BegunWrite,
+    reports: Vec<TaskReport>,
+    entries: BTreeMap<String, String>,
+) -> Result<CommitOutcome> {
     let BegunWrite { write, lease } = begun;
-    let Committed { mut outcome, timeline, ending } = write.commit(reports).map_err(|e| roll_back_failed(table, e))?;
+    let Committed { mut outcome, timeline, ending } =
+        write.commit(reports, entries).map_err(|e| roll_back_failed(table, e))?;
     drop(lease);
     after_write(table, &mut outcome, timeline);
     outcome.warnings.extend(ending.finish());

@@ -82,6 +82,19 @@ impl IndexDefinitions {
         true
     }
 
+    /// Gives the first version to definitions that say none, as Hudi's upgrade to version 9 does. Returns whether there were any.
+    pub(crate) fn set_missing_versions(&mut self) -> bool {
+        let all = self.content.get_mut(DEFINITIONS).and_then(Value::as_object_mut);
+        let mut changed = false;
+        for definition in all.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+            if definition.get("version").is_none_or(Value::is_null) {
+                definition.insert("version".to_owned(), json!(IndexVersion::V1.name()));
+                changed = true;
+            }
+        }
+        changed
+    }
+
     /// Whether there is a record index of each data partition.
     pub(crate) fn has_record_index_by_partition(&self) -> bool {
         let options = self.definition("record_index").and_then(|one| one.get("indexOptions"));

@@ -69,6 +69,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let files = names.iter().map(|name| FileMeta { path: format!("t/{name}"), size: 0, modified_ms: 0 }).collect();
         Timeline::from_files(config, files)

@@ -111,7 +111,7 @@ fn timeline_config(content: &[u8], table: &TimelineConfig) -> Result<TimelineCon
     };
     let folder = format!("{FOLDER}/.hoodie/{}", part("hoodie.timeline.path", "timeline")?);
     let history_folder = format!("{folder}/{}", part("hoodie.timeline.history.path", "history")?);
-    Ok(TimelineConfig { layout: Layout::V2, folder, history_folder, zone: table.zone })
+    Ok(TimelineConfig { layout: Layout::V2, folder, history_folder, zone: table.zone, was_version_6: false })
 }
 
 /// Checks the checksum, which is of the name of the table.

@@ -12,6 +12,7 @@ pub(crate) mod metadata_table;
 pub mod restore;
 pub mod rollback;
 pub mod savepoint;
+pub mod upgrade;
 pub mod verify;
 
 mod planned_files;

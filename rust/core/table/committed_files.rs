@@ -30,6 +30,8 @@ pub(crate) struct CommittedFile {
     pub size: Option<u64>,
     /// Whether it is a log file.
     pub is_log: bool,
+    /// Whether others may append to it, as in version 6.
+    pub is_shared: bool,
 }
 
 /// The data files that a commit of the requested time wrote, of which base and log files have a known form.
@@ -47,7 +49,7 @@ pub(crate) fn committed_files(
         let file = FileMeta { path: path.clone(), size: 0, modified_ms: 0 };
         let committed = |file_id: String, time: String, size: Option<u64>, is_log: bool| {
             let (path, commit) = (path.clone(), requested.to_owned());
-            CommittedFile { path, partition, file_id, commit, time, size, is_log }
+            CommittedFile { path, partition, file_id, commit, time, size, is_log, is_shared: false }
         };
         if let Some(base) = BaseFile::parse(&file) {
             // Without a row and a size there need be no file.
@@ -55,13 +57,22 @@ pub(crate) fn committed_files(
             return is_made.then(|| committed(base.file_id, base.instant, size, false));
         }
         let log = LogFile::parse(&file)?;
-        if times.logs_name_their_slice() {
-            return Some(committed(log.file_id, log.instant, size.map(|size| offset + size), true));
+        if times.logs_name_their_slice() || log.instant != requested {
+            let shared = committed(log.file_id, log.instant, size.map(|size| offset + size), true);
+            return Some(CommittedFile { is_shared: true, ..shared });
         }
         let completed = times.completion_time(&log.instant).unwrap_or(&log.instant).to_owned();
         Some(committed(log.file_id, completed, size, true))
     });
     named.collect()
+}
+
+/// Whether a write put blocks into log files that are not its own, as version 6 does: nobody can take them out again, or tell
+/// them by their file.
+pub(crate) fn shares_log_files(metadata: &ReplaceCommitMetadata, requested: &str) -> bool {
+    let paths = metadata.partition_to_write_stats.values().flatten().filter_map(|stat| stat.path.clone());
+    let logs = paths.filter_map(|path| LogFile::parse(&FileMeta { path, size: 0, modified_ms: 0 }));
+    logs.into_iter().any(|log| log.instant != requested)
 }
 
 /// What is wrong with a committed file, given the files of its file group.
@@ -76,7 +87,7 @@ pub(crate) enum Fault {
 impl CommittedFile {
     /// Compares with the file group as a listing shows it. `None` for a file that is as it should be, and for one of an
     /// older file slice.
-    pub(crate) fn fault(&self, group: Option<&FileGroup>, times: &impl CommitTimes) -> Option<Fault> {
+    pub(crate) fn fault(&self, group: Option<&FileGroup>) -> Option<Fault> {
         let slices = group.map_or(&[][..], |group| group.slices.as_slice());
         // A slice without a base file was begun by a log file: because the base file is gone, it may be.
         let newest = slices.iter().find_map(|slice| slice.base.as_ref());
@@ -85,7 +96,7 @@ impl CommittedFile {
         }
         if self.is_log {
             let log = slices.iter().flat_map(|slice| &slice.logs).find(|log| log.path == self.path);
-            return log.map_or(Some(Fault::Missing), |log| self.wrong_size(log.size, times.logs_name_their_slice()));
+            return log.map_or(Some(Fault::Missing), |log| self.wrong_size(log.size, self.is_shared));
         }
         match newest {
             Some(base) if base.path == self.path => self.wrong_size(base.size, false),
@@ -164,7 +175,7 @@ mod tests {
         let files: Vec<FileMeta> =
             stored.iter().map(|(p, size)| FileMeta { path: (*p).into(), size: *size, modified_ms: 0 }).collect();
         let groups = group_files("", &files, &times);
-        committed_files(&metadata, requested.unwrap(), &times)[0].fault(groups.first(), &times)
+        committed_files(&metadata, requested.unwrap(), &times)[0].fault(groups.first())
     }
 
     #[test]

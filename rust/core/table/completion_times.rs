@@ -90,4 +90,8 @@ impl CommitTimes for Times<'_> {
     fn logs_name_their_slice(&self) -> bool {
         self.timeline.logs_name_their_slice()
     }
+
+    fn is_planned_slice(&self, instant: &str) -> bool {
+        self.timeline.is_planned_slice(instant)
+    }
 }

@@ -262,13 +262,24 @@ impl TableConfig {
     /// Changes properties under the protocol that every Hudi reader understands: a copy in the backup first. The
     /// caller holds the table lock.
     pub fn update(storage: &Storage, changes: &[(&str, &str)], now: &str) -> Result<Self> {
+        let set = |current: Self| {
+            let mut properties = current.properties;
+            changes.iter().for_each(|(key, value)| properties.set(*key, *value));
+            Ok(properties)
+        };
+        Self::rewrite(storage, set, now)
+    }
+
+    /// The same for any change: makes the new properties of the present ones.
+    pub(crate) fn rewrite(
+        storage: &Storage,
+        change: impl FnOnce(Self) -> Result<Properties>,
+        now: &str,
+    ) -> Result<Self> {
         recover(storage)?;
         let old = storage.read(FILE)?;
         let current = Self::parse(&old).map_err(|e| e.with("table", storage.uri()).with("file", FILE))?;
-        let mut properties = current.properties;
-        for (key, value) in changes {
-            properties.set(*key, *value);
-        }
+        let mut properties = change(current)?;
         let sum = checksum(&properties).to_string();
         // The last line, so that none is missed before it: see `complete_properties`.
         properties.remove("hoodie.table.checksum");
@@ -333,7 +344,9 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
         Some(zone) if zone.eq_ignore_ascii_case("UTC") => TimeZone::Utc,
         _ => TimeZone::Local,
     };
-    Ok(TimelineConfig { layout, folder, history_folder, zone })
+    let initial = properties.get_non_empty("hoodie.table.initial.version");
+    let was_version_6 = layout == Layout::V1 || initial.is_some_and(|initial| initial.trim() == "6");
+    Ok(TimelineConfig { layout, folder, history_folder, zone, was_version_6 })
 }
 
 /// A folder that a property names within another one. It may not lead out of that one: files are listed and deleted there.

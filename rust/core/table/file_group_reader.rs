@@ -516,6 +516,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let done =
             ["t/1_1.commit", "t/2_3.deltacommit"].map(|path| FileMeta { path: path.into(), size: 1, modified_ms: 0 });

@@ -46,6 +46,14 @@ impl Options {
         &self.unknown
     }
 
+    /// Entries of the commit metadata that the job gives: options whose keys begin with `_`, or with
+    /// `hoodie.datasource.write.commitmeta.key.prefix`.
+    pub fn commit_entries(&self) -> impl Iterator<Item = (String, String)> {
+        let prefix = option_checks::commit_entry_prefix(&self.given);
+        let entries = self.given.iter().filter(move |(key, _)| key.starts_with(prefix));
+        entries.map(|(key, value)| (key.clone(), value.clone()))
+    }
+
     /// What was given, as it was spelled.
     pub fn given(&self) -> &BTreeMap<String, String> {
         &self.given

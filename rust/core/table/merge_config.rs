@@ -16,19 +16,19 @@ pub(crate) const PAYLOAD_STRATEGY: &str = "00000000-0000-0000-0000-000000000000"
 /// Strategy id of Hudi for mergers in general.
 const CUSTOM_STRATEGY: &str = "1897ef5f-18bc-4557-939c-9d6a8afd1519";
 
-const MODE: &str = "hoodie.record.merge.mode";
-const STRATEGY: &str = "hoodie.record.merge.strategy.id";
-const PAYLOAD: &str = "hoodie.compaction.payload.class";
-const LEGACY_PAYLOAD: &str = "hoodie.table.legacy.payload.class";
+pub(super) const MODE: &str = "hoodie.record.merge.mode";
+pub(super) const STRATEGY: &str = "hoodie.record.merge.strategy.id";
+pub(super) const PAYLOAD: &str = "hoodie.compaction.payload.class";
+pub(super) const LEGACY_PAYLOAD: &str = "hoodie.table.legacy.payload.class";
 const PARTIAL_MODE: &str = "hoodie.table.partial.update.mode";
 const PROPERTY: &str = "hoodie.record.merge.property.";
 const ORDERING: &str = "hoodie.table.ordering.fields";
-const PACKAGE: &str = "org.apache.hudi.common.model.";
+pub(super) const PACKAGE: &str = "org.apache.hudi.common.model.";
 const DEFAULT_PAYLOAD: &str = "org.apache.hudi.common.model.DefaultHoodieRecordPayload";
 
 /// `hoodie.write.record.merge.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Commit,
     Event,
     Custom,
@@ -48,7 +48,7 @@ impl Mode {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Commit => "COMMIT_TIME_ORDERING",
             Self::Event => "EVENT_TIME_ORDERING",
@@ -56,7 +56,7 @@ impl Mode {
         }
     }
 
-    fn of_payload(class: &str) -> Self {
+    pub(super) fn of_payload(class: &str) -> Self {
         match class.strip_prefix(PACKAGE) {
             Some("OverwriteWithLatestAvroPayload") => Self::Commit,
             Some("DefaultHoodieRecordPayload" | "EventTimeAvroPayload") => Self::Event,
@@ -74,7 +74,7 @@ impl Mode {
 }
 
 /// What a payload class stands for in version 9: a mode and properties; `None` for a class that merges by itself.
-fn mapped(class: &str) -> Option<(Mode, Vec<(&'static str, &'static str)>)> {
+pub(super) fn mapped(class: &str) -> Option<(Mode, Vec<(&'static str, &'static str)>)> {
     const DELETE_FIELD: &str = "hoodie.record.merge.property.hoodie.payload.delete.field";
     const DELETE_MARKER: &str = "hoodie.record.merge.property.hoodie.payload.delete.marker";
     const UNAVAILABLE: &str = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value";

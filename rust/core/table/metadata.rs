@@ -36,7 +36,7 @@ impl HudiTable {
                 if self.config().version() < 8 {
                     return Err(Error::unsupported("metadata tables of table version 6 are not supported")
                         .with("table", self.storage().uri())
-                        .remedy("Upgrade the table with Hudi"));
+                        .remedy("Upgrade the table: t.upgrade() or hoodoo upgrade"));
                 }
                 self.metadata_table_at(&self.timeline()?)
             }

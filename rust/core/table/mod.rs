@@ -27,6 +27,7 @@ mod lookup;
 mod lossless_cast;
 pub(crate) mod merge_config;
 mod merge_settings;
+pub(crate) mod merge_upgrade;
 mod metadata;
 mod missing_files;
 mod open_files;
@@ -61,7 +62,7 @@ use crate::timeline::{
 pub use bucket_index::BucketSettings;
 pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, has_bucket_index};
 pub(crate) use change_capture::CHANGE_CAPTURE;
-pub(crate) use committed_files::{CommittedFile, Fault, committed_files};
+pub(crate) use committed_files::{CommittedFile, Fault, committed_files, shares_log_files};
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
 pub(crate) use current::{current, gone};
@@ -186,6 +187,12 @@ impl HudiTable {
     /// The same table, its configuration read anew.
     pub fn reload(&self) -> Result<Self> {
         Ok(Self { config: TableConfig::load(&self.storage)?, ..self.clone() })
+    }
+
+    /// The same table with another configuration: the one that it is about to get.
+    #[must_use]
+    pub(crate) fn with_config(&self, config: TableConfig) -> Self {
+        Self { config, ..self.clone() }
     }
 
     /// Whether this handle has looked for the folder of a metadata table that was dropped, and a process died before the

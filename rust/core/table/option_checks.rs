@@ -19,6 +19,14 @@ pub enum Use {
     Write,
 }
 
+/// Which options become entries of the commit metadata (`DataSourceWriteOptions.COMMIT_METADATA_KEYPREFIX`).
+const COMMIT_ENTRIES: &str = "hoodie.datasource.write.commitmeta.key.prefix";
+
+/// How the keys of options begin that become entries of the commit metadata.
+pub(super) fn commit_entry_prefix(given: &BTreeMap<String, String>) -> &str {
+    given.get(COMMIT_ENTRIES).map(String::as_str).filter(|prefix| !prefix.is_empty()).unwrap_or("_")
+}
+
 /// Refuses what is known and would change the data if it were ignored, all of it at once. The keys that nobody knows.
 ///
 /// # Errors
@@ -40,6 +48,7 @@ pub(super) fn check(given: &BTreeMap<String, String>) -> Result<Vec<String>> {
             Some(_) => {}
             // Settings of timestamp key generators and of record mergers are read by these themselves.
             None if OPEN.iter().any(|prefix| key.starts_with(prefix)) => {}
+            None if key.starts_with(commit_entry_prefix(given)) => {}
             None => unknown.push(key.clone()),
         }
     }
@@ -125,7 +134,7 @@ mod tests {
     #[test]
     fn what_is_not_done_is_said_and_what_is_off_is_not() {
         let warned_of = |pairs: &[(&str, &str)], used| options(pairs).unwrap().warnings(used);
-        for key in ["hoodie.datasource.hive_sync.enable", "hoodie.archive.async", "hoodie.clustering.async.enabled"] {
+        for key in ["hoodie.clean.async.enabled", "hoodie.archive.async", "hoodie.clustering.async.enabled"] {
             let warned = warned_of(&[(key, "true")], Use::Write);
             assert!(matches!(warned.as_slice(), [text] if text.contains(key)), "{warned:?}");
             assert!(warned_of(&[(key, "False")], Use::Write).is_empty());

@@ -121,7 +121,8 @@ const BOTH: [&str; 21] = [
 const SERVICES: [&str; 1] = ["hoodie.table.services."];
 
 /// Beginnings of keys that somebody else reads.
-pub(super) const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
+pub(super) const OPEN: [&str; 4] =
+    ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property.", "hoodie.aws."];
 
 /// Which lock keeps other processes out; one that is not built must not be left out silently.
 pub(super) const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
@@ -323,6 +324,20 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.filesystem.path", &[]),
     yes("hoodie.write.lock.filesystem.expire", &[]),
     yes("hoodie.write.lock.storage.validity.timeout.secs", &[]),
+    yes("hoodie.write.lock.zookeeper.url", &[]),
+    yes("hoodie.write.lock.zookeeper.port", &[]),
+    yes("hoodie.write.lock.zookeeper.base_path", &[]),
+    yes("hoodie.write.lock.zookeeper.lock_key", &[]),
+    yes("hoodie.write.lock.zookeeper.session_timeout_ms", &[]),
+    yes("hoodie.write.lock.zookeeper.connection_timeout_ms", &[]),
+    yes("hoodie.write.lock.dynamodb.table", &[]),
+    yes("hoodie.write.lock.dynamodb.region", &[]),
+    yes("hoodie.write.lock.dynamodb.partition_key", &[]),
+    yes("hoodie.write.lock.dynamodb.endpoint_url", &[]),
+    yes("hoodie.write.lock.dynamodb.billing_mode", &[]),
+    yes("hoodie.write.lock.dynamodb.read_capacity", &[]),
+    yes("hoodie.write.lock.dynamodb.write_capacity", &[]),
+    harmless("hoodie.write.lock.dynamodb.table_creation_timeout"),
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
     yes("hoodoo.log.skip.corrupt.blocks", &[]),
     yes("hoodoo.schema.evolution", &[]),
@@ -354,14 +369,9 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.rollback.using.markers"),
     harmless("hoodie.datasource.write.row.writer.enable"),
     harmless("hoodie.datasource.write.streaming.ignore.failed.batch"),
-    absent(
-        harmless("hoodie.datasource.write.commitmeta.key.prefix"),
-        &[""],
-        "options do not get into the metadata of commits. Keep what belongs to a commit under its Commit.instant",
-    ),
     harmless("hoodie.datasource.write.schema.allow.auto.evolution.column.drop"),
-    absent(harmless("hoodie.datasource.hive_sync.enable"), OFF, NO_SYNC),
-    absent(harmless("hoodie.datasource.meta.sync.enable"), OFF, NO_SYNC),
+    harmless("hoodie.datasource.hive_sync.enable"),
+    harmless("hoodie.datasource.meta.sync.enable"),
     absent(
         harmless("hoodie.precommit.validators"),
         &[""],
@@ -399,7 +409,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.record.level.index.enable", &[]),
     yes("hoodie.metadata.global.record.level.index.enable", &["hoodie.metadata.record.index.enable"]),
     harmless("hoodie.client.heartbeat.interval_in_ms"),
-    harmless("hoodie.write.auto.upgrade"),
+    yes("hoodie.write.auto.upgrade", &[]),
+    yes("hoodie.datasource.write.commitmeta.key.prefix", &[]),
     harmless("hoodie.write.lock.heartbeat_interval_ms"),
     yes("hoodie.write.lock.conflict.resolution.strategy", &[]),
     harmless("hoodie.auto.adjust.lock.configs"),
@@ -425,8 +436,6 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.datasource.read.file.index.listing.mode"),
     yes("hoodie.enable.data.skipping", &[]),
 ];
-
-const NO_SYNC: &str = "hoodoo registers the table in no catalog. Run Hudi's sync tool (run_sync_tool.sh) after the writes, or leave it out";
 
 const NO_INDEX: &str =
     "no write builds one. Build it with Table.index(\"expression_index\", …), which every write keeps";

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::file_group::log::LogScan;
 use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::format::instant::CommitTimes;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
@@ -45,7 +46,13 @@ pub(super) fn check_headers(slice: &FileSlice, scan: &LogScan, timeline: &Timeli
     if timeline.commits_are_json() {
         return Ok(());
     }
-    let instant_of = |path: &str| slice.logs.iter().find(|log| log.path == path).map(|log| log.instant.clone());
+    let may_be_older = timeline.config().was_version_6;
+    let instant_of = |path: &str| {
+        let log = slice.logs.iter().find(|log| log.path == path)?;
+        // Version 6 names log files after the slice that they are of.
+        let is_older = may_be_older && (log.instant == slice.base_instant || timeline.is_planned_slice(&log.instant));
+        (!is_older).then(|| log.instant.clone())
+    };
     if let Some((path, found)) = scan.foreign_block(instant_of) {
         return Err(Error::corrupt(format!(
             "a log file holds a block of the instant {found}, which its name does not say"

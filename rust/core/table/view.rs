@@ -158,8 +158,8 @@ impl TableView {
     ) -> Option<(&'a CommittedFile, Fault)> {
         let by_id: HashMap<&str, &FileGroup> = groups.iter().map(|g| (g.file_id.as_str(), g)).collect();
         let expected = files.into_iter().filter(|file| self.is_expected(file));
-        let mut faults = expected
-            .filter_map(|file| Some((file, file.fault(by_id.get(file.file_id.as_str()).copied(), &self.timeline)?)));
+        let mut faults =
+            expected.filter_map(|file| Some((file, file.fault(by_id.get(file.file_id.as_str()).copied())?)));
         faults.find(|(file, fault)| !(self.accepts_truncated_logs && file.is_log && matches!(fault, Fault::Size(_))))
     }
 

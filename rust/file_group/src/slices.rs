@@ -53,7 +53,7 @@ pub fn group_files(partition: &str, files: &[FileMeta], timeline: &impl CommitTi
         }
     }
     for log in files.iter().filter_map(LogFile::parse) {
-        let by_name = timeline.logs_name_their_slice();
+        let by_name = timeline.logs_name_their_slice() || timeline.is_planned_slice(&log.instant);
         if !by_name && !timeline.is_committed(&log.instant) {
             continue;
         }

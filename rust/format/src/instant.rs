@@ -211,6 +211,11 @@ pub trait CommitTimes {
     fn completion_time(&self, requested: &str) -> Option<&str>;
     /// Whether log file names have the base instant of their slice (version 6), not the instant of their write.
     fn logs_name_their_slice(&self) -> bool;
+    /// Whether a log file with this instant in its name is one of version 6 on top of a compaction that is still planned, in a
+    /// table that was upgraded since. Its blocks were committed by others.
+    fn is_planned_slice(&self, _instant: &str) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

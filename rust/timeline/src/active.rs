@@ -17,6 +17,8 @@ pub struct Timeline {
     side_files: SideFiles,
     completion: HashMap<String, String>,
     pending: HashSet<String>,
+    /// Planned compactions of a table that was of version 6.
+    planned_slices: HashSet<String>,
     /// Instants before this one that are not on the timeline were archived, hence complete.
     first_active: Option<String>,
     /// Later instants are not seen: the timeline is that of a look back.
@@ -81,9 +83,11 @@ impl Timeline {
                 }
             }
         }
+        let is_planned = |i: &&Instant| config.was_version_6 && !i.is_completed() && i.action == Action::Compaction;
+        let planned_slices = instants.iter().filter(is_planned).map(|i| i.requested.clone()).collect();
         let first_active = first_active(&instants);
         let side_files = SideFiles::default();
-        Self { config, instants, raw, side_files, completion, pending, first_active, until: None }
+        Self { config, instants, raw, side_files, completion, pending, planned_slices, first_active, until: None }
     }
 
     /// How the timeline is stored.
@@ -264,6 +268,10 @@ impl CommitTimes for Timeline {
     fn logs_name_their_slice(&self) -> bool {
         self.commits_are_json()
     }
+
+    fn is_planned_slice(&self, instant: &str) -> bool {
+        self.planned_slices.contains(instant)
+    }
 }
 
 pub(super) fn instant_path(config: &TimelineConfig, instant: &Instant) -> String {
@@ -294,6 +302,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let files = names.iter().map(|n| FileMeta { path: format!("t/{n}"), size: 0, modified_ms: 0 }).collect();
         Timeline::from_files(config, files)

@@ -17,6 +17,7 @@ mod true_time;
 
 pub use active::Timeline;
 pub use heartbeat::Heartbeat;
+pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};
 pub use lock::{LockConfig, LockProviderKind, LockWait, TableLock, table_lock};
 pub use transitions::{Published, TimelineWriter};
@@ -45,4 +46,7 @@ pub struct TimelineConfig {
     pub history_folder: String,
     /// Zone in which instant times are written.
     pub zone: TimeZone,
+    /// Whether the table was of version 6 and may have log files of that time: others appended to them, and their names have
+    /// the base instant of their slice.
+    pub was_version_6: bool,
 }

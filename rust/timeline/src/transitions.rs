@@ -85,7 +85,7 @@ impl TimelineWriter {
         if config.layout == Layout::V1 {
             return Err(Error::unsupported("writing to tables of version 6 is not supported")
                 .with("table", storage.uri())
-                .remedy("Upgrade the table with Hudi (any write of Hudi 1.2 does) and write to it then"));
+                .remedy("Upgrade the table: t.upgrade(), hoodoo upgrade, or hoodie.write.auto.upgrade=true for the write. Readers older than Hudi 1.0 cannot read it then"));
         }
         let lock = table_lock(storage.uri());
         Ok(Self { storage, config, time, lock })
@@ -382,6 +382,7 @@ mod tests {
             folder: ".hoodie/timeline".into(),
             history_folder: ".hoodie/timeline/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let time = TimeGenerator::new(Arc::new(SystemClock), TimeZone::Utc, 1);
         TimelineWriter::new(storage, config, time).unwrap()

@@ -301,7 +301,7 @@ fn slices_of(groups: &[ClusteringGroup]) -> impl Iterator<Item = &SliceInfo> {
 /// Removes the files of a failed attempt.
 fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -> Result<()> {
     let partitions = slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default());
-    remove_files_of(table.storage(), &instant.requested, partitions)?;
+    remove_files_of(table.storage(), &instant.requested, partitions, false)?;
     forget(table, &instant.requested)
 }
 

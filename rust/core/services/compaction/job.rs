@@ -157,7 +157,8 @@ fn take_back(
     operations: &[CompactionOperation],
 ) -> Result<()> {
     let partitions = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or(""));
-    remove_files_of(table.storage(), &instant.requested, partitions)?;
+    let writes_logs = instant.action == Kind::Log.action();
+    remove_files_of(table.storage(), &instant.requested, partitions, writes_logs)?;
     forget(table, &instant.requested)?;
     writer.revert(instant).map(|_| ())
 }

@@ -293,6 +293,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let time = |n: u32| format!("202601010000{n:02}000");
         let names = |compacted: u32, planned: u32, deltas: std::ops::Range<u32>| {

@@ -20,6 +20,7 @@ fn timeline(names: impl IntoIterator<Item = String>) -> Timeline {
         folder: "t".into(),
         history_folder: "t/history".into(),
         zone: TimeZone::Utc,
+        was_version_6: false,
     };
     let file = |name: String| FileMeta { path: format!("t/{name}"), size: 1, modified_ms: 0 };
     Timeline::from_files(config, names.into_iter().map(file).collect())

@@ -12,10 +12,12 @@ use crate::format::avro::metadata::{
 use crate::format::instant::{Action, Instant};
 use crate::parallel::run_parallel;
 use crate::services::planned_files::{partition_of, plain_path};
+use crate::services::rollback::older_logs;
 use crate::services::savepoint::{no_savepoint, read_savepoint};
 use crate::services::{read_plan, refuse_pending_clean};
 use crate::storage::{FileMeta, Storage};
-use crate::table::HudiTable;
+use crate::table::commit_metadata::read_write_metadata;
+use crate::table::{HudiTable, shares_log_files};
 use crate::timeline::history::{HistoryReader, HistoryWriter, LoadMode};
 use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter, heartbeat};
 use crate::transaction::{Transaction, Undo};
@@ -60,11 +62,27 @@ pub fn restore(table: &HudiTable, savepoint: &str) -> Result<Restored> {
                 heartbeat::check_no_other_writer(storage, table.clock(), &pending.requested)?;
             }
             refuse_pending_clean(table, &timeline)?;
+            refuse_older_logs(table, &timeline, &undone)?;
             let begin = (&held, &timeline);
             Transaction::begin(table, Action::Restore, Some(begin), false, |_| encode(&plan), Vec::new())?
         }
     };
     carry_out(transaction, &writer, savepoint)
+}
+
+/// Version 6 put blocks of several writes into one log file, which cannot be undone by deleting files.
+fn refuse_older_logs(table: &HudiTable, timeline: &Timeline, undone: &[Instant]) -> Result<()> {
+    if !timeline.config().was_version_6 {
+        return Ok(());
+    }
+    for write in undone.iter().filter(|i| i.is_completed() && i.action.is_write()) {
+        if shares_log_files(&read_write_metadata(table.storage(), timeline, write)?, &write.requested) {
+            return Err(older_logs("they cannot be restored")
+                .with("table", table.storage().uri())
+                .with("write", write));
+        }
+    }
+    Ok(())
 }
 
 /// The files of the savepoint are there; otherwise the table would be worse afterwards.

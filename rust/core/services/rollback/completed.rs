@@ -15,8 +15,8 @@ use crate::format::instant::{Action, Instant};
 use crate::parallel::run_parallel;
 use crate::services::planned_files::plain_path;
 use crate::services::refuse_pending_clean;
-use crate::table::HudiTable;
 use crate::table::commit_metadata::read_write_metadata;
+use crate::table::{HudiTable, shares_log_files};
 use crate::timeline::{Timeline, TimelineWriter, parse_instant_ms};
 use crate::transaction::Undo;
 
@@ -42,6 +42,9 @@ pub(super) fn roll_back_completed(table: &HudiTable, instant: &str) -> Result<Ro
     let target = target.ok_or_else(|| named(Error::conflict("another process has just rolled the write back")))?;
     let metadata = read_write_metadata(storage, &timeline, &target)?;
     check_newest(&timeline, &target).map_err(named)?;
+    if shares_log_files(&metadata, &target.requested) {
+        return Err(named(older_logs("it cannot be rolled back")));
+    }
     refuse_pending_clean(table, &timeline)?;
     check_unshared(table, &timeline, &target, &metadata).map_err(named)?;
     check_state_before(table, &timeline, &target).map_err(named)?;
@@ -92,6 +95,12 @@ fn check_newest(timeline: &Timeline, target: &Instant) -> Result<()> {
         true => Err(Error::invalid_option("the write has a savepoint")
             .remedy("Delete the savepoint first: t.delete_savepoint(instant)")),
     }
+}
+
+/// A write that was made when the table was of version 6.
+pub(in crate::services) fn older_logs(what: &str) -> Error {
+    Error::unsupported(format!("the write was made before the table was upgraded from version 6, and its log files have blocks of other writes: {what}"))
+        .remedy("Restore the table from a copy that was made before the upgrade")
 }
 
 /// No write that began earlier, and completed later, touched the same file groups.

@@ -13,6 +13,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::services) use completed::older_logs;
 pub use execute::rollback;
 pub(crate) use execute::{roll_back_leftovers, rollback_failed_writes};
 pub(crate) use leftovers::Leftovers;
+pub(crate) use plan::failed_writes;

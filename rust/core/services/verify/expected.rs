@@ -42,6 +42,10 @@ impl CommitTimes for Archived<'_> {
     fn logs_name_their_slice(&self) -> bool {
         self.timeline.logs_name_their_slice()
     }
+
+    fn is_planned_slice(&self, instant: &str) -> bool {
+        self.timeline.is_planned_slice(instant)
+    }
 }
 
 impl Expected {
@@ -112,7 +116,7 @@ impl Expected {
                 continue;
             }
             let stored = groups.get(group);
-            found.extend(files.iter().filter_map(|file| Some((file, file.fault(stored, view.timeline())?))));
+            found.extend(files.iter().filter_map(|file| Some((file, file.fault(stored)?))));
         }
         found.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
         for (file, fault) in found.into_iter().filter(|(file, _)| !reported.contains(&file.path)) {

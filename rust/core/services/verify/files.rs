@@ -131,7 +131,7 @@ fn sizes(table: &HudiTable, listing: &Listing, written: &Written, report: &mut R
         let is_base = BaseFile::parse(file).is_some();
         if let Some(stated) = written.size
             // Version 6 appends to log files; their commits have the size at the time.
-            && (is_base || table.config().version() >= 8)
+            && (is_base || !table.config().timeline().was_version_6)
             && i64::try_from(file.size).ok() != Some(stated)
         {
             report.error(
@@ -176,12 +176,12 @@ fn unknown_files(
         if timeline.pending().any(|i| i.requested == instant) {
             report.count("data files of pending writes", 1);
             // Version 6 names log files after their slice, not after their write.
-            if LogFile::parse(file).is_none() || table.config().version() >= 8 {
+            if LogFile::parse(file).is_none() || !table.config().timeline().was_version_6 {
                 begun.insert(instant);
             }
         } else if !timeline.is_committed(&instant) {
             // Version 6 names log files after their slice, not after their write.
-            if LogFile::parse(file).is_none() || table.config().version() >= 8 {
+            if LogFile::parse(file).is_none() || !table.config().timeline().was_version_6 {
                 report.warning(
                     &file.path,
                     "no instant on the timeline wrote this file; readers do not see it",
@@ -189,7 +189,7 @@ fn unknown_files(
                 );
             }
         } else if timeline.completion_time(&instant).is_some() {
-            let is_log_of_slice = LogFile::parse(file).is_some() && table.config().version() < 8;
+            let is_log_of_slice = LogFile::parse(file).is_some() && table.config().timeline().was_version_6;
             if written.instants.contains(&instant) && written.get(&file.path).is_none() && !is_log_of_slice {
                 report.error(
                     &file.path,

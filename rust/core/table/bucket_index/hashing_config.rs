@@ -64,6 +64,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let meta = |name: &&str| FileMeta { path: format!("t/{name}"), size: 1, modified_ms: 0 };
         Timeline::from_files(config, files.iter().map(meta).collect())

@@ -17,7 +17,7 @@ use crate::storage::FileMeta;
 use crate::table::changes::{WriteTime, check_times};
 use crate::table::scan::ScanRequest;
 use crate::table::schema::TableSchema;
-use crate::table::{HudiTable, TableView};
+use crate::table::{HudiTable, TableView, shares_log_files};
 use crate::timeline::Timeline;
 
 /// What a query of changes reads.
@@ -94,6 +94,11 @@ impl HudiTable {
         let view = self.view(None)?;
         let (all, rows) = self.row_columns(&view, request.columns.as_deref())?;
         let commits = self.commits_completed_in(&view, since, until)?;
+        if commits.iter().any(|commit| shares_log_files(&commit.metadata, &commit.time.requested)) {
+            return refused(
+                "queries of change data do not reach back to commits that were made when the table was of version 6",
+            );
+        }
         let units = self.change_units(&view, &commits).map_err(|e| e.with("table", self.storage().uri()))?;
         Ok(ChangePlan { schema: change_columns(&rows), units, all, rows, timeline: Arc::new(view.timeline().clone()) })
     }

@@ -114,6 +114,19 @@ impl KeyGeneratorType {
             Self::GlobalDelete => "GLOBAL_DELETE",
         }
     }
+
+    /// The value of `hoodie.table.keygenerator.class`: Hudi's class for Spark.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Simple => "org.apache.hudi.keygen.SimpleKeyGenerator",
+            Self::Complex => "org.apache.hudi.keygen.ComplexKeyGenerator",
+            Self::Timestamp => "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+            Self::Custom => "org.apache.hudi.keygen.CustomKeyGenerator",
+            Self::NonPartition => "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            Self::AutoRecord => "org.apache.hudi.keygen.AutoRecordGenWrapperKeyGenerator",
+            Self::GlobalDelete => "org.apache.hudi.keygen.GlobalDeleteKeyGenerator",
+        }
+    }
 }
 
 /// The rule for one partition field.

@@ -68,9 +68,17 @@ pub(crate) struct PendingCommit {
     transaction: Transaction,
     operation: Operation,
     planned_from: PlannedFrom,
+    /// Entries of the commit metadata, beside those that the options give.
+    entries: BTreeMap<String, String>,
 }
 
 impl PendingCommit {
+    /// The same commit with entries in its metadata (`extraMetadata`).
+    #[must_use]
+    pub(crate) fn with_entries(self, entries: BTreeMap<String, String>) -> Self {
+        Self { entries, ..self }
+    }
+
     /// Takes an instant and puts it on the timeline. `profile` declares what the write will touch: per partition the rows
     /// that are new, per file group the rows that meet it. `held`: the table lock, where the caller holds it for all of the
     /// write, and has planned it since; `has_tasks`: whether other processes make its files.
@@ -123,7 +131,7 @@ impl PendingCommit {
         if has_tasks {
             transaction.started()?;
         }
-        Ok(Self { transaction, operation, planned_from })
+        Ok(Self { transaction, operation, planned_from, entries: BTreeMap::new() })
     }
 
     /// Requested time of the write.
@@ -143,9 +151,10 @@ impl PendingCommit {
         replaced: BTreeMap<String, Vec<String>>,
         schema: &arrow::datatypes::Schema,
     ) -> Result<Committed> {
-        let Self { mut transaction, operation, planned_from } = self;
+        let Self { mut transaction, operation, planned_from, entries } = self;
         let table = transaction.table().clone();
-        let metadata = commit_metadata(&table, operation.name(), &stats, schema)?;
+        let mut metadata = commit_metadata(&table, operation.name(), &stats, schema)?;
+        metadata.extra_metadata.extend(table.options().commit_entries().chain(entries));
         let body = match operation.replaces() {
             true => encode(&metadata.replacing(replaced.clone()))?,
             false => encode(&metadata)?,

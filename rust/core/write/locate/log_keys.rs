@@ -262,6 +262,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         let done = ["t/10_20.commit", "t/15_25.deltacommit", "t/30_31.deltacommit"];
         let done = done.map(|path| FileMeta { path: path.into(), size: 1, modified_ms: 0 });

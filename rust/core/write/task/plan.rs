@@ -134,8 +134,8 @@ impl DistributedWrite {
         &self.plan
     }
 
-    /// Publishes what the tasks did.
-    pub(crate) fn commit(self, reports: Vec<TaskReport>) -> Result<Committed> {
+    /// Publishes what the tasks did, with these entries in the metadata of the commit.
+    pub(crate) fn commit(self, reports: Vec<TaskReport>, entries: BTreeMap<String, String>) -> Result<Committed> {
         let Self { setup, pending, notes, .. } = self;
         let view = setup.table.view(Some(pending.instant()))?;
         let (mut stats, mut touched) = (Vec::with_capacity(reports.len()), BTreeSet::new());
@@ -149,7 +149,7 @@ impl DistributedWrite {
         if setup.operation == Operation::DeletePartition {
             refuse_busy(&setup.table, &view, &replaced)?;
         }
-        let mut done = pending.commit(stats, replaced, &setup.schema)?;
+        let mut done = pending.with_entries(entries).commit(stats, replaced, &setup.schema)?;
         done.outcome.schema_changes = schema_changes(setup.old_schema.as_ref(), &setup.schema);
         done.outcome.warnings.extend(notes);
         Ok(done)

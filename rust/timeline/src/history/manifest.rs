@@ -254,6 +254,7 @@ mod tests {
             folder: "t".into(),
             history_folder: "t/history".into(),
             zone: TimeZone::Utc,
+            was_version_6: false,
         };
         HistoryFolder::new(&storage, &config)
     }

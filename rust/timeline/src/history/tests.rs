@@ -23,6 +23,7 @@ fn config() -> TimelineConfig {
         folder: ".hoodie/timeline".into(),
         history_folder: ".hoodie/timeline/history".into(),
         zone: TimeZone::Utc,
+        was_version_6: false,
     }
 }
 

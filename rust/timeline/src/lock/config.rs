@@ -1,5 +1,6 @@
 //! The options of the table lock, with Hudi's names and defaults.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hoodoo_runtime::error::{Error, Result};
@@ -11,6 +12,37 @@ pub(super) const FILE_SYSTEM: &str = "org.apache.hudi.client.transaction.lock.Fi
 /// Hudi's provider with a lease in the object store.
 pub(super) const STORAGE_BASED: &str = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider";
 
+/// Hudi's providers that take the lock of a service.
+const EXTERNAL: [&str; 4] = [
+    "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+    "org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider",
+    "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+    "org.apache.hudi.aws.transaction.lock.DynamoDBBasedImplicitPartitionKeyLockProvider",
+];
+/// Their options, and those that they take a name from.
+const EXTERNAL_OPTIONS: [&str; 20] = [
+    "hoodie.table.name",
+    "hoodie.write.lock.wait_time_ms",
+    "hoodie.write.lock.zookeeper.url",
+    "hoodie.write.lock.zookeeper.port",
+    "hoodie.write.lock.zookeeper.base_path",
+    "hoodie.write.lock.zookeeper.lock_key",
+    "hoodie.write.lock.zookeeper.session_timeout_ms",
+    "hoodie.write.lock.zookeeper.connection_timeout_ms",
+    "hoodie.write.lock.dynamodb.table",
+    "hoodie.write.lock.dynamodb.region",
+    "hoodie.write.lock.dynamodb.partition_key",
+    "hoodie.write.lock.dynamodb.endpoint_url",
+    "hoodie.write.lock.dynamodb.billing_mode",
+    "hoodie.write.lock.dynamodb.read_capacity",
+    "hoodie.write.lock.dynamodb.write_capacity",
+    "hoodie.write.lock.dynamodb.table_creation_timeout",
+    "hoodie.aws.access.key",
+    "hoodie.aws.secret.key",
+    "hoodie.aws.session.token",
+    "hoodie.aws.region",
+];
+
 /// Which lock excludes the writers of other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LockProviderKind {
@@ -21,6 +53,8 @@ pub enum LockProviderKind {
     FileSystem,
     /// A lease in the object store.
     StorageBased,
+    /// The lock of a service; the class name of Hudi's provider.
+    External(&'static str),
 }
 
 impl LockProviderKind {
@@ -33,9 +67,13 @@ impl LockProviderKind {
             IN_PROCESS => Ok(Self::InProcess),
             FILE_SYSTEM => Ok(Self::FileSystem),
             STORAGE_BASED => Ok(Self::StorageBased),
+            other if EXTERNAL.contains(&other) => {
+                let class = EXTERNAL.into_iter().find(|class| *class == other);
+                Ok(class.map_or(Self::InProcess, Self::External))
+            }
             other => {
                 let short = other.rsplit('.').next().unwrap_or(other);
-                let service = ["Zookeeper", "HiveMetastore", "DynamoDB"].into_iter().find(|s| short.starts_with(s));
+                let service = ["HiveMetastore"].into_iter().find(|s| short.starts_with(s));
                 let what = match service {
                     Some(service) => {
                         format!("locks of {service} are not supported (hoodie.write.lock.provider={other})")
@@ -106,6 +144,8 @@ pub struct LockConfig {
     pub validity: Duration,
     /// How often it is renewed.
     pub renew_every: Duration,
+    /// The options of the lock of a service.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Default for LockConfig {
@@ -117,6 +157,7 @@ impl Default for LockConfig {
             expire: Duration::ZERO,
             validity: Duration::from_secs(300),
             renew_every: Duration::from_secs(30),
+            settings: BTreeMap::new(),
         }
     }
 }
@@ -153,6 +194,12 @@ impl LockConfig {
             expire: Duration::from_secs(60).saturating_mul(minutes),
             validity: secs("hoodie.write.lock.storage.validity.timeout.secs", 300)?,
             renew_every: secs("hoodie.write.lock.storage.renew.interval.secs", 30)?,
+            settings: match provider {
+                LockProviderKind::External(_) => {
+                    EXTERNAL_OPTIONS.iter().filter_map(|key| Some(((*key).to_owned(), get(key)?))).collect()
+                }
+                _ => BTreeMap::new(),
+            },
         };
         config.check_lease()?;
         Ok(config)
@@ -217,9 +264,7 @@ mod tests {
     #[test]
     fn what_is_no_lock_of_ours_is_refused_by_name() {
         for (class, name) in [
-            ("org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider", "Zookeeper"),
             ("org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider", "HiveMetastore"),
-            ("org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider", "DynamoDB"),
             ("com.example.MyLock", "com.example.MyLock"),
         ] {
             let e = config(&[("provider", class)]).unwrap_err();

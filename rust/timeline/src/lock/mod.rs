@@ -9,11 +9,13 @@
 //! | `InProcessLockProvider`, or none | on a local disk no further lock; in an object store, the lease of `StorageBasedLockProvider` |
 //! | `FileSystemBasedLockProvider` | `<folder>/lock`, an empty file on a local disk |
 //! | `StorageBasedLockProvider` | `.hoodie/.locks/table_lock.json`, a lease in an object store |
+//! | those of ZooKeeper and DynamoDB | a lock of the service, by a client that the bindings bring |
 //!
 //! A lock can be lost while it is held: a lease expires, or its file is deleted. So call [`LockGuard::verify`] just
 //! before you publish something.
 
 mod config;
+mod external;
 mod file_system;
 mod in_process;
 mod last_lease;
@@ -29,11 +31,13 @@ use std::time::Duration;
 use rand::Rng;
 
 pub use config::{LockConfig, LockProviderKind, LockWait};
+pub use external::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub(super) use in_process::hold_lock;
 pub use last_lease::LastLease;
 pub(crate) use provider::{Attempt, Lease, LockProvider};
 pub use writer_lease::WriterLease;
 
+use self::external::External;
 use self::file_system::FileSystemLock;
 use self::in_process::{ProcessGuard, ProcessLock};
 use self::last_lease::LastRelease;
@@ -95,6 +99,7 @@ impl TableLock {
             LockProviderKind::InProcess => None,
             LockProviderKind::FileSystem => Some(Arc::new(FileSystemLock::new(storage, config, clock.clone())?)),
             LockProviderKind::StorageBased => Some(Arc::new(lease(config)?)),
+            LockProviderKind::External(class) => Some(Arc::new(External::new(class, config, storage.uri())?)),
         };
         let machine = folder.map(MachineLock::on);
         let is_remote = storage.is_remote();
