@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,6 +90,15 @@ def test_errors_come_as_they_were_raised(tmp_path: Path):
     with pytest.raises(hoodoo.SchemaError, match="null"):
         strings(write.task.append_to_replaced([nulls], Attempt(0, "0-1-0")))
     write.abort()
+
+
+def test_only_who_knows_the_key_is_heard(tmp_path: Path):
+    uri = tmp_path / "t"
+    write = _begin(uri)
+    with pytest.raises(hoodoo.InternalError):
+        replace(write, key="00").abort()
+    write.commit(strings(write.task.append([_batch(range(2))], Attempt(0, "0-1-0"))))
+    assert _ids(uri) == [0, 1]
 
 
 def test_a_write_whose_owner_has_ended_is_rolled_back(tmp_path: Path):

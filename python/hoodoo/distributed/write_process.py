@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ class WriteProcess:
             with Client(self.address, authkey=bytes.fromhex(self.key)) as connection:
                 connection.send_bytes(json.dumps(request).encode())
                 answer = json.loads(connection.recv_bytes())
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, AuthenticationError) as error:
             raise InternalError(
                 f"the process that holds the write of instant {self.instant} in {self.task.table.uri} has ended: "
                 "nothing was committed unless the timeline says so, and the next write rolls back what is left"
@@ -168,20 +169,25 @@ def _failure(error: HudiError) -> dict[str, Any]:
 
 def _hold(begun: BegunWrite, listener: Listener, done: threading.Event) -> None:
     """Wait for one caller who commits or aborts."""
-    with listener.accept() as connection:
-        request = json.loads(connection.recv_bytes())
-        done.set()
-        try:
-            if "reports" in request:
-                answer: dict[str, Any] = {"instant": begun.commit(request["reports"]).instant}
-            else:
-                begun.abort()
-                answer = {}
-        except HudiError as error:
-            with contextlib.suppress(HudiError):
-                begun.abort()
-            answer = _failure(error)
-        connection.send_bytes(json.dumps(answer).encode())
+    while not done.is_set():
+        # Someone without the key, or a caller who ended too early, is none.
+        with contextlib.suppress(OSError, EOFError, AuthenticationError), listener.accept() as connection:
+            request = json.loads(connection.recv_bytes())
+            done.set()
+            connection.send_bytes(json.dumps(_end(begun, request)).encode())
+
+
+def _end(begun: BegunWrite, request: dict[str, Any]) -> dict[str, Any]:
+    """Commit or abort, and return the answer."""
+    try:
+        if "reports" in request:
+            return {"instant": begun.commit(request["reports"]).instant}
+        begun.abort()
+    except HudiError as error:
+        with contextlib.suppress(HudiError):
+            begun.abort()
+        return _failure(error)
+    return {}
 
 
 def _begin(request: dict[str, Any]) -> tuple[BegunWrite, dict[str, Any]]:
