@@ -22,10 +22,11 @@ def test_what_hudi_stored(hudi: Hudi, tmp_path: Path):
     table, files = tmp_path / "t", tmp_path / "in"
     for number in range(2):
         hudi.spark.createDataFrame([(number,)], "id long").write.mode("append").parquet(str(files))
-        stream = hudi.spark.readStream.schema("id long").parquet(str(files))
-        sink = stream.writeStream.format("hudi").options(**QUICK, **OPTIONS).outputMode("append")
-        query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        query.start(str(table)).awaitTermination()
+    # Two micro-batches: one for each file.
+    stream = hudi.spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(files))
+    sink = stream.writeStream.format("hudi").options(**QUICK, **OPTIONS).outputMode("append")
+    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query.start(str(table)).awaitTermination()
     timeline = hoodoo.Table(str(table)).timeline
     assert last_batch(timeline, "trips") == 1
     newest = timeline.metadata(timeline.instants(state="COMPLETED")[-1].requested)["extraMetadata"]

@@ -15,7 +15,7 @@ import hoodoo
 import hoodoo.spark
 from tests.rows import arrow_rows, spark_rows
 
-pytest.importorskip("pyspark.sql.datasource", reason="Spark 3.5 has no data sources in Python")
+source_api = pytest.importorskip("pyspark.sql.datasource", reason="Spark 3.5 has no data sources in Python")
 
 SCHEMA = pa.schema(
     {
@@ -40,6 +40,10 @@ WRITE = {
 }
 OPERATION = "hoodie.datasource.write.operation"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+pushes_filters = pytest.mark.skipif(
+    not hasattr(source_api.DataSourceReader, "pushFilters"), reason="Spark 4.0 pushes no filters"
+)
 
 Settings = Callable[[str, str], None]
 
@@ -144,7 +148,9 @@ def _keep_only(table: hoodoo.Table, partition: str) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize("how", ["option", "pushed", "read", "read, filters in SQL"])
+@pytest.mark.parametrize(
+    "how", ["option", pytest.param("pushed", marks=pushes_filters), "read", "read, filters in SQL"]
+)
 def test_a_filtered_read_opens_only_the_files_that_hold_it(
     how: str, source: Callable[..., Any], spark: Any, tmp_path: Path, settings: Settings
 ):
@@ -165,6 +171,7 @@ def test_a_filtered_read_opens_only_the_files_that_hold_it(
         source(made).collect()
 
 
+@pushes_filters
 def test_pushed_filters_lose_no_row(source: Callable[..., Any], tmp_path: Path, settings: Settings, spark: Any):
     made, _ = _table(tmp_path, "MERGE_ON_READ")
     settings(PUSHDOWN, "true")
@@ -287,6 +294,13 @@ def test_a_task_that_is_tried_again_writes_once(spark: Any, tmp_path: Path):
     written = hoodoo.Table(uri)
     assert sorted(written.to_arrow()["id"].to_pylist()) == list(range(300))
     assert not written.verify().problems
+
+
+@pytest.mark.skipif(hasattr(source_api.DataSourceReader, "pushFilters"), reason="Spark pushes filters")
+def test_pushing_filters_is_refused_where_spark_cannot(source: Callable[..., Any], table: Any):
+    made, _ = table
+    with pytest.raises(Exception, match=r"UnsupportedError: Spark pushes filters from 4\.1 on"):
+        source(made, push_filters="true").collect()
 
 
 def test_what_is_wrong_with_options_is_said(source: Callable[..., Any], spark: Any, table: Any):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from hoodoo.exceptions import SchemaError
+from hoodoo.exceptions import SchemaError, UnsupportedError
 from hoodoo.spark.executor import arrow_of, spark_schema
 from hoodoo.spark.pruning import Pruning
 from hoodoo.spark.pushed_filters import conditions_of
@@ -51,6 +51,10 @@ class HoodooDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
+        if self._options.push_filters and not hasattr(DataSourceReader, "pushFilters"):
+            raise UnsupportedError(
+                "Spark pushes filters from 4.1 on: leave push_filters out, and pass the option filters"
+            )
         return (_FilteredReader if self._options.push_filters else TableReader)(self._options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

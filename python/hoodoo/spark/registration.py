@@ -37,4 +37,9 @@ def register(spark: SparkSession) -> None:
             "data sources in Python need Spark 4.0 or later: call hoodoo.spark.read and hoodoo.spark.write, which take "
             "the same options"
         ) from error
-    spark.dataSource.register(HoodooDataSource)
+    try:
+        spark.dataSource.register(HoodooDataSource)
+    except Exception as error:
+        # Spark 4.0 does not let a session replace what it found by itself, which is the same.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
