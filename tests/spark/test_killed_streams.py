@@ -27,6 +27,10 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.int64()})
 KILLS = 20
+# The longest that a stream goes on, in seconds: several micro-batches.
+LONGEST = 10
+# A stream that is killed all the time stands still for long.
+KEPT = {"hoodie.clean.automatic": "false"}
 
 # A driver of its own. Arguments: the source, the sink, the checkpoint, whether it ends by itself.
 _SCRIPT = """
@@ -68,7 +72,7 @@ def _run_and_kill(source: Path, sink: Path, write: Any, seed: int) -> None:
         write(2 * number)
         process = _start(source, sink, checkpoint, "on")
         write(2 * number + 1)
-        time.sleep(choose.random() * 6)
+        time.sleep(choose.random() * LONGEST)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = _start(source, sink, checkpoint, "once")
@@ -83,7 +87,7 @@ def _numbered(number: int) -> pa.Table:
 @needs_data_source
 def test_a_source(spark: Any, tmp_path: Path):
     source = hoodoo.Table.create(
-        str(tmp_path / "source"), SCHEMA, name="t", record_key="id", table_type="MERGE_ON_READ"
+        str(tmp_path / "source"), SCHEMA, name="t", record_key="id", table_type="MERGE_ON_READ", options=KEPT
     )
     sink = tmp_path / "sink.files"
     _run_and_kill(Path(source.uri), sink, lambda number: source.insert(_numbered(number)), seed=1)
@@ -108,7 +112,7 @@ def test_a_sink(spark: Any, tmp_path: Path):
 @needs_data_source
 @needs_extra_metadata
 def test_a_table_into_a_table(tmp_path: Path):
-    source = hoodoo.Table.create(str(tmp_path / "source"), SCHEMA, name="t", record_key="id")
+    source = hoodoo.Table.create(str(tmp_path / "source"), SCHEMA, name="t", record_key="id", options=KEPT)
     sink = tmp_path / "sink"
     _run_and_kill(Path(source.uri), sink, lambda number: source.insert(_numbered(number)), seed=3)
     assert sorted(hoodoo.Table(str(sink)).to_arrow()["id"].to_pylist()) == list(range(20 * KILLS))
