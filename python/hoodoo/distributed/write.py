@@ -13,14 +13,14 @@ from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, string_batch, strings
 from hoodoo.distributed.task import TableRef
-from hoodoo.exceptions import ConflictError, SchemaError
+from hoodoo.exceptions import ConflictError, HudiError, SchemaError, UnsupportedError
 from hoodoo.options import Options, SchemaEvolution, check_options, split_list, string_options, write_options
 from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["PACKED_ROWS", "BegunWrite", "PreparedWrite", "WriteTask", "prepare_write", "write_rows"]
+__all__ = ["PACKED_ROWS", "BegunWrite", "PreparedWrite", "WriteTask", "prepare_write", "refuse_to_append", "write_rows"]
 
 
 PACKED_ROWS = pa.schema(
@@ -33,6 +33,8 @@ PACKED_ROWS = pa.schema(
 )
 """Rows on their way through a shuffle, several in a value: where they go, the number of the first row, and the rows."""
 
+# Operations that can write the rows of a task to new files as they come.
+_APPENDED = ("insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
 _RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 _SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 _MISMATCH = re.compile(
@@ -108,6 +110,27 @@ class WriteTask:
         if rows is not None:
             yield string_batch(_native.write_rows(self.table.open(), self.plan, rows, attempt.number, attempt.token))
 
+    def append_to_replaced(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
+        """Write rows like `append`, and report their partitions too: for operations that replace partitions."""
+        table, partitions, failures = self.table.open(), dict[str, None](), list[HudiError]()
+
+        def noted() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                rows = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+                try:
+                    partitions.update(dict.fromkeys(_native.report_partitions(table, rows)))
+                except HudiError as error:
+                    # An error loses its kind on its way through a stream.
+                    failures.append(error)
+                    raise
+                yield batch
+
+        try:
+            yield from self.append(noted(), attempt)
+        except HudiError as error:
+            raise (failures or [error])[0] from error
+        yield string_batch(list(partitions))
+
 
 def _reader(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
     """The batches of a split as a reader; None when there are none."""
@@ -134,9 +157,14 @@ class BegunWrite:
     native: _native.NativeWrite
     task: WriteTask
 
-    def commit(self, reports: Sequence[str]) -> Commit:
-        """Commit the files that tasks report, remove files of failed attempts, and run inline services."""
-        return Commit.from_native(self.native.commit(list(reports)))
+    def commit(self, reports: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
+        """Commit the files that tasks report, remove files of failed attempts, and run inline services.
+
+        Args:
+            reports: What the tasks reported.
+            extra_metadata: What the commit stores in its metadata (`extraMetadata`), beside the schema.
+        """
+        return Commit.from_native(self.native.commit(list(reports), dict(extra_metadata or {})))
 
     def abort(self) -> None:
         """Remove everything that tasks wrote."""
@@ -161,6 +189,28 @@ class BegunWrite:
             together = executor.shuffle(routed, [partition, route], [partition, route, row])
             done = executor.map_batches(together, self.task.apply, STRINGS)
         return executor.collect(done)
+
+
+def refuse_to_append(begun: BegunWrite, operation: str, options: Mapping[str, str]) -> None:
+    """Refuse a write that needs a shuffle, for an engine that has none for it.
+
+    Raises:
+        UnsupportedError: Rows have to be brought together by file group, combined or sorted; the error says why.
+    """
+    reason = None
+    if operation not in _APPENDED:
+        reason = f"the operation {operation} looks up keys"
+    elif begun.native.by_bucket:
+        reason = "a bucket index puts the rows of a bucket into one file group"
+    elif options.get("hoodie.combine.before.insert", "false").lower() == "true":
+        reason = "hoodie.combine.before.insert=true brings the rows of a key together"
+    elif operation == "bulk_insert" and _is_sorted(options):
+        reason = "the options sort the rows of a bulk_insert"
+    if reason is not None:
+        raise UnsupportedError(
+            f"the data source hoodoo cannot shuffle rows, and {reason}: call hoodoo.spark.write, which takes the same "
+            "options"
+        )
 
 
 def _needs_shuffle(options: Mapping[str, str]) -> bool:
@@ -242,10 +292,11 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
     *,
     partial: bool = False,
     schema_evolution: SchemaEvolution | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> Commit:
     """Write a data set of an engine; create the table when there is none.
 
-    Arguments, result and errors as those of `hoodoo.spark.write`.
+    Arguments, result and errors as those of `hoodoo.spark.write`; for `extra_metadata`, see `BegunWrite.commit`.
     """
     schema = executor.schema(data)
     prepared = prepare_write(
@@ -274,7 +325,7 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
             widened.append(column)
             continue
         try:
-            done = begun.commit(reports)
+            done = begun.commit(reports, extra_metadata)
         except ConflictError as error:
             # Another writer committed first. Run the tasks again, on the table as it is now.
             if not error.outdated_plan or retries <= 0:

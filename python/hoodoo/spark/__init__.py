@@ -7,8 +7,22 @@ adapts Spark to it.
 
 from __future__ import annotations
 
+from hoodoo.spark.registration import register
 from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.services import cluster, compact, index
+from hoodoo.spark.streams import foreach_batch, write_stream_batch
 from hoodoo.spark.tables import read, timeline, write
 
-__all__ = ["cluster", "compact", "index", "merge", "merge_batches", "read", "timeline", "write"]
+__all__ = [
+    "cluster",
+    "compact",
+    "foreach_batch",
+    "index",
+    "merge",
+    "merge_batches",
+    "read",
+    "register",
+    "timeline",
+    "write",
+    "write_stream_batch",
+]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkExecutor", "arrow_of", "run_task"]
+__all__ = ["SparkExecutor", "arrow_of", "run_task", "spark_schema"]
 
 # From Spark 4.3 on, the zone of timestamps is an argument; before, it is always UTC.
 _HAS_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -117,6 +117,11 @@ def arrow_of(schema: StructType) -> pa.Schema:
     if _HAS_ZONE:
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the columns of Spark for an Arrow schema."""
+    return StructType([_spark_field(field) for field in schema])
 
 
 def _supported(schema: pa.Schema) -> pa.Schema:

@@ -9,7 +9,9 @@ from hoodoo.distributed.timeline import read_timeline
 from hoodoo.distributed.write import write_rows
 from hoodoo.options import string_options
 from hoodoo.spark.executor import SparkExecutor
+from hoodoo.spark.row_filters import META_COLUMNS, columns_to_read, pruning_of
 from hoodoo.sync.keys import is_sync_asked
+from hoodoo.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hoodoo.commit import Commit
-    from hoodoo.filters import Filters
     from hoodoo.options import Options, SchemaEvolution
+    from hoodoo.spark.row_filters import RowFilters
 
 __all__ = ["read", "timeline", "write"]
 
@@ -28,7 +30,7 @@ def read(
     uri: str,
     *,
     columns: Sequence[str] | None = None,
-    filters: Filters | None = None,
+    filters: RowFilters | None = None,
     as_of: str | None = None,
     query: str | None = None,
     since: str | None = None,
@@ -44,8 +46,10 @@ def read(
         spark: The session, classic or Connect.
         uri: The table's location, which all executors can reach.
         columns: The columns. Spark does not push its own projection into this read, so name them here.
-        filters: Return only rows that match. Filters apply to partitions, row groups and pages; see
-            `hoodoo.filters.Filters`.
+        filters: Return only rows that match: conditions (see `hoodoo.filters.Filters`), a filter in SQL such as
+            `"city = 'sf' AND fare > 5"`, or a Column such as `col("fare") > 5`. Filters apply to partitions, row groups
+            and pages. Of SQL and of Columns, Spark applies the filter, and hoodoo skips files by comparisons, `IN`,
+            `BETWEEN` and `IS NULL` that `AND` connects; by Columns in a classic session of Spark 3.5 only.
         as_of: Read the table as it was at this time; see `hoodoo.Table.scan`.
         query: `snapshot`, `read_optimized` or `incremental`. Default: `incremental` with `since` or `until`, else the
             query of the options, else `snapshot`.
@@ -72,11 +76,16 @@ def read(
         changed = hoodoo.spark.read(spark, "s3://lake/trips", query="incremental", since=last_commit.completed)
         ```
     """
-    return read_table(
+    pruning = pruning_of(filters)
+    wanted = columns
+    if pruning is not None and columns is not None:
+        table = Table(str(uri), storage_options=dict(storage_options or {}))
+        columns = columns_to_read(columns, filters, [*META_COLUMNS, *table.schema.names])
+    frame = read_table(
         SparkExecutor(spark),
         str(uri),
         columns=columns,
-        filters=filters,
+        filters=filters if pruning is None else pruning,
         as_of=as_of,
         query=query,
         since=since,
@@ -84,6 +93,10 @@ def read(
         options=options,
         storage_options=storage_options,
     )
+    if pruning is None:
+        return frame
+    matching = frame.where(filters)
+    return matching if wanted is None else matching.select(*(f"`{name}`" for name in wanted))
 
 
 def write(

@@ -1,0 +1,132 @@
+"""A write that one process begins and another one commits: it is published once, or leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hoodoo
+from hoodoo.distributed import Attempt
+from hoodoo.distributed.executor import strings
+from hoodoo.distributed.write_process import WriteProcess, begin_in_process
+
+OPTIONS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+}
+SCHEMA = pa.schema({"id": pa.int64(), "part": pa.string()})
+
+
+def _batch(numbers: range) -> pa.RecordBatch:
+    return pa.record_batch({"id": list(numbers), "part": [f"p{n % 2}" for n in numbers]}, SCHEMA)
+
+
+def _begin(uri: Path, operation: str = "insert", **options: str) -> WriteProcess:
+    given = {**OPTIONS, **{name.replace("__", "."): value for name, value in options.items()}}
+    return begin_in_process(SCHEMA, str(uri), operation, given, {})
+
+
+def _ids(uri: Path) -> list[int]:
+    return sorted(hoodoo.Table(str(uri)).to_arrow()["id"].to_pylist())
+
+
+def test_tasks_write_and_one_commit_publishes(tmp_path: Path):
+    uri = tmp_path / "t"
+    write = _begin(uri)
+    first = strings(write.task.append([_batch(range(4))], Attempt(0, "0-1-0")))
+    second = strings(write.task.append([_batch(range(4, 6))], Attempt(1, "1-1-1")))
+    strings(write.task.append([_batch(range(4, 6))], Attempt(1, "1-1-0")))  # an attempt that nobody waited for
+    assert hoodoo.Table(str(uri)).to_arrow().num_rows == 0
+    write.commit([*first, *second])
+    assert _ids(uri) == list(range(6))
+    assert not hoodoo.Table(str(uri)).verify().problems
+    assert len(list(uri.glob("p*/*.parquet"))) == 4
+
+
+def test_the_partitions_of_deleted_rows_are_replaced_too(tmp_path: Path):
+    uri = tmp_path / "t"
+    hoodoo.write(pa.table(_batch(range(6))), str(uri), operation="insert", options=OPTIONS)
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    rows = pa.record_batch({"id": [7, 8], "part": ["p0", "p1"], "_hoodie_is_deleted": [True, False]}, schema)
+    write = begin_in_process(schema, str(uri), "insert_overwrite", OPTIONS, {})
+    write.commit(strings(write.task.append_to_replaced([rows], Attempt(0, "0-1-0"))))
+    assert _ids(uri) == [8]
+
+
+def test_an_abort_leaves_nothing(tmp_path: Path):
+    uri = tmp_path / "t"
+    write = _begin(uri)
+    strings(write.task.append([_batch(range(4))], Attempt(0, "0-1-0")))
+    write.abort()
+    assert list(uri.glob("p*/*.parquet")) == []
+    assert [i.action for i in hoodoo.Table(str(uri)).timeline.instants()] == ["rollback"]
+    with pytest.raises(hoodoo.InternalError, match="has ended"):
+        write.commit([])
+
+
+def test_errors_come_as_they_were_raised(tmp_path: Path):
+    uri = tmp_path / "t"
+    with pytest.raises(hoodoo.UnsupportedError, match=r"the operation upsert looks up keys: call hoodoo\.spark\.write"):
+        _begin(uri, "upsert")
+    with pytest.raises(hoodoo.UnsupportedError, match="bucket index"):
+        _begin(uri, hoodie__index__type="BUCKET")
+    with pytest.raises(hoodoo.InvalidOptionError, match="anything"):
+        _begin(uri, "anything")
+    write = _begin(uri)
+    with pytest.raises(hoodoo.CorruptFileError, match="no report"):
+        write.commit(["{}"])
+    assert [i for i in hoodoo.Table(str(uri)).timeline.instants() if i.state != "COMPLETED"] == []
+    nulls = pa.record_batch({"id": [None], "part": ["p"]}, SCHEMA)
+    write = _begin(uri, "insert_overwrite")
+    with pytest.raises(hoodoo.SchemaError, match="null"):
+        strings(write.task.append_to_replaced([nulls], Attempt(0, "0-1-0")))
+    write.abort()
+
+
+def test_only_who_knows_the_key_is_heard(tmp_path: Path):
+    uri = tmp_path / "t"
+    write = _begin(uri)
+    with pytest.raises(hoodoo.InternalError):
+        replace(write, key="00").abort()
+    write.commit(strings(write.task.append([_batch(range(2))], Attempt(0, "0-1-0"))))
+    assert _ids(uri) == [0, 1]
+
+
+def test_a_write_whose_owner_has_ended_is_rolled_back(tmp_path: Path):
+    uri = tmp_path / "t"
+    # The owner is the process above the one that begins the write: a shell, which is killed.
+    code = (
+        "import json, sys, time\n"
+        "from tests.python.test_write_process import _begin, _batch\n"
+        "from pathlib import Path\n"
+        f"write = _begin(Path({str(uri)!r}))\n"
+        "print(json.dumps({'instant': write.instant}), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    shell = subprocess.Popen(
+        ["sh", "-c", '"$0" -c "$1" & wait', sys.executable, code], cwd=root, stdout=subprocess.PIPE, text=True
+    )
+    assert shell.stdout is not None
+    with shell.stdout:
+        instant = json.loads(shell.stdout.readline())["instant"]
+        assert [i.requested for i in hoodoo.Table(str(uri)).timeline.instants(state="INFLIGHT")] == [instant]
+        children = Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text(encoding="utf-8").split()
+        shell.kill()
+        shell.wait()
+        os.kill(int(children[0]), 9)
+    deadline = time.monotonic() + 30
+    while hoodoo.Table(str(uri)).timeline.instants(state="INFLIGHT"):
+        assert time.monotonic() < deadline, "the write was not rolled back"
+        time.sleep(0.2)
+    # The next write does not wait for a lease that nobody gives back.
+    assert hoodoo.write(pa.table(_batch(range(2))), str(uri), operation="insert", options=OPTIONS).inserted == 2
