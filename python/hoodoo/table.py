@@ -24,6 +24,8 @@ from hoodoo.options import (
     write_options,
 )
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.snapshot import TableAddress
+from hoodoo.table_dataframes import TableDataFrames
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_services import TableServices
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery):
+class Table(TableServices, TableIndexes, TableRecovery, TableDataFrames):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -75,6 +77,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         given = string_options(options)
         check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
+        self._address = TableAddress(self._native.uri, given, dict(storage_options or {}))
 
     @classmethod
     def create(
@@ -126,6 +129,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
             str(uri), arrow_schema, given, dict(storage_options or {})
         )
+        table._address = TableAddress(table.uri, given, dict(storage_options or {}))  # noqa: SLF001
         return table
 
     def __repr__(self) -> str:
