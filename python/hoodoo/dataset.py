@@ -13,6 +13,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError, UnsupportedError
 from hoodoo.expressions import columns_of
+from hoodoo.lazy_reader import lazy_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ class _Scans:
         _check(self.snapshot.schema, columns, condition, settings)
         names, pruning = self._looked_at(columns, condition)
         # Of the core, and no generator: pyarrow's threads read ahead, and would need Python while it shuts down.
-        reader = self.snapshot.stream(names, pruning, self.units)
+        reader = _in_batches(self.snapshot.stream(names, pruning, self.units), settings.get("batch_size"))
         wanted = columns if columns is not None else self.snapshot.schema.names
         kept = {name: value for name, value in settings.items() if name not in _HINTS and value is not None}
         return ds.Scanner.from_batches(reader, columns=_list(wanted), filter=condition, **kept)
@@ -355,10 +356,34 @@ def _check(
             f"the table has no columns {', '.join(map(repr, missing))}. Columns: {', '.join(schema.names)}"
         )
     try:
-        ds.Scanner.from_batches(
-            iter(()), schema=schema, filter=condition, columns=None if columns is None else _list(columns)
-        )
+        _empty(schema, None if columns is None else _list(columns))
+        is_condition = condition is None or pa.types.is_boolean(_empty(schema, {"": condition}).field(0).type)
     except (pa.ArrowException, TypeError) as error:
         raise SchemaError(
             f"the filter or the columns do not fit the table: {error}. Columns: {', '.join(schema.names)}"
         ) from error
+    if not is_condition:
+        raise SchemaError(
+            f"the filter {condition} is no condition: it is neither true nor false. Compare it with a value"
+        )
+
+
+def _empty(schema: pa.Schema, columns: list[str] | dict[str, pc.Expression] | None) -> pa.Schema:
+    """The columns of a scan of nothing."""
+    return ds.Scanner.from_batches(iter(()), schema=schema, columns=columns).projected_schema
+
+
+def _in_batches(reader: pa.RecordBatchReader, batch_size: int | None) -> pa.RecordBatchReader:
+    """The same rows in batches of at most some rows: pyarrow leaves the batches of a reader as they are."""
+    if batch_size is None or batch_size >= _BATCH_ROWS:
+        return reader
+    if batch_size < 1:
+        raise InvalidOptionError(f"invalid batch_size {batch_size}: expected at least 1")
+    return lazy_reader(
+        reader.schema,
+        lambda: (batch.slice(first, batch_size) for batch in reader for first in range(0, batch.num_rows, batch_size)),
+    )
+
+
+_BATCH_ROWS = 65_536
+"""Rows of a batch of the core, at most."""

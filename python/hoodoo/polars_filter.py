@@ -111,7 +111,7 @@ def _field(node: Any, schema: pa.Schema) -> pa.Field | None:
 def _scalar(node: Any) -> tuple[str, Any] | None:
     """The type and the value of a literal."""
     literal = node.get("Literal") if isinstance(node, dict) else None
-    value = literal.get("Scalar") if isinstance(literal, dict) else None
+    value = literal.get("Scalar", literal.get("Dyn")) if isinstance(literal, dict) else None
     if not isinstance(value, dict) or len(value) != 1:
         return None
     found: tuple[str, Any] = next(iter(value.items()))
@@ -146,6 +146,9 @@ def _timestamp(value: list[Any]) -> pa.Scalar:
 
 _LITERALS: dict[str, Callable[[Any], pa.Scalar]] = {
     "Boolean": lambda value: pa.scalar(bool(value)),
+    # A number whose type is not decided yet.
+    "Int": lambda value: pa.scalar(value, pa.int64()),
+    "Float": lambda value: pa.scalar(value, pa.float64()),
     "Float32": lambda value: pa.scalar(value, pa.float32()),
     "Float64": lambda value: pa.scalar(value, pa.float64()),
     "String": lambda value: pa.scalar(value, pa.string()),

@@ -17,6 +17,7 @@ from hoodoo.exceptions import (
     StorageError,
     UnsupportedError,
 )
+from hoodoo.lazy_reader import lazy_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,10 +119,12 @@ class Snapshot:
         return tuple(unit for unit in self.units if unit in kept) if kept <= set(self.units) else self.units
 
     def _is_unchanged(self, instants: Sequence[_native.InstantRow]) -> bool:
-        now = _writes(instants, self.as_of)
-        # Older ones were archived.
+        return _writes(instants, self.as_of) == self._active_writes(instants)
+
+    def _active_writes(self, instants: Sequence[_native.InstantRow]) -> set[str]:
+        """The commits that are seen, without those that were archived."""
         first = min((requested for requested, _, action, _ in instants if action in _WRITES), default="")
-        return now == {requested for requested in self.writes if requested >= first}
+        return {requested for requested in self.writes if requested >= first}
 
     def stream(
         self, columns: Sequence[str] | None, pruning: Pruning | None = None, units: Sequence[str] | None = None
@@ -172,7 +175,7 @@ class Snapshot:
 
     def reader(self) -> pa.RecordBatchReader:
         """Return all rows as a reader that has read nothing yet."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches(None))
+        return lazy_reader(self.schema, lambda: self.batches(None))
 
     def explained(self, error: BaseException) -> HudiError:
         """Return an error of ours for one of a stream, which has lost its kind on the way through C.
@@ -189,10 +192,17 @@ class Snapshot:
         if not message.startswith(_OF_THE_CORE):
             return InvalidOptionError(f"Arrow failed on the rows of {self.table.uri}: {message}")
         try:
+            native = self.table.open()
             # A snapshot whose files were cleaned is refused by name.
-            _native.plan_read(self.table.open(), self.query, self.as_of)
+            _native.plan_read(native, self.query, self.as_of)
+            gone = self._active_writes(native.instants()) - _writes(native.instants(), self.as_of)
         except HudiError as refused:
             return refused
+        if gone:
+            return InvalidOptionError(
+                f"the table {self.table.uri} cannot be read as of {self.as_of} any more: the commit {min(gone)} was "
+                "rolled back. Take a new snapshot"
+            )
         message = message.removeprefix(_OF_THE_CORE)
         return StorageError(message) if message.startswith(_OF_THE_STORAGE) else CorruptFileError(message)
 
