@@ -91,9 +91,8 @@ def _prune_function(function: Any, inputs: list[Any], schema: pa.Schema, *, nega
         return None
     if "IsBetween" in function:
         return _prune_between(field, _BOUNDS[function["IsBetween"]["closed"]], inputs[1:])
-    values = _list(inputs[1]) if "IsIn" in function else []
-    # With `nulls_equal`, null is found in a list that has null.
-    return is_in(field, values) if all(value.is_valid for value in values) else None
+    # Not of a list with null, which null may be found in (`nulls_equal`): that has no form in the core.
+    return is_in(field, _list(inputs[1])) if "IsIn" in function else None
 
 
 def _prune_between(field: pa.Field, signs: tuple[str, str], bounds: list[Any]) -> Pruning | None:

@@ -182,7 +182,6 @@ _REMEDIES = {
     "pyspark": " hoodoo.spark.write writes DataFrames of Spark",
     "dask": " Give its partitions: (part.compute() for part in data.partitions)",
     "ray": " Give its batches: data.iter_batches(batch_format='pyarrow')",
-    "daft": " Give its batches: data.to_arrow_iter()",
 }
 
 
