@@ -179,9 +179,9 @@ def _from_capsule(data: ArrowStream | ArrowArray) -> pa.RecordBatchReader:
 
 
 _REMEDIES = {
-    "pyspark": " hoodoo.spark.write writes DataFrames of Spark",
-    "dask": " Give its partitions: (part.compute() for part in data.partitions)",
-    "ray": " Give its batches: data.iter_batches(batch_format='pyarrow')",
+    ("pyspark", "DataFrame"): " hoodoo.spark.write writes DataFrames of Spark",
+    ("dask", "DataFrame"): " Give its partitions: (part.compute() for part in data.partitions)",
+    ("ray", "Dataset"): " Give its batches: data.iter_batches(batch_format='pyarrow')",
 }
 
 
@@ -189,9 +189,8 @@ def _remedy(data: Any) -> str | None:
     """What to do about rows of an engine that have no form of `Rows`, or of a file."""
     if isinstance(data, str | bytes | os.PathLike):
         return " Read the file, as with pyarrow.dataset.dataset(path)"
-    for one in type(data).__mro__:
-        remedy = _REMEDIES.get(one.__module__.split(".", 1)[0])
-        if remedy is not None:
+    for (package, name), remedy in _REMEDIES.items():
+        if _is_of(data, package, name):
             return remedy
     return " Convert them with to_arrow()" if hasattr(data, "to_arrow") else None
 

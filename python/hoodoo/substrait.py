@@ -46,11 +46,8 @@ class SubstraitFilter:
         >>> import pyarrow.compute as pc
         >>> schema = pa.schema({"a": pa.int64(), "s": pa.string()})
         >>> found = SubstraitFilter((pc.field("a") > 1) & pc.starts_with(pc.field("s"), "x"), schema)
-        >>> found.fields, found.pruning()
-        ([0, 1], ('and', [('>', 'a', <pyarrow.lib.Int64Array object at ...>
-        [
-          1
-        ])]))
+        >>> found.fields, found.pruning()[1][0][:2]
+        ([0, 1], ('>', 'a'))
     """
 
     def __init__(self, expression: pa.compute.Expression, schema: pa.Schema) -> None:

@@ -99,11 +99,14 @@ def test_a_lazy_frame_is_collected_in_batches(monkeypatch: pytest.MonkeyPatch):
     assert hoodoo.rows.record_batch_reader(frame).read_all().to_pylist() == [{"id": 1}, {"id": 2}]
 
 
-class _Dask:
+def frame_of(package: str, name: str = "DataFrame") -> Any:
+    """An object that looks like one of a library that the tests do not have."""
+    return type(name, (), {"__module__": f"{package}.frames", "__iter__": lambda _: iter(())})()
+
+
+class Convertible:
     def to_arrow(self) -> None: ...
 
-
-_Dask.__module__ = "dask.dataframe"
 
 MISTAKES: dict[str, tuple[Any, type[HudiError], str]] = {
     "a column of polars": (pl.Series([1, 2]), InvalidOptionError, "no columns"),
@@ -115,7 +118,10 @@ MISTAKES: dict[str, tuple[Any, type[HudiError], str]] = {
     "numbers": ([1, 2], InvalidOptionError, "dictionaries or record batches"),
     "nothing": (None, InvalidOptionError, "expected Arrow data"),
     "a module": (ModuleType("rows"), InvalidOptionError, "expected Arrow data"),
-    "a frame of Dask": (_Dask(), InvalidOptionError, "partitions"),
+    "a frame of Dask": (frame_of("dask"), InvalidOptionError, "partitions"),
+    "a frame of Spark": (frame_of("pyspark"), InvalidOptionError, r"hoodoo\.spark\.write"),
+    "a dataset of Ray": (frame_of("ray", "Dataset"), InvalidOptionError, "iter_batches"),
+    "something with to_arrow": (Convertible(), InvalidOptionError, r"with to_arrow\(\)"),
     "batches, then a number": ([ROWS, 3], InvalidOptionError, "behind record batches"),
     "batches of other columns": ([ROWS, ROWS.select(["id"])], SchemaError, "different columns"),
     "batches of other types": (
