@@ -248,7 +248,8 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBa
         readers = (_reader_of(item) for item in itertools.chain([first], items))
         head = next(readers)
         batches = itertools.chain.from_iterable(itertools.chain([head], readers))
-        return pa.RecordBatchReader.from_batches(head.schema, (_alike(batch, head.schema) for batch in batches))
+        alike = itertools.chain.from_iterable(_alike(batch, head.schema) for batch in batches)
+        return pa.RecordBatchReader.from_batches(head.schema, alike)
     if isinstance(first, Mapping):
         rows = [first, *items]
         names = dict.fromkeys(name for row in rows for name in row)
@@ -269,18 +270,19 @@ def _reader_of(item: Any) -> pa.RecordBatchReader:
     return reader
 
 
-def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.RecordBatch]:
     """A batch in the types of the first one."""
     if batch.schema.equals(schema):
-        return batch
+        return [batch]
     if set(batch.schema.names) != set(schema.names):
         raise SchemaError(
             f"record batches have different columns: {', '.join(schema.names)} and then {', '.join(batch.schema.names)}"
         )
     try:
-        return batch.select(schema.names).cast(schema)
+        batches: list[pa.RecordBatch] = pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
     except pa.ArrowException as error:
         raise SchemaError(f"record batches have columns of different types: {error}") from error
+    return batches
 
 
 def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:

@@ -96,11 +96,12 @@ class Snapshot:
             )
         return cls(table, schema, tuple(units), pinned, query, written_by, _writes(instants, pinned))
 
-    def pruned(self, pruning: Pruning | None) -> tuple[str, ...]:
+    def pruned(self, pruning: Pruning | None, native: _native.NativeTable | None = None) -> tuple[str, ...]:
         """Return the units that may have rows for a filter.
 
         Args:
             pruning: The filter; None for every row.
+            native: The table, where it was opened just now.
 
         Returns:
             Some of the units.
@@ -110,7 +111,7 @@ class Snapshot:
         """
         if pruning is None or self.as_of is None or self.written_by is not None:
             return self.units
-        native = self.table.open()
+        native = native or self.table.open()
         wanted, *_ = _native.plan_read(native, self.query, self.as_of, None, None, [], lambda _: pruning)
         # A commit that was requested before and completed after, or was rolled back: now other slices have that time.
         if not self._is_unchanged(native.instants()):
@@ -145,11 +146,12 @@ class Snapshot:
         """
         names = None if columns is None else list(columns)
         schema = self.schema if names is None else pa.schema([self.schema.field(name) for name in names])
-        wanted = self.pruned(pruning) if units is None else units
+        native = self.table.open()
+        wanted = self.pruned(pruning, native) if units is None else units
         if not wanted:
             return schema.empty_table().to_reader()
         late = None if pruning is None else (lambda _: pruning)
-        rows = _native.read_units(self.table.open(), list(wanted), names, late, self.as_of, self.written_by)
+        rows = _native.read_units(native, list(wanted), names, late, self.as_of, self.written_by)
         if rows.schema != schema:
             raise SchemaError(
                 f"the columns of {self.table.uri} as of {self.as_of} changed since the snapshot was taken: a commit "
