@@ -70,7 +70,7 @@ def make_table(folder: Path, kind: str) -> Table:
     )
     for first in range(0, _ROWS, _ROWS // 3):
         table.insert(rows(range(first, first + _ROWS // 3)))
-    table.upsert(rows(range(0, _ROWS, 7), shift=1))
+    table.upsert(rows(range(0, _ROWS, 5), shift=1))
     table.delete(list(range(5, _ROWS, 31)))
     assert any(s.log_files for s in table.file_slices()) == (kind == "merge-on-read")
     assert len(table.file_slices()) == 3 * (1 if kind == "unpartitioned" else _PARTS)

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodoo.exceptions import SchemaError
 from hoodoo.extras import import_extra
 from hoodoo.snapshot import Snapshot, TableAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import daft
     import polars as pl
+    import ray.data
 
     from hoodoo import _native
     from hoodoo.dataset import TableDataset
@@ -135,3 +140,61 @@ class TableDataFrames:
         from hoodoo.polars_frames import lazy_frame  # noqa: PLC0415 - imports polars
 
         return lazy_frame(Snapshot.pin(self._address, None if as_of is None else str(as_of), query))
+
+    def to_ray(
+        self, columns: Sequence[str] | None = None, as_of: str | None = None, query: str | None = None
+    ) -> ray.data.Dataset:
+        """Return one snapshot as a dataset of Ray Data, whose tasks read file slices.
+
+        Args:
+            columns: The columns. Default: all columns.
+            as_of: See `scan`.
+            query: See `scan`.
+
+        Returns:
+            The dataset. Filters of Ray are applied by Ray, after the read.
+
+        Raises:
+            SchemaError: A column does not exist.
+            HudiError: As `to_dataset`.
+            MissingDependencyError: Ray Data is not installed (`pip install 'hoodoo[ray]'`).
+
+        Examples:
+            >>> def of_ray(table):
+            ...     return table.to_ray(columns=["id"]).count()
+        """
+        import_extra("ray.data", "ray", "Table.to_ray")
+        from hoodoo.ray_frames import ray_dataset  # noqa: PLC0415 - as the others
+
+        snapshot = Snapshot.pin(self._address, None if as_of is None else str(as_of), query)
+        missing = [name for name in columns or () if name not in snapshot.schema.names]
+        if missing:
+            raise SchemaError(
+                f"the table has no columns {', '.join(map(repr, missing))}. Columns: {', '.join(snapshot.schema.names)}"
+            )
+        return ray_dataset(snapshot, None if columns is None else list(columns))
+
+    def to_daft(self, as_of: str | None = None, query: str | None = None) -> daft.DataFrame:
+        """Return one snapshot as a DataFrame of Daft, whose tasks read file slices.
+
+        Daft pushes the columns of a query down, and filters skip files, row groups and pages as in `scan`.
+
+        Args:
+            as_of: See `scan`.
+            query: See `scan`.
+
+        Returns:
+            The lazy DataFrame.
+
+        Raises:
+            HudiError: As `to_dataset`.
+            MissingDependencyError: Daft is not installed (`pip install 'hoodoo[daft]'`).
+
+        Examples:
+            >>> def of_daft(table):
+            ...     return table.to_daft().where("id > 1").select("id").to_pydict()
+        """
+        import_extra("daft", "daft", "Table.to_daft")
+        from hoodoo.daft_frames import daft_frame  # noqa: PLC0415 - as the others
+
+        return daft_frame(Snapshot.pin(self._address, None if as_of is None else str(as_of), query))
