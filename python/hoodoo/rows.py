@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from hoodoo.exceptions import InvalidOptionError
+from hoodoo.exceptions import InvalidOptionError, SchemaError
 
 __all__ = [
     "ArrowArray",
@@ -46,11 +47,37 @@ class DataFrame(Protocol):
         """Export the object for the DataFrame interchange protocol."""
 
 
-Rows: TypeAlias = ArrowStream | ArrowArray | DataFrame | Mapping[str, Any] | Iterable[Mapping[str, Any] | ArrowArray]
+class Scannable(Protocol):
+    """A pyarrow Dataset or Scanner."""
+
+    def to_batches(self) -> Iterator[Any]:
+        """Stream the rows."""
+
+
+class Collectable(Protocol):
+    """A polars LazyFrame."""
+
+    def collect(self) -> Any:
+        """Compute the rows."""
+
+
+Rows: TypeAlias = (
+    ArrowStream
+    | ArrowArray
+    | DataFrame
+    | Scannable
+    | Collectable
+    | Mapping[str, Any]
+    | Iterable[Mapping[str, Any] | ArrowArray | ArrowStream | DataFrame]
+)
 """Rows to write or to merge, in any of these forms:
 
-- an object with `__arrow_c_stream__`: a pyarrow Table or RecordBatchReader, a polars DataFrame, a DuckDB relation
-- a pyarrow RecordBatch, or an iterable of them; the batches stream, and only one is in memory at a time
+- an object with `__arrow_c_stream__`: a pyarrow Table or RecordBatchReader, a polars DataFrame, a DuckDB relation, a
+  `Table`; a reader or a relation streams
+- a polars LazyFrame, which is collected in batches
+- a pyarrow Dataset or Scanner, which streams
+- a pyarrow RecordBatch
+- an iterable of record batches, tables or DataFrames with the same columns; one of them is in memory at a time
 - a pandas DataFrame; its index is left out
 - a dictionary of columns: a list, NumPy array or Arrow array of each column, all of the same length
 - an iterable of dictionaries, one for each row; a key that a row lacks is null
@@ -65,9 +92,7 @@ SchemaLike: TypeAlias = pa.Schema | Mapping[str, Any] | Iterable[Any]
 `(name, type)` pairs."""
 
 
-def record_batch_reader(  # noqa: PLR0911 - one for each form
-    data: Rows, schema: pa.Schema | None = None
-) -> pa.RecordBatchReader:
+def record_batch_reader(data: Rows, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Return rows as a stream of batches. Arrow data are not copied.
 
     Args:
@@ -84,30 +109,90 @@ def record_batch_reader(  # noqa: PLR0911 - one for each form
         >>> record_batch_reader([{"id": 1}, {"id": 2, "name": "b"}]).read_all().to_pylist()
         [{'id': 1, 'name': None}, {'id': 2, 'name': 'b'}]
     """
+    typed = _typed_reader(data)
+    if typed is not None:
+        return typed
+    if isinstance(data, Mapping):
+        return _columns(data, schema).to_reader()
+    other: Any = data
+    if isinstance(other, Iterable) and not isinstance(other, str | bytes | os.PathLike) and _remedy(other) is None:
+        return _from_iterable(other, schema)
+    raise InvalidOptionError(
+        f"invalid rows of type {type(data).__name__}: expected Arrow data, a DataFrame, a dictionary of columns or a "
+        f"list of dictionaries.{_remedy(data) or ''}"
+    )
+
+
+def _typed_reader(data: Any) -> pa.RecordBatchReader | None:  # noqa: PLR0911 - one for each form
+    """A reader over rows that have types of their own; None for others."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     # Before the protocols: pandas exports its index as a column.
-    if type(data).__module__.split(".", 1)[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
-    if isinstance(data, ArrowStream):
-        return pa.RecordBatchReader.from_stream(data)
-    if isinstance(data, ArrowArray):
-        return record_batch_reader(pa.record_batch(data))
+    if _is_of(data, "pandas", "DataFrame"):
+        return _from_pandas(data)
+    if _is_of(data, "polars", "LazyFrame"):
+        from hoodoo.polars_frames import lazy_batches  # noqa: PLC0415 - imports polars
+
+        return lazy_batches(data)
+    if _is_of_dataset(data):
+        return (data if hasattr(data, "to_reader") else data.scanner()).to_reader()
+    if isinstance(data, ArrowStream | ArrowArray):
+        return _from_capsule(data)
     if isinstance(data, DataFrame):
         from pyarrow.interchange import from_dataframe  # noqa: PLC0415 - slow to import, and rarely needed
 
         return from_dataframe(data).to_reader()
-    if isinstance(data, Mapping):
-        return _columns(data, schema).to_reader()
-    other: Any = data
-    if isinstance(other, Iterable) and not isinstance(other, str | bytes):
-        return _from_iterable(other, schema)
-    raise InvalidOptionError(
-        f"invalid rows of type {type(data).__name__}: expected Arrow data, a DataFrame, a dictionary of columns or a "
-        "list of dictionaries"
-    )
+    return None
+
+
+def _is_of(data: Any, package: str, name: str) -> bool:
+    """Whether an object is of a class of a package, or of a subclass, without importing the package."""
+    return any(one.__name__ == name and one.__module__.split(".", 1)[0] == package for one in type(data).__mro__)
+
+
+def _is_of_dataset(data: Any) -> bool:
+    return any(_is_of(data, "pyarrow", name) for name in ("Dataset", "Scanner"))
+
+
+def _from_pandas(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaError(
+            f"a column of the pandas DataFrame has no type of Arrow: {error}. Convert it with DataFrame.astype"
+        ) from error
+
+
+def _from_capsule(data: ArrowStream | ArrowArray) -> pa.RecordBatchReader:
+    try:
+        if isinstance(data, ArrowStream):
+            return pa.RecordBatchReader.from_stream(data)
+        batch = pa.record_batch(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            f"invalid rows of type {type(data).__name__}, which have no columns: {error}. Give a table or a dictionary "
+            "of columns"
+        ) from error
+    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+_REMEDIES = {
+    ("pyspark", "DataFrame"): " hoodoo.spark.write writes DataFrames of Spark",
+    ("dask", "DataFrame"): " Give its partitions: (part.compute() for part in data.partitions)",
+    ("ray", "Dataset"): " Give its batches: data.iter_batches(batch_format='pyarrow')",
+}
+
+
+def _remedy(data: Any) -> str | None:
+    """What to do about rows of an engine that have no form of `Rows`, or of a file."""
+    if isinstance(data, str | bytes | os.PathLike):
+        return " Read the file, as with pyarrow.dataset.dataset(path)"
+    for (package, name), remedy in _REMEDIES.items():
+        if _is_of(data, package, name):
+            return remedy
+    return " Convert them with to_arrow()" if hasattr(data, "to_arrow") else None
 
 
 def has_types(data: Rows) -> bool:
@@ -125,7 +210,7 @@ def has_types(data: Rows) -> bool:
     """
     if isinstance(data, (pa.RecordBatchReader, pa.RecordBatch, ArrowStream, ArrowArray, DataFrame)):
         return True
-    return type(data).__module__.split(".", 1)[0] == "pandas"
+    return _is_of(data, "pandas", "DataFrame") or _is_of(data, "polars", "LazyFrame") or _is_of_dataset(data)
 
 
 def rows_of_keys(data: Rows | Keys, columns: Sequence[str]) -> Rows:
@@ -159,10 +244,12 @@ def rows_of_keys(data: Rows | Keys, columns: Sequence[str]) -> Rows:
 def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
     items = iter(data)
     first = next(items, None)
-    if isinstance(first, ArrowArray):
-        batches = (pa.record_batch(batch) for batch in itertools.chain([first], items))
-        head = next(batches)
-        return pa.RecordBatchReader.from_batches(head.schema, itertools.chain([head], batches))
+    if first is not None and has_types(first):
+        readers = (_reader_of(item) for item in itertools.chain([first], items))
+        head = next(readers)
+        batches = itertools.chain.from_iterable(itertools.chain([head], readers))
+        alike = itertools.chain.from_iterable(_alike(batch, head.schema) for batch in batches)
+        return pa.RecordBatchReader.from_batches(head.schema, alike)
     if isinstance(first, Mapping):
         rows = [first, *items]
         names = dict.fromkeys(name for row in rows for name in row)
@@ -172,6 +259,30 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBa
     if first is None:
         raise InvalidOptionError("no rows, and no schema: give a table with columns and no rows")
     raise InvalidOptionError(f"invalid row of type {type(first).__name__}: expected dictionaries or record batches")
+
+
+def _reader_of(item: Any) -> pa.RecordBatchReader:
+    reader = _typed_reader(item)
+    if reader is None:
+        raise InvalidOptionError(
+            f"invalid rows of type {type(item).__name__} behind record batches or DataFrames: expected more of them"
+        )
+    return reader
+
+
+def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """A batch in the types of the first one."""
+    if batch.schema.equals(schema):
+        return [batch]
+    if set(batch.schema.names) != set(schema.names):
+        raise SchemaError(
+            f"record batches have different columns: {', '.join(schema.names)} and then {', '.join(batch.schema.names)}"
+        )
+    try:
+        batches: list[pa.RecordBatch] = pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+    except pa.ArrowException as error:
+        raise SchemaError(f"record batches have columns of different types: {error}") from error
+    return batches
 
 
 def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:

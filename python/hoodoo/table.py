@@ -27,8 +27,10 @@ from hoodoo.options import (
 from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_catalogs import TableCatalogs
+from hoodoo.table_dataframes import TableDataFrames
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
+from hoodoo.table_ref import TableRef
 from hoodoo.table_reporting import TableReporting
 from hoodoo.table_services import TableServices
 from hoodoo.table_upgrade import TableUpgrade
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatalogs, TableReporting):
+class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatalogs, TableReporting, TableDataFrames):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -83,8 +85,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
         given = string_options(options)
         check_options(given, "table")
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
-        self._given = given
         self._progress = progress
+        self._ref = TableRef(self._native.uri, given, dict(storage_options or {}))
 
     @classmethod
     def create(
@@ -138,7 +140,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
         table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
             str(uri), arrow_schema, given, dict(storage_options or {})
         )
-        table._given, table._progress = given, progress  # noqa: SLF001
+        table._progress = progress  # noqa: SLF001
+        table._ref = TableRef(table.uri, given, dict(storage_options or {}))  # noqa: SLF001
         return table
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hoodoo.commit import Commit
     from hoodoo.options import Options
     from hoodoo.sync.report import SyncReport
+    from hoodoo.table_ref import TableRef
 
 __all__ = ["TableCatalogs"]
 
@@ -28,8 +29,7 @@ class TableCatalogs:
     """Registering a `Table` in a Hive Metastore or in AWS Glue, and finding it there."""
 
     _native: _native.NativeTable
-    _given: Mapping[str, str] = {}
-    """The options that the table was opened or created with."""
+    _ref: TableRef
 
     if TYPE_CHECKING:
 
@@ -115,11 +115,11 @@ class TableCatalogs:
             ...     print(str(error).split(":")[0])
             option hoodie.datasource.hive_sync.mode=hiveql is not supported
         """
-        given = {**self._given, **string_options(options)}
+        given = {**self._ref.options, **string_options(options)}
         for message in check_sync_options(given):
             warn(message)
         return sync_table(self._native, given)
 
     def _synced(self, commit: Commit) -> Commit:
         """Sync after a commit, if the options ask for it."""
-        return sync_after_commit(commit, self._native, self._given)
+        return sync_after_commit(commit, self._native, self._ref.options)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hoodoo.clustering import PendingClustering
     from hoodoo.file_slice import FileSlice
     from hoodoo.table import Table
+    from hoodoo.table_ref import TableRef
     from hoodoo.timeline import Instant
 
 __all__ = ["TableReporting"]
@@ -35,7 +36,7 @@ _COMPACTIONS = frozenset({"compaction", "logcompaction"})
 class TableReporting(Displayed):
     """The report of a `Table`, and how notebooks show it."""
 
-    _given: Mapping[str, str]
+    _ref: TableRef
 
     def report(self, columns: Columns | None = None) -> TableReport:
         """Return the state of the table: sizes, small files, overlap, and what each table service would do next.
@@ -67,7 +68,7 @@ class TableReporting(Displayed):
             >>> [service.service for service in report.services if service.due]
             ['compaction', 'clustering']
         """
-        return _report(cast("Table", self), columns, self._given)
+        return _report(cast("Table", self), columns, self._ref.options)
 
     def _view(self) -> View:
         table = cast("Table", self)

@@ -39,6 +39,10 @@ def test_docs_quick_start(tmp_path: Path):
     run(python_blocks(ROOT / "docs" / "quickstart.md"), tmp_path)
 
 
+def test_docs_dataframes(tmp_path: Path):
+    run(python_blocks(ROOT / "docs" / "dataframes.md"), tmp_path)
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_every_example_is_python(page: Path):
     for block in python_blocks(page):

@@ -5,48 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, string_batch, strings
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.table_ref import TableRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from hoodoo import _native
+
 __all__ = ["BegunService", "ServiceTask", "TableRef"]
-
-
-@dataclass(frozen=True)
-class TableRef:
-    """How to open a table in another process. Can be pickled.
-
-    Attributes:
-        uri: Location of the table.
-        options: Hudi's options.
-        storage_options: Settings of the storage.
-    """
-
-    uri: str
-    options: dict[str, str]
-    storage_options: dict[str, str]
-
-    @classmethod
-    def resolve(
-        cls, uri: str, options: dict[str, str], storage_options: Mapping[str, str] | None
-    ) -> tuple[_native.NativeTable, TableRef]:
-        """Open a table, and return it with a reference to it: a relative path is made absolute."""
-        storage = dict(storage_options or {})
-        table = _native.NativeTable.open(uri, options, storage)
-        return table, cls(table.uri, options, storage)
-
-    def open(self) -> _native.NativeTable:
-        """Open the table.
-
-        Each task opens it again: a worker process outlives a job, and the location may hold another table by then.
-        """
-        return _native.NativeTable.open(self.uri, self.options, self.storage_options)
 
 
 @dataclass(frozen=True)
