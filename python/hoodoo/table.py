@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hoodoo import _native
 from hoodoo.commit import Commit
+from hoodoo.exceptions import InvalidOptionError
 from hoodoo.extras import import_extra
 from hoodoo.file_slice import FileSlice
 from hoodoo.filters import Filters, LateFilter, late_filter
@@ -24,9 +25,11 @@ from hoodoo.options import (
     write_options,
 )
 from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.table_figures import TableFigures
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_services import TableServices
+from hoodoo.table_statements import TableStatements
 from hoodoo.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from hoodoo.statements.forms import Predicate
+
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery):
+class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFigures):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -74,6 +79,7 @@ class Table(TableServices, TableIndexes, TableRecovery):
         """Open an existing table, whoever wrote it."""
         given = string_options(options)
         check_options(given, "table")
+        self._given = given
         self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
 
     @classmethod
@@ -123,9 +129,8 @@ class Table(TableServices, TableIndexes, TableRecovery):
         given = creation_options(options, name, record_key, partition_by, ordering, table_type)
         arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         table = cls.__new__(cls)
-        table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
-            str(uri), arrow_schema, given, dict(storage_options or {})
-        )
+        table._given = given  # noqa: SLF001 - a constructor
+        table._native = _native.NativeTable.create(str(uri), arrow_schema, given, dict(storage_options or {}))  # noqa: SLF001 - a constructor
         return table
 
     def __repr__(self) -> str:
@@ -402,27 +407,40 @@ class Table(TableServices, TableIndexes, TableRecovery):
         """
         return self._write("bulk_insert", data, write_options(schema_evolution, sort_by))
 
-    def delete(self, data: Rows | Keys) -> Commit:
-        """Delete rows by key.
+    def delete(self, data: Rows | Keys | None = None, *, where: Predicate | None = None) -> Commit:
+        """Delete rows by key, or all rows for which a condition is true.
+
+        A delete by condition reads the table after it has been planned. When another writer changes the same file
+        groups meanwhile, it is done again, so that it deletes what it sees.
 
         Args:
             data: Rows with the key columns. When they have the partition columns too, only those partitions are
                 searched. For a table with one key column, a list, tuple or set of key values.
+            where: The condition; see `hoodoo.statements.forms.Predicate`. `True` deletes every row.
 
         Returns:
             The commit.
 
         Raises:
-            SchemaError: A key column is missing.
-            InvalidOptionError: Key values were given, and the table has several key columns.
+            SchemaError: A key column is missing, a column of the condition does not exist, or types do not go together.
+            InvalidOptionError: Key values were given, and the table has several key columns; both or neither of `data`
+                and `where` were given.
+            UnsupportedError: The table has no key columns, or the condition has a function that is not supported.
+            ConflictError: Other writers changed the same rows each time.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
             >>> t = hoodoo.Table.create("memory://docs-delete/t", {"id": pa.int64()}, name="t", record_key="id")
             >>> commit = t.insert({"id": [1, 2, 3]})
-            >>> t.delete([1, 2]).deleted, t.delete({"id": [3]}).deleted
-            (2, 1)
+            >>> t.delete([1]).deleted, t.delete({"id": [2]}).deleted, t.delete(where="id > 2").deleted
+            (1, 1, 1)
         """
+        if where is not None:
+            return self._delete_where(data, where)
+        if data is None:
+            raise InvalidOptionError(
+                "nothing says which rows to delete: give keys, or where=… (where=True for all rows)"
+            )
         return self._write("delete", rows_of_keys(data, split_list(self.options.get("hoodie.table.recordkey.fields"))))
 
     def insert_overwrite(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:

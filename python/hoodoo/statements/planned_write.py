@@ -1,0 +1,118 @@
+"""Writes whose rows are read after they were planned: what another writer changes meanwhile is a conflict.
+
+A write is planned from a snapshot, and then the rows that it changes are read. What others committed before the plan
+is in these rows. When they commit to a file group that the write changes, or where it found keys to be new, after the
+plan, the commit of the write fails, whether the rows were read before or after that; then all of it is done again. So
+no update is lost, and nobody waits for a table lock while rows are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeAlias
+
+from hoodoo import _native
+from hoodoo.commit import Commit
+from hoodoo.exceptions import ConflictError
+from hoodoo.statements.shuffle import Shuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+__all__ = ["Producer", "write_planned"]
+
+Producer: TypeAlias = Callable[[], "Iterable[pa.RecordBatch]"]
+"""Reads the table as it is when it is called, and returns the rows to write."""
+
+_LOG = logging.getLogger(__name__)
+_PARTITION, _ROUTE, _ROW = "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"
+
+
+def write_planned(
+    table: _native.NativeTable, operation: str, schema: pa.Schema, produce: Producer, retries: int
+) -> Commit:
+    """Write rows in one commit that holds only if nobody changed what they were made of.
+
+    Args:
+        table: The table.
+        operation: `upsert` or `delete`.
+        schema: The columns of the rows.
+        produce: Makes the rows. It is called again when another writer committed first.
+        retries: How often.
+
+    Returns:
+        The commit.
+
+    Raises:
+        ConflictError: Other writers changed the same rows each time. Nothing was written.
+        HudiError: That of the write, or of the function.
+    """
+    while True:
+        write = _native.NativeWrite.begin(table, operation, schema, _threads(), 0)
+        try:
+            reports = _run(table, write, schema, produce)
+        except BaseException as error:
+            write.abort()
+            if not (isinstance(error, ConflictError) and error.outdated_plan) or retries <= 0:
+                raise
+            _LOG.info("the statement is run again: %s", error)
+            retries -= 1
+            continue
+        try:
+            return Commit.from_native(write.commit(reports))
+        except ConflictError as error:
+            if not error.outdated_plan or retries <= 0:
+                raise
+            _LOG.info("the statement is run again: %s", error)
+            retries -= 1
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
+
+
+def _run(table: _native.NativeTable, write: _native.NativeWrite, schema: pa.Schema, produce: Producer) -> list[str]:
+    """Route the rows and merge them into their file groups; return the reports for the commit."""
+    threads = _threads()
+    together = Shuffle([_PARTITION, _ROUTE], [_PARTITION, _ROUTE, _ROW], threads)
+    try:
+        if write.whole_table:
+            _locate(table, write, schema, produce, together)
+        else:
+            packer = _native.NativePacker.by_route(table, write.plan, schema, 0)
+            for batch in produce():
+                together.add(packer.add(batch))
+            together.add(packer.finish())
+        splits = together.finish()
+
+        def apply(task: int) -> list[str]:
+            return _native.apply_routes(table, write.plan, splits[task]().to_reader(), task, f"{task}-0-0")
+
+        if len(splits) <= 1:
+            return [report for task in range(len(splits)) for report in apply(task)]
+        with ThreadPoolExecutor(min(threads, len(splits))) as pool:
+            return [report for reports in pool.map(apply, range(len(splits))) for report in reports]
+    finally:
+        together.close()
+
+
+def _locate(
+    table: _native.NativeTable, write: _native.NativeWrite, schema: pa.Schema, produce: Producer, together: Shuffle
+) -> None:
+    """Look up keys in all partitions; the rows of a key have to meet for that."""
+    by_key = Shuffle([_ROUTE], [_ROW], _threads())
+    try:
+        packer = _native.NativePacker.by_key(table, write.plan, schema, 0)
+        for batch in produce():
+            by_key.add(packer.add(batch))
+        by_key.add(packer.finish())
+        for load in by_key.finish():
+            for located in _native.locate_rows(table, write.plan, load().to_reader()):
+                together.add(located)
+    finally:
+        by_key.close()
