@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hoodoo.statements.coercion import store
 from hoodoo.statements.evaluate import Scope, evaluate, mask_of
-from hoodoo.statements.planned_write import write_planned
+from hoodoo.statements.planned_write import RowsToWrite, write_planned
 from hoodoo.statements.target import Target, columns_in
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ __all__ = ["delete_rows", "update_rows"]
 
 def delete_rows(native: _native.NativeTable, where: Expression, retries: int) -> Commit:
     """Delete rows. Arguments and errors as those of `Table.delete`."""
+    return write_planned(native, lambda: _deletes(native, where), retries)
+
+
+def _deletes(native: _native.NativeTable, where: Expression) -> RowsToWrite:
     target = Target.of(native, "a delete by condition")
     mask_of(where, Scope.of_schema(target.schema))
     names = columns_in([where], target.schema.names)
@@ -36,13 +40,19 @@ def delete_rows(native: _native.NativeTable, where: Expression, retries: int) ->
             if pc.any(mask).as_py():
                 yield batch.select(identity.names).filter(mask)
 
-    return write_planned(native, "delete", identity, produce, retries)
+    return RowsToWrite("delete", target.schema, identity, produce)
 
 
 def update_rows(
     native: _native.NativeTable, assignments: Mapping[str, Expression], where: Expression | None, retries: int
 ) -> Commit:
     """Update rows. Arguments and errors as those of `Table.update`."""
+    return write_planned(native, lambda: _updates(native, assignments, where), retries)
+
+
+def _updates(
+    native: _native.NativeTable, assignments: Mapping[str, Expression], where: Expression | None
+) -> RowsToWrite:
     target = Target.of(native, "an update")
     values = target.assigned(assignments, "set")
     empty = Scope.of_schema(target.schema)
@@ -63,4 +73,4 @@ def update_rows(
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=target.schema)
 
-    return write_planned(native, "upsert", target.schema, produce, retries)
+    return RowsToWrite("upsert", target.schema, target.schema, produce)

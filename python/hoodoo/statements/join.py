@@ -152,7 +152,7 @@ def one_per_target(pairs: Pairs, ordering: list[pa.Array]) -> Pairs:
     columns = {f"o{n}": values for n, values in enumerate(ordering)}
     order = pa.table({"t": pairs.target, **columns})
     keys = [("t", "ascending"), *((name, "descending") for name in columns)]
-    at = pc.sort_indices(order, sort_keys=keys, null_placement="at_end")
+    at = pc.sort_indices(order, sort_keys=keys)
     ordered = order.take(at)
     is_next = _same_as_before(ordered["t"])
     tied = is_next

@@ -13,7 +13,7 @@ from hoodoo.statements.clauses import DELETE_MARK, Clause, Output, bound_clause,
 from hoodoo.statements.evaluate import Scope, is_true
 from hoodoo.statements.expressions import Call, Column, Constant
 from hoodoo.statements.join import Join, Pairs, one_per_target, refuse_several
-from hoodoo.statements.planned_write import write_planned
+from hoodoo.statements.planned_write import RowsToWrite, write_planned
 from hoodoo.statements.target import Target, columns_in
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ def merge_rows(
     native: _native.NativeTable, source: SpilledRows, on: Expression, clauses: Sequence[Clause], retries: int
 ) -> Commit:
     """Merge a source into a table. Arguments and errors as those of `MergeBuilder`."""
+    return write_planned(native, lambda: _changes(native, source, on, clauses), retries)
+
+
+def _changes(
+    native: _native.NativeTable, source: SpilledRows, on: Expression, clauses: Sequence[Clause]
+) -> RowsToWrite:
     target = Target.of(native, "a merge")
     bound = [bound_clause(clause, target, source.schema) for clause in clauses]
     _refuse_unreachable(bound)
@@ -43,7 +49,7 @@ def merge_rows(
     scope = Scope.of_columns(table.num_rows, dict(zip(table.column_names, table.columns, strict=True)), "source")
     merge = _Merge(target, scope, join, join.source_keys(scope), bound, output)
     operation = "upsert" if output.mark or any(c.action != "delete" for c in bound) else "delete"
-    return write_planned(native, operation, output.schema, merge.rows, retries)
+    return RowsToWrite(operation, target.schema, output.schema, merge.rows)
 
 
 def _refuse_unreachable(clauses: Sequence[Clause]) -> None:

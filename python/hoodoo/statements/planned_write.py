@@ -12,11 +12,12 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from hoodoo import _native
 from hoodoo.commit import Commit
-from hoodoo.exceptions import ConflictError
+from hoodoo.exceptions import ConflictError, SchemaError
 from hoodoo.statements.shuffle import Shuffle
 
 if TYPE_CHECKING:
@@ -24,25 +25,40 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Producer", "write_planned"]
+__all__ = ["Producer", "RowsToWrite", "write_planned"]
 
 Producer: TypeAlias = Callable[[], "Iterable[pa.RecordBatch]"]
 """Reads the table as it is when it is called, and returns the rows to write."""
+
+
+@dataclass(frozen=True)
+class RowsToWrite:
+    """What a statement writes.
+
+    Attributes:
+        operation: `upsert` or `delete`.
+        table: The columns of the table that the statement was prepared for.
+        schema: The columns of the rows.
+        produce: Makes the rows.
+    """
+
+    operation: str
+    table: pa.Schema
+    schema: pa.Schema
+    produce: Producer
+
 
 _LOG = logging.getLogger(__name__)
 _PARTITION, _ROUTE, _ROW = "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"
 
 
-def write_planned(
-    table: _native.NativeTable, operation: str, schema: pa.Schema, produce: Producer, retries: int
-) -> Commit:
+def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite], retries: int) -> Commit:
     """Write rows in one commit that holds only if nobody changed what they were made of.
 
     Args:
         table: The table.
-        operation: `upsert` or `delete`.
-        schema: The columns of the rows.
-        produce: Makes the rows. It is called again when another writer committed first.
+        prepare: Looks at the columns of the table, and checks the statement. It is called again when another writer
+            committed first.
         retries: How often.
 
     Returns:
@@ -53,23 +69,31 @@ def write_planned(
         HudiError: That of the write, or of the function.
     """
     while True:
-        write = _native.NativeWrite.begin(table, operation, schema, _threads(), 0)
+        rows = prepare()
         try:
-            reports = _run(table, write, schema, produce)
-        except BaseException as error:
-            write.abort()
-            if not (isinstance(error, ConflictError) and error.outdated_plan) or retries <= 0:
+            return _attempt(table, rows)
+        except (ConflictError, SchemaError) as error:
+            may_succeed = isinstance(error, ConflictError) and error.outdated_plan
+            if retries <= 0 or not (may_succeed or table.schema() != rows.table):
                 raise
             _LOG.info("the statement is run again: %s", error)
             retries -= 1
-            continue
-        try:
-            return Commit.from_native(write.commit(reports))
-        except ConflictError as error:
-            if not error.outdated_plan or retries <= 0:
-                raise
-            _LOG.info("the statement is run again: %s", error)
-            retries -= 1
+
+
+def _attempt(table: _native.NativeTable, rows: RowsToWrite) -> Commit:
+    write = _native.NativeWrite.begin(table, rows.operation, rows.schema, _threads(), 0)
+    try:
+        _refuse_other_columns(table, rows)
+        reports = _run(table, write, rows.schema, rows.produce)
+    except BaseException:
+        write.abort()
+        raise
+    return Commit.from_native(write.commit(reports))
+
+
+def _refuse_other_columns(table: _native.NativeTable, rows: RowsToWrite) -> None:
+    if table.schema() != rows.table:
+        raise ConflictError("another writer changed the columns of the table. Nothing was written; write again")
 
 
 def _threads() -> int:
