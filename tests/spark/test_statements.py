@@ -105,3 +105,13 @@ def test_statements_that_are_not_supported_are_refused_by_name(spark: Any, trips
 def test_mistakes_in_statements(spark: Any, trips: str, statement: str, named: str):
     with pytest.raises(hoodoo.InvalidOptionError, match=named):
         hoodoo.spark.sql(spark, statement, tables={"trips": trips})
+
+
+def test_procedures_are_data_frames(spark: Any, trips: str):
+    shown = hoodoo.spark.call(spark, "show_commits", trips, limit=1).collect()
+    assert [(row.action, row.total_records_written) for row in shown] == [("commit", 3)]
+    assert hoodoo.spark.call(spark, "show_archived_commits", trips).count() == 0
+    with pytest.raises(hoodoo.UnsupportedError, match="show_commits"):
+        hoodoo.spark.call(spark, "show_everything", trips)
+    with pytest.raises(hoodoo.InvalidOptionError, match="Arguments: table, limit"):
+        hoodoo.spark.call(spark, "show_commits", trips, count=1)

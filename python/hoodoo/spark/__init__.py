@@ -7,9 +7,10 @@ adapts Spark to it.
 
 from __future__ import annotations
 
+from hoodoo.spark.procedures import call
 from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.services import cluster, compact, index
 from hoodoo.spark.statements import sql
 from hoodoo.spark.tables import read, timeline, write
 
-__all__ = ["cluster", "compact", "index", "merge", "merge_batches", "read", "sql", "timeline", "write"]
+__all__ = ["call", "cluster", "compact", "index", "merge", "merge_batches", "read", "sql", "timeline", "write"]
