@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import warnings
 
-from hoodoo import _native, mergers
+from hoodoo import _native, mergers, procedures
 from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overlap, OverlapDepth, PendingClustering
 from hoodoo.commit import Commit, SchemaChange
+from hoodoo.commit_history import CommitHistory, CommitRecord, PartitionFigures
 from hoodoo.commit_stats import CommitStats
 from hoodoo.exceptions import (
     ConflictError,
@@ -35,6 +36,7 @@ from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
 from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
+from hoodoo.table_merge import MergeBuilder
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
 from hoodoo.writer import write
 
@@ -47,6 +49,8 @@ __all__ = [
     "ClusteringGroup",
     "ClusteringPlan",
     "Commit",
+    "CommitHistory",
+    "CommitRecord",
     "CommitStats",
     "ConflictError",
     "CorruptFileError",
@@ -62,12 +66,14 @@ __all__ = [
     "InternalError",
     "InvalidOptionError",
     "LockError",
+    "MergeBuilder",
     "MergeContext",
     "MetadataPartition",
     "MetadataTable",
     "MissingDependencyError",
     "Overlap",
     "OverlapDepth",
+    "PartitionFigures",
     "PendingClustering",
     "Problem",
     "RecordMerger",
@@ -88,6 +94,7 @@ __all__ = [
     "__version__",
     "merge",
     "mergers",
+    "procedures",
     "write",
 ]
 

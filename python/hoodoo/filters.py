@@ -155,5 +155,6 @@ def _array(values: list[Any], column: str, data_type: pa.DataType) -> pa.Array:
         OverflowError,
         ValueError,
     ) as error:
-        message = f"the filter compares column {column!r} of type {data_type} with {values!r}: give values of its type"
+        shown = ", ".join(type(value).__name__ if " at 0x" in repr(value) else repr(value) for value in values)
+        message = f"the filter compares column {column!r} of type {data_type} with [{shown}]: give values of its type"
         raise SchemaError(message) from error

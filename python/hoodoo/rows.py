@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from hoodoo.exceptions import InvalidOptionError
+from hoodoo.exceptions import InvalidOptionError, SchemaError
 
 __all__ = [
     "ArrowArray",
@@ -17,6 +18,7 @@ __all__ = [
     "Keys",
     "Rows",
     "SchemaLike",
+    "arrow_schema_of",
     "record_batch_reader",
     "rows_of_keys",
 ]
@@ -104,10 +106,40 @@ def record_batch_reader(  # noqa: PLR0911 - one for each form
     other: Any = data
     if isinstance(other, Iterable) and not isinstance(other, str | bytes):
         return _from_iterable(other, schema)
+    if type(data).__name__ == "LazyFrame":
+        raise InvalidOptionError("a LazyFrame of polars has no rows yet: call collect() first")
     raise InvalidOptionError(
         f"invalid rows of type {type(data).__name__}: expected Arrow data, a DataFrame, a dictionary of columns or a "
         "list of dictionaries"
     )
+
+
+def arrow_schema_of(schema: Any) -> pa.Schema:
+    """Return a schema.
+
+    Args:
+        schema: See `SchemaLike`.
+
+    Returns:
+        The schema, with at least one column.
+
+    Raises:
+        InvalidOptionError: It is none, a type is none of Arrow's, or it has no columns.
+
+    Examples:
+        >>> arrow_schema_of({"id": "int64"}).names
+        ['id']
+    """
+    try:
+        found = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+    except (TypeError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InvalidOptionError(
+            f"invalid schema of type {type(schema).__name__}: expected a pyarrow schema, or types of Arrow by column, "
+            "such as {'id': pa.int64()}"
+        ) from error
+    if not len(found):
+        raise InvalidOptionError("the schema has no columns: give at least one")
+    return found
 
 
 def has_types(data: Rows) -> bool:
@@ -165,6 +197,11 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBa
         return pa.RecordBatchReader.from_batches(head.schema, itertools.chain([head], batches))
     if isinstance(first, Mapping):
         rows = [first, *items]
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise InvalidOptionError(
+                    f"invalid row of type {type(row).__name__}: expected a dictionary, as the first row"
+                )
         names = dict.fromkeys(name for row in rows for name in row)
         return _columns({name: [row.get(name) for row in rows] for name in names}, schema).to_reader()
     if first is None and schema is not None:
@@ -179,11 +216,29 @@ def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
     arrays, fields = [], []
     for name, values in data.items():
         like = known.get(str(name))
-        array = _column(values, None if like is None else like.type)
+        array = _checked_column(str(name), values, None if like is None else like.type)
         arrays.append(array)
         # Plain values have no nullability of their own: a required column stays required.
         fields.append(pa.field(str(name), array.type, like is None or like.nullable))
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(f"{field.name}: {len(array)}" for field, array in zip(fields, arrays, strict=True))
+        raise InvalidOptionError(f"the columns have different lengths ({lengths}): give a value for each row")
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _checked_column(name: str, values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    if values is None or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise InvalidOptionError(
+            f"invalid values of type {type(values).__name__} for column {name!r}: expected a list, or an array of "
+            "NumPy or Arrow, with a value for each row"
+        )
+    try:
+        return _column(values, data_type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
+        raise SchemaError(
+            f"the values of column {name!r} have no common Arrow type ({reason}): give values of one type"
+        ) from error
 
 
 def _column(values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:

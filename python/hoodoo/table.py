@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from hoodoo import _native
+from hoodoo.arguments import location, names_of, optional_text, storage_settings, text
 from hoodoo.commit import Commit
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.extras import import_extra
@@ -17,14 +16,13 @@ from hoodoo.options import (
     Columns,
     Options,
     SchemaEvolution,
-    as_list,
     check_options,
     creation_options,
     split_list,
     string_options,
     write_options,
 )
-from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.rows import Keys, Rows, SchemaLike, arrow_schema_of, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_figures import TableFigures
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    import pyarrow as pa
 
     from hoodoo.statements.forms import Predicate
 
@@ -80,7 +79,7 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
         given = string_options(options)
         check_options(given, "table")
         self._given = given
-        self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
+        self._native = _native.NativeTable.open(location(uri), given, storage_settings(storage_options))
 
     @classmethod
     def create(
@@ -127,10 +126,11 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             ('city', 9)
         """
         given = creation_options(options, name, record_key, partition_by, ordering, table_type)
-        arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        arrow_schema = arrow_schema_of(schema)
         table = cls.__new__(cls)
         table._given = given  # noqa: SLF001 - a constructor
-        table._native = _native.NativeTable.create(str(uri), arrow_schema, given, dict(storage_options or {}))  # noqa: SLF001 - a constructor
+        storage = storage_settings(storage_options)
+        table._native = _native.NativeTable.create(location(uri), arrow_schema, given, storage)  # noqa: SLF001 - as above
         return table
 
     def __repr__(self) -> str:
@@ -202,7 +202,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             >>> [(s.base_instant == commit.instant, s.log_files) for s in t.file_slices()]
             [(True, ())]
         """
-        return [FileSlice.from_native(row) for row in self._native.file_slices(partition)]
+        chosen = None if partition is None or partition == "" else text(partition, "partition", "'city=sf'")
+        return [FileSlice.from_native(row) for row in self._native.file_slices(chosen)]
 
     def scan(
         self,
@@ -240,7 +241,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             >>> sum(batch.num_rows for batch in t.scan(as_of=first.instant))
             2
         """
-        return self._native.scan(*self._query(columns, filters), None if as_of is None else str(as_of), query)
+        asked = optional_text(query, "query", "'snapshot'")
+        return self._native.scan(*self._query(columns, filters), None if as_of is None else str(as_of), asked)
 
     def to_arrow(
         self,
@@ -258,7 +260,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             >>> t.to_arrow().num_rows
             2
         """
-        return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), query)
+        asked = optional_text(query, "query", "'snapshot'")
+        return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), asked)
 
     def to_pandas(
         self,
@@ -332,7 +335,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             i None {'v': 'z'}
         """
         until = None if until is None else str(until)
-        return self._native.changes(str(since), until, *self._query(columns, filters), mode)
+        asked = optional_text(mode, "mode", "'cdc'")
+        return self._native.changes(str(since), until, *self._query(columns, filters), asked)
 
     def upsert(self, data: Rows, partial: bool = False, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Insert new rows, and merge rows whose key exists by the table's merge mode.
@@ -494,12 +498,14 @@ class Table(TableServices, TableIndexes, TableRecovery, TableStatements, TableFi
             >>> list(t.delete_partitions(["b"]).replaced), t.to_arrow().num_rows
             (['b'], 1)
         """
-        return Commit.from_native(self._native.write("delete_partition", None, as_list(partitions)))
+        if partitions is None:
+            raise InvalidOptionError("nothing says which partitions to delete: give their paths, such as ['city=sf']")
+        return Commit.from_native(self._native.write("delete_partition", None, names_of(partitions, "partitions")))
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
     ) -> tuple[list[str] | None, LateFilter | None]:
-        return None if columns is None else list(columns), late_filter(filters)
+        return None if columns is None else names_of(columns, "columns"), late_filter(filters)
 
     def _write(
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False

@@ -71,7 +71,7 @@ class MergeBuilder:
             return condition_of_columns([str(column) for column in on])
         found = None if isinstance(on, bool) else parse_condition(on, self._names)
         if found is None:
-            raise InvalidOptionError("a merge needs a condition: on='target.id = source.id', or on=['id']")
+            raise InvalidOptionError("a merge needs a condition: write on='target.id = source.id', or on=['id']")
         return found
 
     def when_matched_update(self, set: Assignments, condition: Predicate | None = None) -> MergeBuilder:  # noqa: A002

@@ -32,7 +32,7 @@ STATEMENTS = [
        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""",
     """MERGE INTO {t} t USING (select 1 as id, 8L as ts, 0.0D as v, 'a' as city) s ON t.id = s.id
        WHEN MATCHED THEN DELETE""",
-    "MERGE INTO {t} t USING " + SOURCE + " s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+    "MERGE INTO {t} t USING " + SOURCE + " s ON t.id = s.id WHEN NOT MATCHED AND s.id > 1 THEN INSERT *",
     "DELETE FROM {t} WHERE v is null",
 ]  # fmt: skip
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from typing import Any
 
 import polars as pl
@@ -186,3 +188,10 @@ def test_no_rows_have_no_values_and_a_type(sql: str):
 def test_an_empty_list_is_no_condition():
     with pytest.raises(InvalidOptionError, match="True"):
         parse_condition([])
+
+
+def test_statements_load_no_optional_package():
+    optional = ("pandas", "polars", "pyspark", "sqlglot", "duckdb")
+    code = f"import sys, hoodoo; print([name for name in {optional!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

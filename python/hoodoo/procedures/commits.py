@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hoodoo.table import Table
-    from hoodoo.timeline import Instant
+    from hoodoo.timeline import Instant, Timeline
 
 __all__ = [
     "show_archived_commits",
@@ -197,13 +197,18 @@ def show_timeline(
         "timeline_type": _S,
         "rollback_info": _S,
     }
-    return arrow(schema, [_action(i, is_active=(i.requested, i.action) in known) for i in _first(wanted, limit)])
+    return arrow(
+        schema, [_action(timeline, i, is_active=(i.requested, i.action) in known) for i in _first(wanted, limit)]
+    )
 
 
-def _action(instant: Instant, *, is_active: bool) -> list[str | None]:
+def _action(timeline: Timeline, instant: Instant, *, is_active: bool) -> list[str | None]:
+    rolled_back = None
+    if instant.action == "rollback" and instant.state == "COMPLETED":
+        rolled_back = "Rolled back: " + ", ".join(timeline.metadata(instant).get("commitsRollback") or [])
     kind = "ACTIVE" if is_active else "ARCHIVED"
     times = [_printed(instant.requested), None, _printed(instant.completed or "")]
-    return [instant.requested, instant.action, instant.state, *times, kind, None]
+    return [instant.requested, instant.action, instant.state, *times, kind, rolled_back]
 
 
 def _printed(instant: str) -> str | None:

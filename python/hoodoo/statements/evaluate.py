@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Lazy", "Scope", "evaluate", "is_true", "mask_of"]
 
-_TRUE, _FALSE = pa.scalar(True), pa.scalar(False)
 # What may fail for a row that a condition keeps out: SQL must not look at such rows.
 _CAN_FAIL = {"+", "-", "*", "/", "%", "div", "neg", "abs"}
 
@@ -151,8 +150,12 @@ def mask_of(condition: Expression | None, scope: Scope) -> pa.Array:
         [False, False, True]
     """
     if condition is None:
-        return as_array(_TRUE, scope.rows)
+        return _every(scope.rows)
     return pc.fill_null(as_array(_boolean(condition, scope), scope.rows), False)
+
+
+def _every(rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(True), rows)
 
 
 def is_true(condition: Expression | None) -> bool:
@@ -220,7 +223,7 @@ def _can_fail(expression: Expression) -> bool:
 def _connect(call: Call, scope: Scope) -> Value:
     """AND and OR. The right side is not looked at where the left one decides and it could fail."""
     left, right = call.arguments
-    decides, connect = (_FALSE, pc.and_kleene) if call.name == "and" else (_TRUE, pc.or_kleene)
+    decides, connect = pa.scalar(call.name == "or"), pc.and_kleene if call.name == "and" else pc.or_kleene
     first = _boolean(left, scope)
     if not _can_fail(right):
         return connect(first, _boolean(right, scope))
@@ -244,7 +247,7 @@ def _coalesce(call: Call, scope: Scope) -> Value:
 
 def _case(case: Case, scope: Scope) -> Value:
     """Evaluate each branch for its own rows only: another one's may fail there."""
-    open_ = as_array(_TRUE, scope.rows)
+    open_ = _every(scope.rows)
     chosen: list[pa.Array] = []
     parts: list[Value] = []
     for condition, value in case.branches:

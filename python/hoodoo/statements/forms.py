@@ -99,7 +99,7 @@ def parse_assignments(values: Any, what: str, names: Mapping[str, Side] | None =
         prefix, _, bare = column.partition(".")
         name = bare if bare and (names or {}).get(prefix.lower()) == "target" else column
         if name in found:
-            raise InvalidOptionError(f"the column {name!r} comes twice in {what}")
+            raise InvalidOptionError(f"the column {name!r} comes twice in {what}: give it once")
         found[name] = _value(value, names)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SqlReader", "parse_sql"]
 
-_NULL = Constant(pa.scalar(None, pa.null()))
 _INT = (-(2**31), 2**31 - 1)
 _LONG = (-(2**63), 2**63 - 1)
 
@@ -88,6 +88,7 @@ def parsed(text: str, what: str) -> Any:
         found = [tree for tree in sqlglot.parse(text, read="spark") if tree is not None]
     except SqlglotError as error:
         reason = str(error).split("\n", maxsplit=1)[0].replace("\x1b[4m", "").replace("\x1b[0m", "")
+        reason = re.sub(r"<class '[\w.]*\.(\w+)'>", r"\1", reason)
         raise InvalidOptionError(f"invalid SQL {text!r}: {reason} Expected {what}") from error
     except RecursionError as error:
         raise UnsupportedError(f"SQL of {len(text)} characters is nested too deeply") from error
@@ -206,7 +207,7 @@ class SqlReader:
         return Case((branch,), self._or_null(tree.args.get("false")))
 
     def _or_null(self, tree: Any) -> Expression:
-        return _NULL if tree is None else self.expression(tree)
+        return _null() if tree is None else self.expression(tree)
 
     def _cast(self, tree: Any) -> Expression:
         if tree.args.get("format") or (tree.args.get("safe") and type(tree).__name__ == "TryCast"):
@@ -248,7 +249,7 @@ class SqlReader:
     _others: Mapping[str, Callable[[SqlReader, Any], Expression]] = {
         "Paren": lambda self, tree: self.expression(tree.this),
         "Boolean": lambda self, tree: Constant(pa.scalar(bool(tree.this))),  # noqa: ARG005 - as the others
-        "Null": lambda self, tree: _NULL,  # noqa: ARG005 - as the others
+        "Null": lambda self, tree: _null(),  # noqa: ARG005 - as the others
         "Literal": _literal,
         "Column": _column,
         "Is": _is,
@@ -264,3 +265,8 @@ class SqlReader:
         "Ceil": _rounding,
         "Anonymous": _anonymous,
     }
+
+
+def _null() -> Constant:
+    # Made when it is needed: with its first scalar, pyarrow imports pandas where that is installed.
+    return Constant(pa.scalar(None, pa.null()))
