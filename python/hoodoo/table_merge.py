@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hoodoo.rows import Rows
     from hoodoo.statements.clauses import Group
     from hoodoo.statements.expressions import Expression, Side
+    from hoodoo.statements.planned_write import Effort
 
 __all__ = ["MergeBuilder"]
 
@@ -54,12 +55,12 @@ class MergeBuilder:
         source: Rows,
         on: Predicate | Sequence[str],
         aliases: tuple[str, str],
-        retries: int,
+        effort: Effort,
     ) -> None:
         """Take what `Table.merge` is given."""
         self._table = table
         self._source = source
-        self._retries = retries
+        self._effort = effort
         self._clauses: list[Clause] = []
         self._names = _names(*aliases)
         self._on = self._condition_of(on)
@@ -273,7 +274,7 @@ class MergeBuilder:
             for batch in reader:
                 source.add(batch)
             source.finish()
-            return merge_rows(self._table, source, self._on, self._clauses, self._retries)
+            return merge_rows(self._table, source, self._on, self._clauses, self._effort)
 
     def _add(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.statements.change import delete_rows, update_rows
 from hoodoo.statements.forms import parse_assignments, parse_condition
+from hoodoo.statements.planned_write import Effort
 from hoodoo.table_merge import MergeBuilder
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TableStatements"]
 
+_THREADS = "hoodoo.threads"
 _RETRIES = "hoodie.write.num.retries.on.conflict.failures"
 
 
@@ -63,7 +66,7 @@ class TableStatements:
             [{'city': 'SF', 'fare': 11.0}, {'city': 'la', 'fare': 0.0}]
         """
         assignments = parse_assignments(set, "set")
-        return update_rows(self._native, assignments, parse_condition(where), self._retries())
+        return update_rows(self._native, assignments, parse_condition(where), self._effort())
 
     def merge(
         self,
@@ -106,7 +109,7 @@ class TableStatements:
             >>> sorted(t.to_arrow(columns=["n"])["n"].to_pylist())
             [1, 10, 12]
         """
-        return MergeBuilder(self._native, source, on, (target_alias, source_alias), self._retries())
+        return MergeBuilder(self._native, source, on, (target_alias, source_alias), self._effort())
 
     def _delete_where(self, data: Rows | Keys | None, where: Predicate) -> Commit:
         if data is not None:
@@ -114,10 +117,14 @@ class TableStatements:
         condition = parse_condition(where)
         if condition is None:
             raise InvalidOptionError("nothing says which rows to delete: give keys or where=")
-        return delete_rows(self._native, condition, self._retries())
+        return delete_rows(self._native, condition, self._effort())
 
-    def _retries(self) -> int:
-        given = self._given.get(_RETRIES, "5").strip()
+    def _effort(self) -> Effort:
+        threads = self._number(_THREADS, os.cpu_count() or 1)
+        return Effort(self._number(_RETRIES, 5), max(1, threads))
+
+    def _number(self, option: str, default: int) -> int:
+        given = self._given.get(option, str(default)).strip()
         if not given.isdigit():
-            raise InvalidOptionError(f"invalid value {given!r} for {_RETRIES}: expected a number")
+            raise InvalidOptionError(f"invalid value {given!r} for {option}: expected a number")
         return int(given)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hoodoo.statements.coercion import store
 from hoodoo.statements.evaluate import Scope, evaluate, mask_of
-from hoodoo.statements.planned_write import RowsToWrite, write_planned
+from hoodoo.statements.planned_write import Effort, RowsToWrite, write_planned
 from hoodoo.statements.target import Target, columns_in
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["delete_rows", "update_rows"]
 
 
-def delete_rows(native: _native.NativeTable, where: Expression, retries: int) -> Commit:
+def delete_rows(native: _native.NativeTable, where: Expression, effort: Effort) -> Commit:
     """Delete rows. Arguments and errors as those of `Table.delete`."""
-    return write_planned(native, lambda: _deletes(native, where), retries)
+    return write_planned(native, lambda: _deletes(native, where), effort)
 
 
 def _deletes(native: _native.NativeTable, where: Expression) -> RowsToWrite:
@@ -44,10 +44,10 @@ def _deletes(native: _native.NativeTable, where: Expression) -> RowsToWrite:
 
 
 def update_rows(
-    native: _native.NativeTable, assignments: Mapping[str, Expression], where: Expression | None, retries: int
+    native: _native.NativeTable, assignments: Mapping[str, Expression], where: Expression | None, effort: Effort
 ) -> Commit:
     """Update rows. Arguments and errors as those of `Table.update`."""
-    return write_planned(native, lambda: _updates(native, assignments, where), retries)
+    return write_planned(native, lambda: _updates(native, assignments, where), effort)
 
 
 def _updates(

@@ -13,7 +13,7 @@ from hoodoo.statements.clauses import DELETE_MARK, Clause, Output, bound_clause,
 from hoodoo.statements.evaluate import Scope, is_true
 from hoodoo.statements.expressions import Call, Column, Constant
 from hoodoo.statements.join import Join, Pairs, one_per_target, refuse_several
-from hoodoo.statements.planned_write import RowsToWrite, write_planned
+from hoodoo.statements.planned_write import Effort, RowsToWrite, write_planned
 from hoodoo.statements.target import Target, columns_in
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ _CHUNK_BYTES = 64 << 20
 
 
 def merge_rows(
-    native: _native.NativeTable, source: SpilledRows, on: Expression, clauses: Sequence[Clause], retries: int
+    native: _native.NativeTable, source: SpilledRows, on: Expression, clauses: Sequence[Clause], effort: Effort
 ) -> Commit:
     """Merge a source into a table. Arguments and errors as those of `MergeBuilder`."""
-    return write_planned(native, lambda: _changes(native, source, on, clauses), retries)
+    return write_planned(native, lambda: _changes(native, source, on, clauses), effort)
 
 
 def _changes(

@@ -9,7 +9,6 @@ no update is lost, and nobody waits for a table lock while rows are read.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,10 +24,23 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Producer", "RowsToWrite", "write_planned"]
+__all__ = ["Effort", "Producer", "RowsToWrite", "write_planned"]
 
 Producer: TypeAlias = Callable[[], "Iterable[pa.RecordBatch]"]
 """Reads the table as it is when it is called, and returns the rows to write."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a statement may cost.
+
+    Attributes:
+        retries: How often it is run again when another writer committed first.
+        threads: How many threads merge rows into files.
+    """
+
+    retries: int
+    threads: int
 
 
 @dataclass(frozen=True)
@@ -52,14 +64,14 @@ _LOG = logging.getLogger(__name__)
 _PARTITION, _ROUTE, _ROW = "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"
 
 
-def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite], retries: int) -> Commit:
+def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite], effort: Effort) -> Commit:
     """Write rows in one commit that holds only if nobody changed what they were made of.
 
     Args:
         table: The table.
         prepare: Looks at the columns of the table, and checks the statement. It is called again when another writer
             committed first.
-        retries: How often.
+        effort: How often it is called again, and how many threads merge rows.
 
     Returns:
         The commit.
@@ -68,10 +80,11 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
         ConflictError: Other writers changed the same rows each time. Nothing was written.
         HudiError: That of the write, or of the function.
     """
+    retries = effort.retries
     while True:
         rows = prepare()
         try:
-            return _attempt(table, rows)
+            return _attempt(table, rows, effort.threads)
         except (ConflictError, SchemaError) as error:
             may_succeed = isinstance(error, ConflictError) and error.outdated_plan
             if retries <= 0 or not (may_succeed or table.schema() != rows.table):
@@ -80,11 +93,12 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
             retries -= 1
 
 
-def _attempt(table: _native.NativeTable, rows: RowsToWrite) -> Commit:
-    write = _native.NativeWrite.begin(table, rows.operation, rows.schema, _threads(), 0)
+def _attempt(table: _native.NativeTable, rows: RowsToWrite, threads: int) -> Commit:
+    # One bucket of new rows for each partition: as few files as a write in one process makes.
+    write = _native.NativeWrite.begin(table, rows.operation, rows.schema, 1, 0)
     try:
         _refuse_other_columns(table, rows)
-        reports = _run(table, write, rows.schema, rows.produce)
+        reports = _run(table, write, rows, threads)
     except BaseException:
         write.abort()
         raise
@@ -96,20 +110,15 @@ def _refuse_other_columns(table: _native.NativeTable, rows: RowsToWrite) -> None
         raise ConflictError("another writer changed the columns of the table. Nothing was written; write again")
 
 
-def _threads() -> int:
-    return os.cpu_count() or 1
-
-
-def _run(table: _native.NativeTable, write: _native.NativeWrite, schema: pa.Schema, produce: Producer) -> list[str]:
+def _run(table: _native.NativeTable, write: _native.NativeWrite, rows: RowsToWrite, threads: int) -> list[str]:
     """Route the rows and merge them into their file groups; return the reports for the commit."""
-    threads = _threads()
     together = Shuffle([_PARTITION, _ROUTE], [_PARTITION, _ROUTE, _ROW], threads)
     try:
         if write.whole_table:
-            _locate(table, write, schema, produce, together)
+            _locate(table, write, rows, together, threads)
         else:
-            packer = _native.NativePacker.by_route(table, write.plan, schema, 0)
-            for batch in produce():
+            packer = _native.NativePacker.by_route(table, write.plan, rows.schema, 0)
+            for batch in rows.produce():
                 together.add(packer.add(batch))
             together.add(packer.finish())
         splits = together.finish()
@@ -126,13 +135,13 @@ def _run(table: _native.NativeTable, write: _native.NativeWrite, schema: pa.Sche
 
 
 def _locate(
-    table: _native.NativeTable, write: _native.NativeWrite, schema: pa.Schema, produce: Producer, together: Shuffle
+    table: _native.NativeTable, write: _native.NativeWrite, rows: RowsToWrite, together: Shuffle, threads: int
 ) -> None:
     """Look up keys in all partitions; the rows of a key have to meet for that."""
-    by_key = Shuffle([_ROUTE], [_ROW], _threads())
+    by_key = Shuffle([_ROUTE], [_ROW], threads)
     try:
-        packer = _native.NativePacker.by_key(table, write.plan, schema, 0)
-        for batch in produce():
+        packer = _native.NativePacker.by_key(table, write.plan, rows.schema, 0)
+        for batch in rows.produce():
             by_key.add(packer.add(batch))
         by_key.add(packer.finish())
         for load in by_key.finish():
