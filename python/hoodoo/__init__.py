@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import warnings
 
-from hoodoo import _native, mergers
+from hoodoo import _native, mergers, procedures
 from hoodoo.clustering import ClusteringGroup, ClusteringPlan, FileRange, Overlap, OverlapDepth, PendingClustering
 from hoodoo.commit import Commit, SchemaChange
+from hoodoo.commit_history import CommitHistory, CommitRecord, PartitionFigures
 from hoodoo.commit_stats import CommitStats
 from hoodoo.exceptions import (
     CatalogError,
@@ -37,6 +38,7 @@ from hoodoo.rows import Rows
 from hoodoo.sync.report import CatalogTable, ColumnChange, SyncReport
 from hoodoo.table import Table
 from hoodoo.table_indexes import IndexCommit
+from hoodoo.table_merge import MergeBuilder
 from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
 from hoodoo.timeline import ArchiveBlocker, ArchiveReport, Instant, Timeline
 from hoodoo.upgrade import PropertyChange, Upgrade, UpgradePlan
@@ -55,6 +57,8 @@ __all__ = [
     "ColumnChange",
     "ColumnOverlap",
     "Commit",
+    "CommitHistory",
+    "CommitRecord",
     "CommitStats",
     "ConflictError",
     "CorruptFileError",
@@ -70,6 +74,7 @@ __all__ = [
     "InternalError",
     "InvalidOptionError",
     "LockError",
+    "MergeBuilder",
     "MergeContext",
     "MetadataPartition",
     "MetadataTable",
@@ -77,6 +82,7 @@ __all__ = [
     "NextService",
     "Overlap",
     "OverlapDepth",
+    "PartitionFigures",
     "PartitionSize",
     "PendingClustering",
     "Problem",
@@ -104,6 +110,7 @@ __all__ = [
     "__version__",
     "merge",
     "mergers",
+    "procedures",
     "write",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
 
-__all__ = ["Filters", "LateFilter", "late_filter"]
+__all__ = ["Filters", "LateFilter", "checked_filters", "late_filter"]
 
 Condition: TypeAlias = tuple[str, str, Any]
 Filters: TypeAlias = Sequence[Condition] | Sequence[Sequence[Condition]]
@@ -36,49 +36,125 @@ def late_filter(filters: Filters | None) -> LateFilter | None:
 
     Returns:
         The function, or None for no filter. It raises a SchemaError if a column does not exist or a value does not
-        have its column's type, and an InvalidOptionError if an operator or a condition is invalid.
+        have its column's type.
+
+    Raises:
+        InvalidOptionError: An operator or a condition is invalid.
     """
-    return partial(_native_filter, filters) if filters else None
+    if filters is None:
+        return None
+    groups = checked_filters(filters)
+    return partial(_native_filter, groups) if groups else None
 
 
-def _native_filter(filters: Filters, schema: pa.Schema) -> NativeFilter:
-    """Convert the values of filters to the types of a schema."""
-    if isinstance(filters[0], tuple) and isinstance(filters[0][0], str):
-        return _all_of(filters, schema)
-    return ("or", [_all_of(conditions, schema) for conditions in filters])
+def checked_filters(filters: Any) -> list[list[Condition]]:
+    """Return filters as a list of lists of conditions, each with a known operator.
+
+    Args:
+        filters: See `Filters`.
+
+    Returns:
+        Lists of which one must hold, of conditions that must all hold: `(column, operator, value)` with the operators
+        `=`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`, or `(column, "is_null")` and `(column, "is_not_null")`.
+
+    Raises:
+        InvalidOptionError: The filters have another form.
+
+    Examples:
+        >>> checked_filters([("fare", "==", 1), ("city", "IS NULL")])
+        [[('fare', '=', 1), ('city', 'is_null')]]
+    """
+    if isinstance(filters, str | bytes) or not isinstance(filters, Sequence):
+        message = (
+            f"invalid filters of type {type(filters).__name__}: expected a list of (column, operator, value), such as "
+            "[('city', '=', 'sf')]"
+        )
+        raise InvalidOptionError(message)
+    if not filters:
+        return []
+    if _is_condition(filters):
+        message = f"invalid filters {filters!r}: this is one condition; put it into a list: [{tuple(filters)!r}]"
+        raise InvalidOptionError(message)
+    if all(isinstance(part, list | tuple) and part and not isinstance(part[0], str) for part in filters):
+        return [[_checked(condition) for condition in group] for group in filters]
+    return [[_checked(condition) for condition in filters]]
 
 
-def _all_of(conditions: Sequence[Any], schema: pa.Schema) -> NativeFilter:
-    return ("and", [_condition(condition, schema) for condition in conditions])
+def _is_condition(filters: Sequence[Any]) -> bool:
+    return len(filters) in {2, _CONDITION_LENGTH} and all(isinstance(part, str) for part in filters[:2])
 
 
-def _condition(condition: Any, schema: pa.Schema) -> NativeFilter:
-    if not isinstance(condition, tuple | list) or len(condition) not in (2, _CONDITION_LENGTH):
+def _checked(condition: Any) -> Any:
+    if not isinstance(condition, tuple | list) or len(condition) not in {2, _CONDITION_LENGTH}:
         message = f"invalid condition {condition!r}: expected (column, operator, value)"
         raise InvalidOptionError(message)
-    column, operator = condition[0], " ".join(str(condition[1]).lower().split())
+    column, given, *rest = condition
+    if not isinstance(column, str):
+        message = f"invalid column {column!r} in the condition {condition!r}: expected the name of a column"
+        raise InvalidOptionError(message)
+    operator = " ".join(str(given).lower().split())
+    if operator in {"is null", "is not null"}:
+        if rest:
+            message = f"the condition {condition!r} has a value, which {operator} does not take: leave it out"
+            raise InvalidOptionError(message)
+        return (column, operator.replace(" ", "_"))
+    if operator not in {*_COMPARE, "in", "not in"}:
+        message = f"invalid operator {given!r}: expected =, !=, <, <=, >, >=, in, not in, is null or is not null"
+        raise InvalidOptionError(message)
+    if not rest:
+        message = f"the condition {condition!r} has no value: expected (column, operator, value)"
+        raise InvalidOptionError(message)
+    if operator in {"in", "not in"}:
+        return (column, operator, _members(condition, rest[0]))
+    if rest[0] is None:
+        message = (
+            f"the condition {condition!r} is never true: use ({column!r}, 'is null') or ({column!r}, 'is not null')"
+        )
+        raise InvalidOptionError(message)
+    return (column, _COMPARE[operator], rest[0])
+
+
+def _members(condition: Any, values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
+        message = f"invalid value in the condition {condition!r}: {condition[1]} takes a list of values"
+        raise InvalidOptionError(message)
+    return values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
+
+
+def _native_filter(groups: list[list[Condition]], schema: pa.Schema) -> NativeFilter:
+    """Convert the values of filters to the types of a schema."""
+    alternatives: list[NativeFilter] = [
+        ("and", [_native(condition, schema) for condition in group]) for group in groups
+    ]
+    return alternatives[0] if len(alternatives) == 1 else ("or", alternatives)
+
+
+def _native(condition: tuple[Any, ...], schema: pa.Schema) -> NativeFilter:
+    column, operator, *rest = condition
     if column not in schema.names:
         message = f"the filter names the column {column!r}, which does not exist. Columns: {', '.join(schema.names)}"
         raise SchemaError(message)
-    if operator in ("is null", "is not null"):
-        return (operator.replace(" ", "_"), column)
-    if len(condition) != _CONDITION_LENGTH:
-        message = f"the condition {condition!r} has no value"
-        raise InvalidOptionError(message)
-    value, data_type = condition[2], schema.field(column).type
-    if operator in _COMPARE:
-        return (_COMPARE[operator], column, _array([value], column, data_type))
-    if operator == "in":
-        return ("in", column, _array(list(value), column, data_type))
+    if not rest:
+        return (operator, column)
+    data_type = schema.field(column).type
     if operator == "not in":
-        return ("not", ("in", column, _array(list(value), column, data_type)))
-    message = f"invalid operator {condition[1]!r}: expected =, !=, <, <=, >, >=, in, not in, is null or is not null"
-    raise InvalidOptionError(message)
+        return ("not", ("in", column, _array(rest[0], column, data_type)))
+    if operator == "in":
+        return ("in", column, _array(rest[0], column, data_type))
+    return (operator, column, _array([rest[0]], column, data_type))
 
 
 def _array(values: list[Any], column: str, data_type: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, type=data_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-        message = f"the filter compares column {column!r} of type {data_type} with {values!r}"
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        TypeError,
+        OverflowError,
+        ValueError,
+    ) as error:
+        shown = ", ".join(type(value).__name__ if " at 0x" in repr(value) else repr(value) for value in values)
+        message = f"the filter compares column {column!r} of type {data_type} with [{shown}]: give values of its type"
         raise SchemaError(message) from error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hoodoo import _native
+from hoodoo.arguments import names_of, optional_text
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.sync.keys import BOTH_SWITCHES, is_sync_asked, without_sync_options
 from hoodoo.sync.settings import check_sync_options
@@ -45,15 +46,36 @@ def string_options(options: Options | None) -> dict[str, str]:
     Returns:
         The options without those that are None.
 
+    Raises:
+        InvalidOptionError: They are no dictionary of strings, numbers and booleans.
+
     Examples:
         >>> string_options({"hoodie.metadata.enable": True, "hoodie.keep.max.commits": 30, "hoodie.table.name": None})
         {'hoodie.metadata.enable': 'true', 'hoodie.keep.max.commits': '30'}
     """
+    _check_types(options)
     return {
         str(key): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (options or {}).items()
         if value is not None
     }
+
+
+def _check_types(options: Any) -> None:
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise InvalidOptionError(
+            f"invalid options of type {type(options).__name__}: expected a dictionary, such as "
+            "{'hoodie.metadata.enable': False}"
+        )
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise InvalidOptionError(f"invalid option key {key!r}: expected a string, such as 'hoodie.metadata.enable'")
+        if isinstance(value, list | tuple | set | dict):
+            raise InvalidOptionError(
+                f"invalid value {value!r} for {key}: expected a string, a number or a boolean; write lists as 'a,b'"
+            )
 
 
 def check_options(options: dict[str, str], used: Literal["table", "read", "write"]) -> None:
@@ -79,7 +101,7 @@ def check_options(options: dict[str, str], used: Literal["table", "read", "write
 
 def as_list(names: Columns | None) -> list[str]:
     """Return names as a list; an empty one for None."""
-    return [names] if isinstance(names, str) else list(names or [])
+    return names_of(names, "names")
 
 
 def split_list(value: str | None) -> list[str]:
@@ -132,7 +154,7 @@ def write_options(schema_evolution: SchemaEvolution | None = None, sort_by: Colu
 
 def clustering_options(sort_by: Columns | None, strategy: str | None, options: Options | None) -> dict[str, str]:
     """Return the options of a clustering plan. Arguments as those of `Table.schedule_clustering`."""
-    is_class = strategy is not None and "." in strategy
+    is_class = optional_text(strategy, "strategy", "'full_partition'") is not None and "." in (strategy or "")
     key = "hoodie.clustering.plan.strategy.class" if is_class else "hoodoo.clustering.plan.strategy"
     given = string_options(options) | _named({"hoodie.clustering.plan.strategy.sort.columns": sort_by, key: strategy})
     check_options(given, "write")
@@ -183,6 +205,4 @@ def merge_options(
 
 
 def _named(options: Mapping[str, Columns | None]) -> dict[str, str]:
-    return {
-        key: value if isinstance(value, str) else ",".join(value) for key, value in options.items() if value is not None
-    }
+    return {key: ",".join(names_of(value, f"value for {key}")) for key, value in options.items() if value is not None}

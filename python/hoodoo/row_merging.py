@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hoodoo import _native
-from hoodoo.options import as_list, merge_options
+from hoodoo.arguments import names_of
+from hoodoo.exceptions import InvalidOptionError, SchemaError
+from hoodoo.options import merge_options
 from hoodoo.rows import Rows, record_batch_reader
 
 if TYPE_CHECKING:
@@ -76,7 +78,14 @@ def merge(
     given = merge_options(mode, payload_class, partial_update_mode, delete_marker, options)
     before = record_batch_reader(older)
     after = record_batch_reader(newer, before.schema)
-    keys, fields = as_list(key), as_list(ordering)
+    keys, fields = names_of(key, "key"), names_of(ordering, "ordering")
+    for rows, schema in (("older", before.schema), ("newer", after.schema)):
+        for name in (*keys, *fields):
+            if name not in schema.names:
+                columns = ", ".join(schema.names)
+                raise SchemaError(f"the {rows} rows have no column {name!r}. Columns: {columns}")
+    if mode is not None and not fields and str(mode).upper() == "EVENT_TIME_ORDERING":
+        raise InvalidOptionError("the mode EVENT_TIME_ORDERING compares ordering columns: pass ordering=['ts']")
     return merge_readers(before, after, keys, fields, given, merger=merger, partial=partial, in_order=sorted)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -18,6 +19,7 @@ __all__ = [
     "Keys",
     "Rows",
     "SchemaLike",
+    "arrow_schema_of",
     "record_batch_reader",
     "rows_of_keys",
 ]
@@ -195,6 +197,34 @@ def _remedy(data: Any) -> str | None:
     return " Convert them with to_arrow()" if hasattr(data, "to_arrow") else None
 
 
+def arrow_schema_of(schema: Any) -> pa.Schema:
+    """Return a schema.
+
+    Args:
+        schema: See `SchemaLike`.
+
+    Returns:
+        The schema, with at least one column.
+
+    Raises:
+        InvalidOptionError: It is none, a type is none of Arrow's, or it has no columns.
+
+    Examples:
+        >>> arrow_schema_of({"id": "int64"}).names
+        ['id']
+    """
+    try:
+        found = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+    except (TypeError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InvalidOptionError(
+            f"invalid schema of type {type(schema).__name__}: expected a pyarrow schema, or types of Arrow by column, "
+            "such as {'id': pa.int64()}"
+        ) from error
+    if not len(found):
+        raise InvalidOptionError("the schema has no columns: give at least one")
+    return found
+
+
 def has_types(data: Rows) -> bool:
     """Return whether rows come with the types of their columns, as Arrow data and DataFrames do.
 
@@ -252,6 +282,11 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBa
         return pa.RecordBatchReader.from_batches(head.schema, alike)
     if isinstance(first, Mapping):
         rows = [first, *items]
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise InvalidOptionError(
+                    f"invalid row of type {type(row).__name__}: expected a dictionary, as the first row"
+                )
         names = dict.fromkeys(name for row in rows for name in row)
         return _columns({name: [row.get(name) for row in rows] for name in names}, schema).to_reader()
     if first is None and schema is not None:
@@ -290,11 +325,29 @@ def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
     arrays, fields = [], []
     for name, values in data.items():
         like = known.get(str(name))
-        array = _column(values, None if like is None else like.type)
+        array = _checked_column(str(name), values, None if like is None else like.type)
         arrays.append(array)
         # Plain values have no nullability of their own: a required column stays required.
         fields.append(pa.field(str(name), array.type, like is None or like.nullable))
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(f"{field.name}: {len(array)}" for field, array in zip(fields, arrays, strict=True))
+        raise InvalidOptionError(f"the columns have different lengths ({lengths}): give a value for each row")
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _checked_column(name: str, values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    if values is None or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise InvalidOptionError(
+            f"invalid values of type {type(values).__name__} for column {name!r}: expected a list, or an array of "
+            "NumPy or Arrow, with a value for each row"
+        )
+    try:
+        return _column(values, data_type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
+        raise SchemaError(
+            f"the values of column {name!r} have no common Arrow type ({reason}): give values of one type"
+        ) from error
 
 
 def _column(values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from hoodoo import _native
+from hoodoo.arguments import location, names_of, optional_text, storage_settings, text
 from hoodoo.commit import Commit
 from hoodoo.display import ListListing
+from hoodoo.exceptions import InvalidOptionError
 from hoodoo.extras import import_extra
 from hoodoo.file_slice import FileSlice
 from hoodoo.filters import Filters, LateFilter, late_filter
@@ -17,7 +17,6 @@ from hoodoo.options import (
     Columns,
     Options,
     SchemaEvolution,
-    as_list,
     check_options,
     creation_options,
     split_list,
@@ -25,14 +24,16 @@ from hoodoo.options import (
     write_options,
 )
 from hoodoo.progress import Progress, Watch, number_of_rows
-from hoodoo.rows import Keys, Rows, SchemaLike, has_types, record_batch_reader, rows_of_keys
+from hoodoo.rows import Keys, Rows, SchemaLike, arrow_schema_of, has_types, record_batch_reader, rows_of_keys
 from hoodoo.table_catalogs import TableCatalogs
 from hoodoo.table_dataframes import TableDataFrames
+from hoodoo.table_figures import TableFigures
 from hoodoo.table_indexes import TableIndexes
 from hoodoo.table_recovery import TableRecovery
 from hoodoo.table_ref import TableRef
 from hoodoo.table_reporting import TableReporting
 from hoodoo.table_services import TableServices
+from hoodoo.table_statements import TableStatements
 from hoodoo.table_upgrade import TableUpgrade
 from hoodoo.timeline import Timeline
 
@@ -41,11 +42,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    import pyarrow as pa
+
+    from hoodoo.statements.forms import Predicate
 
 __all__ = ["Table"]
 
 
-class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatalogs, TableReporting, TableDataFrames):
+class Table(
+    TableServices,
+    TableIndexes,
+    TableRecovery,
+    TableUpgrade,
+    TableStatements,
+    TableFigures,
+    TableCatalogs,
+    TableReporting,
+    TableDataFrames,
+):
     """A Hudi table. hoodoo reads table versions 6, 8 and 9, and writes versions 8 and 9.
 
     Args:
@@ -84,9 +98,10 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
         """Open an existing table, whoever wrote it."""
         given = string_options(options)
         check_options(given, "table")
-        self._native = _native.NativeTable.open(str(uri), given, dict(storage_options or {}))
+        storage = storage_settings(storage_options)
+        self._native = _native.NativeTable.open(location(uri), given, storage)
         self._progress = progress
-        self._ref = TableRef(self._native.uri, given, dict(storage_options or {}))
+        self._ref = TableRef(self._native.uri, given, storage)
 
     @classmethod
     def create(
@@ -135,13 +150,12 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             ('city', 9)
         """
         given = creation_options(options, name, record_key, partition_by, ordering, table_type)
-        arrow_schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        arrow_schema = arrow_schema_of(schema)
         table = cls.__new__(cls)
-        table._native = _native.NativeTable.create(  # noqa: SLF001 - a constructor
-            str(uri), arrow_schema, given, dict(storage_options or {})
-        )
+        storage = storage_settings(storage_options)
+        table._native = _native.NativeTable.create(location(uri), arrow_schema, given, storage)  # noqa: SLF001 - a constructor
         table._progress = progress  # noqa: SLF001
-        table._ref = TableRef(table.uri, given, dict(storage_options or {}))  # noqa: SLF001
+        table._ref = TableRef(table.uri, given, storage)  # noqa: SLF001
         return table
 
     def __repr__(self) -> str:
@@ -213,7 +227,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             >>> [(s.base_instant == commit.instant, s.log_files) for s in t.file_slices()]
             [(True, ())]
         """
-        found = self._native.file_slices(partition)
+        chosen = None if partition is None or partition == "" else text(partition, "partition", "'city=sf'")
+        found = self._native.file_slices(chosen)
         return ListListing.of("file slices", (FileSlice.from_native(row) for row in found))
 
     def scan(
@@ -252,7 +267,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             >>> sum(batch.num_rows for batch in t.scan(as_of=first.instant))
             2
         """
-        return self._native.scan(*self._query(columns, filters), None if as_of is None else str(as_of), query)
+        asked = optional_text(query, "query", "'snapshot'")
+        return self._native.scan(*self._query(columns, filters), None if as_of is None else str(as_of), asked)
 
     def to_arrow(
         self,
@@ -270,8 +286,9 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             >>> t.to_arrow().num_rows
             2
         """
+        asked = optional_text(query, "query", "'snapshot'")
         with Watch(self._progress, "reading"):
-            return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), query)
+            return self._native.read(*self._query(columns, filters), None if as_of is None else str(as_of), asked)
 
     def to_pandas(
         self,
@@ -345,7 +362,8 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             i None {'v': 'z'}
         """
         until = None if until is None else str(until)
-        return self._native.changes(str(since), until, *self._query(columns, filters), mode)
+        asked = optional_text(mode, "mode", "'cdc'")
+        return self._native.changes(str(since), until, *self._query(columns, filters), asked)
 
     def upsert(self, data: Rows, partial: bool = False, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
         """Insert new rows, and merge rows whose key exists by the table's merge mode.
@@ -420,27 +438,40 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
         """
         return self._write("bulk_insert", data, write_options(schema_evolution, sort_by))
 
-    def delete(self, data: Rows | Keys) -> Commit:
-        """Delete rows by key.
+    def delete(self, data: Rows | Keys | None = None, *, where: Predicate | None = None) -> Commit:
+        """Delete rows by key, or all rows for which a condition is true.
+
+        A delete by condition reads the table after it has been planned. When another writer changes the same file
+        groups meanwhile, it is done again, so that it deletes what it sees.
 
         Args:
             data: Rows with the key columns. When they have the partition columns too, only those partitions are
                 searched. For a table with one key column, a list, tuple or set of key values.
+            where: The condition; see `hoodoo.statements.forms.Predicate`. `True` deletes every row.
 
         Returns:
             The commit.
 
         Raises:
-            SchemaError: A key column is missing.
-            InvalidOptionError: Key values were given, and the table has several key columns.
+            SchemaError: A key column is missing, a column of the condition does not exist, or types do not go together.
+            InvalidOptionError: Key values were given, and the table has several key columns; both or neither of `data`
+                and `where` were given.
+            UnsupportedError: The table has no key columns, or the condition has a function that is not supported.
+            ConflictError: Other writers changed the same rows each time.
 
         Examples:
             >>> import hoodoo, pyarrow as pa
             >>> t = hoodoo.Table.create("memory://docs-delete/t", {"id": pa.int64()}, name="t", record_key="id")
             >>> commit = t.insert({"id": [1, 2, 3]})
-            >>> t.delete([1, 2]).deleted, t.delete({"id": [3]}).deleted
-            (2, 1)
+            >>> t.delete([1]).deleted, t.delete({"id": [2]}).deleted, t.delete(where="id > 2").deleted
+            (1, 1, 1)
         """
+        if where is not None:
+            return self._delete_where(data, where)
+        if data is None:
+            raise InvalidOptionError(
+                "nothing says which rows to delete: give keys, or where=… (where=True for all rows)"
+            )
         return self._write("delete", rows_of_keys(data, split_list(self.options.get("hoodie.table.recordkey.fields"))))
 
     def insert_overwrite(self, data: Rows, *, schema_evolution: SchemaEvolution | None = None) -> Commit:
@@ -494,14 +525,17 @@ class Table(TableServices, TableIndexes, TableRecovery, TableUpgrade, TableCatal
             >>> list(t.delete_partitions(["b"]).replaced), t.to_arrow().num_rows
             (['b'], 1)
         """
+        if partitions is None:
+            raise InvalidOptionError("nothing says which partitions to delete: give their paths, such as ['city=sf']")
+        names = names_of(partitions, "partitions")
         with Watch(self._progress, "delete_partition", stages=True):
-            done = self._native.write("delete_partition", None, as_list(partitions))
+            done = self._native.write("delete_partition", None, names)
         return self._synced(Commit.from_native(done))
 
     def _query(
         self, columns: Sequence[str] | None, filters: Filters | None
     ) -> tuple[list[str] | None, LateFilter | None]:
-        return None if columns is None else list(columns), late_filter(filters)
+        return None if columns is None else names_of(columns, "columns"), late_filter(filters)
 
     def _write(
         self, operation: str, data: Rows, options: dict[str, str] | None = None, partial: bool = False

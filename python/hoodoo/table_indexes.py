@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hoodoo.arguments import names_of, text
 from hoodoo.display import Displayed, View
 from hoodoo.exceptions import InvalidOptionError
-from hoodoo.options import as_list, split_list
+from hoodoo.options import split_list
 from hoodoo.progress import Progress, Watch
 from hoodoo.warning import warn_of_commit
 
@@ -129,7 +130,8 @@ class TableIndexes:
             ...     t.index("expression_index", "n", expression="from_unixtime", format="yyyy-MM-dd").partitions
             ('column_stats', 'expr_index_n_from_unixtime', 'files')
         """
-        names = split_list(columns) if isinstance(columns, str) else as_list(columns)
+        text(kind, "kind", "'record_index'")
+        names = split_list(columns) if isinstance(columns, str) else names_of(columns, "columns")
         if expression is None:
             if name is not None or options or using != "column_stats":
                 message = f"an index of {kind} takes no {', '.join(['name'] if name else options or ['using'])}"
@@ -166,7 +168,7 @@ class TableIndexes:
             >>> t.drop_index("column_stats"), list(t.metadata_table.partitions)
             (('column_stats',), ['files'])
         """
-        return tuple(self._native.drop_index(name))
+        return tuple(self._native.drop_index(text(name, "name", "'column_stats'")))
 
     def rebuild_metadata_table(self) -> IndexCommit:
         """Make the metadata table anew from the files of the table: the remedy for one that is damaged or wrong.

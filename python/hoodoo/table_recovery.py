@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hoodoo import _native
+from hoodoo.arguments import optional_text, text
 from hoodoo.display import TupleListing
 from hoodoo.progress import Progress, Watch
 from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
@@ -97,7 +98,11 @@ class TableRecovery:
             >>> t.savepoint().instant == commit.instant
             True
         """
-        return Savepoint(*_native.create_savepoint(self._native, instant, user, comment))
+        chosen = optional_text(instant, "instant", "a Commit.instant")
+        for name, value in (("user", user), ("comment", comment)):
+            if value != "":
+                text(value, name, "'nightly job'")
+        return Savepoint(*_native.create_savepoint(self._native, chosen, user, comment))
 
     def delete_savepoint(self, instant: str) -> None:
         """Delete the savepoint of a commit. The next clean may delete files that only it held.
@@ -116,7 +121,7 @@ class TableRecovery:
             >>> t.savepoints()
             ()
         """
-        _native.delete_savepoint(self._native, instant)
+        _native.delete_savepoint(self._native, text(instant, "instant", "a Savepoint.instant"))
 
     def rollback(self, instant: str) -> Rollback:
         """Take back one write: the newest completed one, or one that did not complete.
@@ -145,8 +150,9 @@ class TableRecovery:
             >>> t.to_arrow(columns=["n"]).to_pylist()
             [{'n': 1}]
         """
+        chosen = text(instant, "instant", "a Commit.instant")
         with Watch(self._progress, "rolling back"):
-            done, files = _native.roll_back(self._native, instant)
+            done, files = _native.roll_back(self._native, chosen)
         return Rollback(done, instant, len(files))
 
     def restore(self, savepoint: str) -> Restore:
@@ -177,8 +183,9 @@ class TableRecovery:
             >>> t.to_arrow(columns=["id"]).to_pylist()
             [{'id': 1}]
         """
+        chosen = text(savepoint, "savepoint", "a Savepoint.instant")
         with Watch(self._progress, "restoring"):
-            instant, completed, undone, files, warnings = _native.restore_table(self._native, savepoint)
+            instant, completed, undone, files, warnings = _native.restore_table(self._native, chosen)
         for message in warnings:
             warn_of_commit(message)
         return Restore(instant, completed, savepoint, tuple(undone), files, tuple(warnings))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hoodoo import _native
+from hoodoo.arguments import storage_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ class TableRef:
         cls, uri: str, options: dict[str, str], storage_options: Mapping[str, str] | None
     ) -> tuple[_native.NativeTable, TableRef]:
         """Open a table, and return it with a reference to it: a relative path is made absolute."""
-        storage = dict(storage_options or {})
+        storage = storage_settings(storage_options)
         table = _native.NativeTable.open(uri, options, storage)
         return table, cls(table.uri, options, storage)
 

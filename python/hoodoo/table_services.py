@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from hoodoo import _native
+from hoodoo.arguments import optional_text, text
 from hoodoo.clustering import ClusteringPlan, Overlap, PendingClustering
 from hoodoo.commit import Commit
 from hoodoo.display import TupleListing
@@ -78,8 +79,9 @@ class TableServices:
             >>> [len(s.log_files) for s in t.file_slices()]
             [0]
         """
+        chosen = optional_text(instant, "instant", "one of Table.schedule_compaction")
         with Watch(self._progress, "compacting"):
-            done = self._native.compact(instant)
+            done = self._native.compact(chosen)
         return None if done is None else Commit.from_native(done)
 
     def log_compact(self) -> Commit | None:
@@ -234,6 +236,7 @@ class TableServices:
             [{'n': -2}, {'n': -1}, {'n': 0}]
         """
         given, new_plan = clustering_request(sort_by, strategy, instant, options)
+        optional_text(instant, "instant", "one of Table.schedule_clustering")
         with Watch(self._progress, "clustering"):
             done = _native.cluster(self._native.with_options(given), instant, new_plan)
         return None if done is None else Commit.from_native(done)
@@ -259,7 +262,7 @@ class TableServices:
             >>> t.pending_clusterings()
             ()
         """
-        _native.roll_back_clustering(self._native, instant)
+        _native.roll_back_clustering(self._native, text(instant, "instant", "one of Table.schedule_clustering"))
 
     def pending_clusterings(self) -> tuple[PendingClustering, ...]:
         """Return the clusterings that are planned and not completed, whoever planned them.
@@ -310,8 +313,9 @@ class TableServices:
             >>> t.overlap("n").depth.max
             1
         """
+        chosen = text(column, "column", "'fare'")
         with Watch(self._progress, "reading footers"):
-            return Overlap.from_native(column, _native.column_ranges(self._native, column))
+            return Overlap.from_native(column, _native.column_ranges(self._native, chosen))
 
     def archive(self, *, dry_run: bool = False) -> ArchiveReport:
         """Move old completed actions from the active timeline to the history, as Hudi's archiver does.

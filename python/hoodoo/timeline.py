@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodoo.arguments import text
 from hoodoo.commit_stats import WRITE_ACTIONS, CommitStats, commit_stats
 from hoodoo.display import Displayed, ListListing, View
 from hoodoo.exceptions import InvalidOptionError
@@ -428,8 +429,8 @@ class Timeline(TimelinePlots, Displayed):
             'INSERT'
         """
         one = self._find(instant)
-        text = self._native.metadata(one.requested, one.action, one.state, one.completed)
-        return json.loads(text) or {}
+        found = self._native.metadata(one.requested, one.action, one.state, one.completed)
+        return json.loads(found) or {}
 
     def plan(self, instant: Instant | str) -> dict[str, Any]:
         """Return the plan of an action: the files to clean, to compact, to cluster, to roll back.
@@ -460,6 +461,7 @@ class Timeline(TimelinePlots, Displayed):
     def _find(self, instant: Instant | str) -> Instant:
         if isinstance(instant, Instant):
             return instant
+        text(instant, "instant", "a Commit.instant")
         found = self.instants(since=instant, until=instant) or self.instants(since=instant, until=instant, history=True)
         if not found:
             message = f"there is no instant {instant} on the active timeline or in the history"
@@ -467,9 +469,9 @@ class Timeline(TimelinePlots, Displayed):
         return found[0]
 
 
-def _wanted(action: str | None, state: str | None, since: str | None, until: str | None) -> Callable[[Instant], bool]:
+def _wanted(action: str | None, state: Any, since: str | None, until: str | None) -> Callable[[Instant], bool]:
     """Return the condition of a query, or raise."""
-    if state is not None and state.upper() not in _RANK:
+    if state is not None and (not isinstance(state, str) or state.upper() not in _RANK):
         message = f"invalid state {state!r}: expected REQUESTED, INFLIGHT or COMPLETED"
         raise InvalidOptionError(message)
     highest = None if state is None else state.upper()

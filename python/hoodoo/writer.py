@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hoodoo import _native
+from hoodoo.arguments import location, optional_text, storage_settings
 from hoodoo.commit import Commit
 from hoodoo.options import check_options, split_list, string_options, write_options
 from hoodoo.progress import Progress, Watch, number_of_rows
@@ -63,12 +64,13 @@ def write(
     given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
     reader = record_batch_reader(data)
-    storage = dict(storage_options or {})
-    chosen = (operation or _native.default_operation(given)).lower()
+    storage, uri = storage_settings(storage_options), location(uri)
+    asked = optional_text(operation, "operation", "'upsert'")
+    chosen = (asked or _native.default_operation(given)).lower()
     if chosen in ("delete", "delete_partition"):
-        table = _native.NativeTable.open(str(uri), given, storage)
+        table = _native.NativeTable.open(uri, given, storage)
     else:
-        table = _native.NativeTable.open_or_create(str(uri), reader.schema, given, storage)
+        table = _native.NativeTable.open_or_create(uri, reader.schema, given, storage)
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
         return sync_after_commit(Commit.from_native(table.write(chosen, None, partitions)), table, given)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hoodoo import _native
+from hoodoo.arguments import optional_text, storage_settings
 from hoodoo.commit import Commit
 from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, string_batch, strings
 from hoodoo.distributed.task import TableRef
@@ -273,8 +274,9 @@ def prepare_write(
     """Open the table, or create it unless the rows are partial. Arguments as those of `write_rows`."""
     given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
-    storage = dict(storage_options or {})
-    chosen = (operation or _native.default_operation(given)).lower()
+    storage = storage_settings(storage_options)
+    asked = optional_text(operation, "operation", "'upsert'")
+    chosen = (asked or _native.default_operation(given)).lower()
     if partial or chosen in ("delete", "delete_partition"):
         native = _native.NativeTable.open(uri, given, storage)
     else:

@@ -7,13 +7,16 @@ adapts Spark to it.
 
 from __future__ import annotations
 
+from hoodoo.spark.procedures import call
 from hoodoo.spark.registration import register
 from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.services import cluster, compact, index
+from hoodoo.spark.statements import sql
 from hoodoo.spark.streams import foreach_batch, write_stream_batch
 from hoodoo.spark.tables import read, timeline, write
 
 __all__ = [
+    "call",
     "cluster",
     "compact",
     "foreach_batch",
@@ -22,6 +25,7 @@ __all__ = [
     "merge_batches",
     "read",
     "register",
+    "sql",
     "timeline",
     "write",
     "write_stream_batch",

@@ -1,0 +1,160 @@
+"""UPDATE, DELETE FROM and MERGE INTO on Hudi tables, from a Spark session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from hoodoo.exceptions import InvalidOptionError
+from hoodoo.spark.executor import arrow_of
+from hoodoo.statements.sql_statements import DeleteStatement, MergeStatement, UpdateStatement, parse_statement
+from hoodoo.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hoodoo.commit import Commit
+    from hoodoo.options import Options
+
+__all__ = ["sql"]
+
+_SCHEMAS = ("hoodoo", "hudi")
+
+
+def sql(
+    spark: SparkSession,
+    statement: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    options: Options | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Commit:
+    """Run one UPDATE, DELETE FROM or MERGE INTO on a Hudi table, as one commit.
+
+    The statement runs on the driver, as `hoodoo.Table.update`, `delete` and `merge` do: Spark's part is the source of a
+    merge, a table, a view or a query of the session, whose rows come to the driver as Arrow batches. For rows by the
+    hundred million, use `hoodoo.spark.write`.
+
+    Args:
+        spark: The session, classic or Connect.
+        statement: The statement. It names the table as hoodoo.`URI`, or by a name of `tables`. The page on statements
+            lists the functions that are supported; others are refused by name.
+        tables: Locations of Hudi tables by the name that the statement has for them. The source of a merge can be one
+            of them too.
+        options: Hudi's options.
+        storage_options: Settings of the storage; see `hoodoo.Table`.
+
+    Returns:
+        The commit.
+
+    Raises:
+        InvalidOptionError: The text is no statement, or names a table without a location.
+        UnsupportedError: The statement, or something in it, is not supported.
+        SchemaError: A column does not exist, or types do not go together.
+        MissingDependencyError: sqlglot is not installed (`pip install 'hoodoo[sql]'`).
+        ConflictError: Other writers changed the same rows each time.
+
+    Example:
+        ```python
+        changes.createOrReplaceTempView("changes")
+        hoodoo.spark.sql(spark, \"\"\"
+            MERGE INTO trips t USING changes c ON t.uuid = c.uuid
+            WHEN MATCHED AND c.cancelled THEN DELETE
+            WHEN MATCHED THEN UPDATE SET fare = c.fare, ts = c.ts
+            WHEN NOT MATCHED THEN INSERT (uuid, ts, city, fare) VALUES (c.uuid, c.ts, c.city, c.fare)
+        \"\"\", tables={"trips": "s3://lake/trips"})
+        hoodoo.spark.sql(spark, "DELETE FROM hoodoo.`s3://lake/trips` WHERE fare < 0")
+        ```
+    """
+    parsed = parse_statement(statement)
+    known = _checked(tables)
+    uri = _location(parsed.table, known)
+    if uri is None:
+        names = ", ".join(known) or "none"
+        raise InvalidOptionError(
+            f"no location is known for the table {parsed.table!r}: write hoodoo.`URI`, or pass "
+            f"tables={{{parsed.table!r}: URI}}. Names in tables: {names}"
+        )
+    table = Table(uri, options, storage_options)
+    if isinstance(parsed, UpdateStatement):
+        return table.update(parsed.assignments, parsed.where)
+    if isinstance(parsed, DeleteStatement):
+        return table.delete(where=True if parsed.where is None else parsed.where)
+    return _merge(spark, table, parsed, known, storage_options)
+
+
+def _checked(tables: Any) -> dict[str, str]:
+    found = dict(tables or {})
+    for name, uri in found.items():
+        if not isinstance(name, str) or not name or not str(uri):
+            raise InvalidOptionError(f"invalid table {name!r}: {uri!r}: expected locations by name")
+    return {name.lower(): str(uri) for name, uri in found.items()}
+
+
+def _location(name: str, tables: Mapping[str, str]) -> str | None:
+    schema, _, path = name.partition(".")
+    if path and schema.lower() in _SCHEMAS:
+        return path
+    return tables.get(name.lower())
+
+
+def _merge(
+    spark: SparkSession,
+    table: Table,
+    parsed: MergeStatement,
+    tables: Mapping[str, str],
+    storage_options: Mapping[str, str] | None,
+) -> Commit:
+    uri = None if parsed.is_query else _location(parsed.source, tables)
+    if uri is not None:
+        source_table = Table(uri, storage_options=storage_options)
+        source = source_table.scan(columns=source_table.schema.names)
+    else:
+        source = _batches(_frame(spark, parsed))
+    builder = table.merge(source, parsed.on)
+    for clause in parsed.clauses:
+        add = getattr(builder, clause.method)
+        builder = add(clause.condition) if clause.values is None else add(clause.values, clause.condition)
+    return builder.execute()
+
+
+def _frame(spark: SparkSession, parsed: MergeStatement) -> DataFrame:
+    try:
+        frame = spark.sql(parsed.source) if parsed.is_query else spark.table(parsed.source)
+        # Spark Connect looks for the table only now.
+        frame.schema  # noqa: B018
+    except PySparkException as error:
+        reason = str(error).split("\n", maxsplit=1)[0]
+        raise InvalidOptionError(f"Spark cannot read the source {parsed.source!r} of the merge: {reason}") from error
+    return frame
+
+
+def _batches(frame: DataFrame) -> pa.RecordBatchReader:
+    """Stream the rows of a DataFrame to the driver as Arrow batches, a partition at a time."""
+    schema = arrow_of(frame.schema)
+    packed = frame.mapInArrow(_packed, "rows binary")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for row in packed.toLocalIterator():
+            for batch in pa.ipc.open_stream(bytes(row.rows)):
+                yield batch if batch.schema.equals(schema) else _typed(batch, schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack each batch into one value, which Spark moves as it is."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["rows"])
