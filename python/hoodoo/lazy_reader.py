@@ -22,8 +22,8 @@ __all__ = ["lazy_reader"]
 
 _LONGEST_BATCH = 10.0
 """Seconds that Python's end waits for a batch that is being read."""
-_PAUSE = 0.1
-"""Seconds in which a thread that reads ahead asks for its next batch, if nothing holds it back."""
+_LOOKS = 100
+"""How often Python's end looks for a thread that reads ahead. By count: on a busy machine, looks take longer too."""
 
 
 def lazy_reader(schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> pa.RecordBatchReader:
@@ -80,9 +80,9 @@ class _Ending:
 @atexit.register
 def _end() -> None:
     _Ending.has_begun = True
-    began = time.monotonic()
-    while _OPEN:
-        limit = _LONGEST_BATCH if any(batches.is_reading for batches in list(_OPEN)) else _PAUSE
-        if time.monotonic() - began > limit:
-            return
+    latest = time.monotonic() + _LONGEST_BATCH
+    looks = 0
+    # A thread that reads ahead asks for its next batch soon, and finds the end, if nothing holds it back.
+    while _OPEN and looks < _LOOKS and time.monotonic() < latest:
+        looks = 0 if any(batches.is_reading for batches in list(_OPEN)) else looks + 1
         time.sleep(0.005)
