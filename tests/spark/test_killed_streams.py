@@ -27,8 +27,8 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.int64()})
 KILLS = 20
-# The longest that a stream goes on, in seconds: several micro-batches.
-LONGEST = 10
+# The longest that a stream goes on once it has begun a micro-batch, in seconds: to the end of it, and of another.
+LONGEST = 5
 # A stream that is killed all the time stands still for long.
 KEPT = {"hoodie.clean.automatic": "false"}
 
@@ -64,14 +64,28 @@ def _start(*arguments: Any) -> subprocess.Popen[str]:
     return process
 
 
+def _begun(checkpoint: Path) -> int:
+    """The number of micro-batches that began, and of those that ended: one that is repeated ends only."""
+    return sum(len(list((checkpoint / folder).glob("[0-9]*"))) for folder in ("offsets", "commits"))
+
+
+def _wait_for_batch(checkpoint: Path, begun: int) -> None:
+    deadline = time.monotonic() + 120
+    while _begun(checkpoint) == begun:
+        assert time.monotonic() < deadline, "the stream does not go on"
+        time.sleep(0.05)
+
+
 def _run_and_kill(source: Path, sink: Path, write: Any, seed: int) -> None:
     """Lets a stream go on while rows are written, kills it at random, and lets it end in the end."""
     choose = random.Random(seed)
     checkpoint = sink.parent / "checkpoint"
     for number in range(KILLS):
         write(2 * number)
+        begun = _begun(checkpoint)
         process = _start(source, sink, checkpoint, "on")
         write(2 * number + 1)
+        _wait_for_batch(checkpoint, begun)
         time.sleep(choose.random() * LONGEST)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
