@@ -181,10 +181,10 @@ def show_timeline(
     timeline = open_table(table).timeline
     active = timeline.instants()
     known = {(i.requested, i.action) for i in active}
-    instants = timeline.instants(history=True) if showArchived else active
+    instants = sorted(timeline.instants(history=True) if showArchived else active, key=lambda i: i.action)
     wanted = (
         i
-        for i in reversed(instants)
+        for i in sorted(instants, key=lambda i: i.requested, reverse=True)
         if (not startTime or i.requested >= startTime) and (not endTime or i.requested <= endTime)
     )
     schema = {
