@@ -109,7 +109,7 @@ WRITING: dict[str, Mistake] = {
     "a column that is None": lambda t: t.upsert(ROW | {"fare": None}),
     "values of mixed types": lambda t: t.upsert({k: v * 2 for k, v in ROW.items()} | {"fare": [1.0, "x"]}),
     "values without an Arrow type": lambda t: t.upsert(ROW | {"fare": [object()]}),
-    "a lazy frame": lambda t: t.upsert(pl.LazyFrame(ROW)),
+    "a lazy frame that fails": lambda t: t.upsert(pl.LazyFrame(ROW).select("nothing")),
     "a schema instead of rows": lambda t: t.upsert(SCHEMA),
     "a column less": lambda t: t.upsert({"id": [1], "ts": [1], "city": ["sf"]}),
     "no key column": lambda t: t.upsert({"ts": [1], "city": ["sf"], "fare": [1.0]}),
