@@ -50,7 +50,7 @@ def _pending(table: Table) -> list[str]:
         ({"hoodie.write.concurrency.mode": "ANARCHY"}, hoodoo.InvalidOptionError, "ANARCHY"),
         (
             {**_OCC, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"},
-            hoodoo.UnsupportedError,
+            hoodoo.InvalidOptionError,
             "NON_BLOCKING",
         ),
         ({"hoodie.clean.failed.writes.policy": "SOMETIMES"}, hoodoo.InvalidOptionError, "SOMETIMES"),

@@ -126,7 +126,15 @@ fn check_services(table: &HudiTable) -> Result<()> {
     if table.config().table_type() == TableType::MergeOnRead {
         CompactionOptions::from_options(options)?;
     }
-    Concurrency::from_options(options)?;
+    if Concurrency::from_options(options)?.non_blocking
+        && (table.config().table_type() != TableType::MergeOnRead || !has_bucket_index(options))
+    {
+        return Err(Error::invalid_option(
+            "NON_BLOCKING_CONCURRENCY_CONTROL needs a merge-on-read table, and writers with a bucket index",
+        )
+        .with("table", table.storage().uri())
+        .remedy("Set hoodie.index.type=BUCKET for all writers, or use OPTIMISTIC_CONCURRENCY_CONTROL"));
+    }
     let clustering = ClusteringOptions::from_options(options)?;
     if (clustering.inline || clustering.schedule_inline) && has_bucket_index(options) {
         return Err(buckets_not_supported().with("table", table.storage().uri()));

@@ -171,7 +171,9 @@ fn ready_to_write(table: &HudiTable) -> Result<Ready> {
 /// Waits for the writer lease, unless `hoodoo.write.lease` is false: then the second of two writers to commit plans its
 /// write again.
 fn acquire_writer_lease(table: &HudiTable) -> Result<Option<WriterLease>> {
-    match table.options().flag("hoodoo.write.lease", true)? {
+    // Its writers do not wait for each other.
+    let shares = Concurrency::from_options(table.options()).is_ok_and(|concurrency| concurrency.non_blocking);
+    match !shares && table.options().flag("hoodoo.write.lease", true)? {
         true => table.timeline_writer()?.acquire_writer_lease().map(Some),
         false => Ok(None),
     }

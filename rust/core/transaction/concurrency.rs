@@ -37,6 +37,8 @@ pub(crate) struct Concurrency {
     pub(crate) writers_first: bool,
     /// Whether a write looks, before it writes files, whether others are at work on the same file groups.
     pub(crate) looks_early: bool,
+    /// Whether writes only append log files, which readers merge: none waits for another one, or fails because of it.
+    pub(crate) non_blocking: bool,
 }
 
 impl Concurrency {
@@ -47,16 +49,13 @@ impl Concurrency {
     /// for values that are none.
     pub(crate) fn from_options(options: &Options) -> Result<Self> {
         let mode = options.get(MODE).unwrap_or("SINGLE_WRITER").to_ascii_uppercase();
-        let several = match mode.as_str() {
-            "SINGLE_WRITER" => false,
-            "OPTIMISTIC_CONCURRENCY_CONTROL" => true,
-            "NON_BLOCKING_CONCURRENCY_CONTROL" => {
-                return Err(Error::unsupported(format!("{MODE}={mode} is not supported")).remedy(format!(
-                    "Use OPTIMISTIC_CONCURRENCY_CONTROL: writes that meet are planned again, or leave {MODE} out"
-                )));
-            }
+        let (several, non_blocking) = match mode.as_str() {
+            "SINGLE_WRITER" => (false, false),
+            "OPTIMISTIC_CONCURRENCY_CONTROL" => (true, false),
+            "NON_BLOCKING_CONCURRENCY_CONTROL" => (true, true),
             _ => {
-                return Err(Error::invalid_value(MODE, mode, "SINGLE_WRITER or OPTIMISTIC_CONCURRENCY_CONTROL"));
+                let modes = "one of SINGLE_WRITER, OPTIMISTIC_CONCURRENCY_CONTROL, NON_BLOCKING_CONCURRENCY_CONTROL";
+                return Err(Error::invalid_value(MODE, mode, modes));
             }
         };
         if several && options.get(PROVIDER).is_none() {
@@ -75,8 +74,8 @@ impl Concurrency {
             "NEVER" => FailedWrites::Never,
             _ => return Err(Error::invalid_value(FAILED_WRITES, policy, "EAGER, LAZY or NEVER")),
         };
-        let looks_early = options.flag(EARLY, false)? && several;
-        Ok(Self { failed_writes, writers_first: several && writers_first(options)?, looks_early })
+        let looks_early = options.flag(EARLY, false)? && several && !non_blocking;
+        Ok(Self { failed_writes, writers_first: several && writers_first(options)?, looks_early, non_blocking })
     }
 }
 
@@ -123,7 +122,9 @@ mod tests {
     fn several_writers_need_a_lock() {
         assert_eq!(of(&[OCC]).unwrap_err().kind(), ErrorKind::InvalidOption);
         assert_eq!(of(&[(MODE, "ANY")]).unwrap_err().kind(), ErrorKind::InvalidOption);
-        assert_eq!(of(&[(MODE, "NON_BLOCKING_CONCURRENCY_CONTROL"), LOCK]).unwrap_err().kind(), ErrorKind::Unsupported);
+        let non_blocking = (MODE, "NON_BLOCKING_CONCURRENCY_CONTROL");
+        assert_eq!(of(&[non_blocking]).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert!(of(&[non_blocking, LOCK]).unwrap().non_blocking);
         assert_eq!(of(&[(FAILED_WRITES, "SOON")]).unwrap_err().kind(), ErrorKind::InvalidOption);
     }
 

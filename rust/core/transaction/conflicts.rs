@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::error::{Error, Result};
-use crate::file_group::{LogFile, bucket_of_file_id};
+use crate::file_group::{LogFile, bucket_of_file_id, is_shared_file_id};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::format::instant::{Action, Instant};
 use crate::storage::{FileMeta, Storage};
@@ -44,6 +44,8 @@ pub(crate) struct Intent {
     pub(crate) replaces_table: bool,
     /// Whether it has a bucket index, in which a key that is new can be in the file group of its bucket alone.
     pub(crate) is_by_bucket: bool,
+    /// Whether it shares file groups with others that append log files: readers merge them.
+    pub(crate) non_blocking: bool,
 }
 
 /// What a write did, as far as others may have got in its way.
@@ -55,6 +57,8 @@ pub(crate) struct Footprint<'a> {
     new_buckets: Option<HashSet<(&'a str, u32)>>,
     /// Whether these were looked for in the whole table.
     everywhere: bool,
+    /// Whether log files of others in the same file groups do no harm.
+    non_blocking: bool,
     /// Partitions that are replaced as a whole.
     replaced: HashSet<&'a str>,
     /// Whether all of them are.
@@ -77,7 +81,11 @@ impl<'a> Footprint<'a> {
                     *known = change;
                 }
             }
-            if !existed && let Some(bucket) = stat.file_id.as_deref().and_then(bucket_of_file_id) {
+            // A shared file group of a bucket may have begun with this log file.
+            let is_shared = intent.non_blocking && stat.file_id.as_deref().is_some_and(is_shared_file_id);
+            if (!existed || is_shared)
+                && let Some(bucket) = stat.file_id.as_deref().and_then(bucket_of_file_id)
+            {
                 new_buckets.insert((partition, bucket));
             }
             if intent.looks_keys_up && stat.num_inserts.unwrap_or(0) > 0 {
@@ -95,6 +103,7 @@ impl<'a> Footprint<'a> {
             everywhere: intent.unique_in_table && !new_keys.is_empty(),
             new_keys,
             new_buckets: intent.is_by_bucket.then_some(new_buckets),
+            non_blocking: intent.non_blocking,
             replaced: emptied,
             whole_table: intent.replaces_table,
         }
@@ -118,7 +127,7 @@ impl<'a> Footprint<'a> {
             let id = stat.file_id.as_deref().unwrap_or_default();
             match self.groups.get(&(partition.as_str(), id)) {
                 // The log file goes to the slice that the compaction began, or stays behind the compacted log.
-                Some(Change::Appended) if compacts => {}
+                Some(Change::Appended) if compacts || (self.non_blocking && is_log(stat)) => {}
                 Some(_) => {
                     return Some((
                         "changed a file group that this write changes",
@@ -132,7 +141,7 @@ impl<'a> Footprint<'a> {
                 return Some(("wrote to a partition that this write replaces", partition.clone(), None));
             }
             let inserts = adds_keys && (stat.num_inserts.unwrap_or(0) > 0 || is_new_group(stat));
-            if is_new_group(stat) && self.has_new_bucket(partition, id) {
+            if self.has_new_bucket(partition, id) && !self.groups.contains_key(&(partition.as_str(), id)) {
                 return Some((
                     "made the file group of a bucket that this write makes",
                     partition.clone(),

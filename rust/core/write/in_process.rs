@@ -181,7 +181,7 @@ impl InProcess {
         if setup.looks_up() && !(anywhere || setup.config.index.is_global()) {
             setup.view.list_ahead(&incoming.partitions)?;
         }
-        let slices = |partition: &str| setup.view.latest_slices(partition);
+        let slices = |partition: &str| setup.slices_of(partition);
         let buckets = setup.buckets_of(&incoming.partitions, anywhere, &slices)?;
         let tagged = match setup.looks_up() {
             true => self.tag(incoming, context, anywhere, &commits, buckets.as_ref())?,

@@ -21,13 +21,13 @@ use super::prepare::key_encoding::encoding_of_keys;
 use super::prepare::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
 use super::rewrite::context::WriteContext;
 use crate::error::{Error, Result};
-use crate::file_group::FileSlice;
+use crate::file_group::{FileSlice, bucket_of_file_id, shared_file_id};
 use crate::merge::{MergeRule, missing};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{
     BucketIndex, BucketSettings, Evolution, HudiTable, MergeSettings, SchemaChange, TableSchema, TableType, TableView,
 };
-use crate::transaction::DataFiles;
+use crate::transaction::{Concurrency, DataFiles};
 
 /// A write to a table as a view shows it, checked against the columns of the rows.
 pub(in crate::write) struct WriteSetup {
@@ -46,6 +46,8 @@ pub(in crate::write) struct WriteSetup {
     pub(in crate::write) schema: SchemaRef,
     /// The columns that the rows of a partial upsert have: the others keep their stored values.
     pub(in crate::write) given: Option<Vec<String>>,
+    /// Whether writers of a table do not block each other.
+    pub(in crate::write) non_blocking: bool,
 }
 
 impl WriteSetup {
@@ -87,9 +89,25 @@ impl WriteSetup {
             old_schema,
             schema: evolution.narrow.clone(),
             given: partial.then(|| given.fields().iter().map(|f| f.name().clone()).collect()),
+            non_blocking: Concurrency::from_options(table.options())?.non_blocking,
         };
+        setup.refuse_blocking()?;
         setup.check_columns(given)?;
         Ok((setup, evolution))
+    }
+
+    /// Refuses, beside writers that do not wait, what replaces file groups that they append to.
+    fn refuse_blocking(&self) -> Result<()> {
+        if !self.non_blocking || !matches!(self.operation, Operation::InsertOverwrite | Operation::InsertOverwriteTable)
+        {
+            return Ok(());
+        }
+        let operation = self.operation.name().to_ascii_lowercase();
+        Err(Error::unsupported(format!(
+            "{operation} is not supported with NON_BLOCKING_CONCURRENCY_CONTROL, as in Hudi"
+        ))
+        .with("table", self.table.storage().uri())
+        .remedy("Stop the other writers, and write with OPTIMISTIC_CONCURRENCY_CONTROL"))
     }
 
     /// Missing or unusable key and ordering columns are found before anything is on the timeline.
@@ -204,6 +222,26 @@ impl WriteSetup {
             false => Buckets::new(index, partitions, &none),
         };
         buckets.map(Some).map_err(|e| e.with("table", self.table.storage().uri()))
+    }
+
+    /// The newest file slices of a partition. Where writers do not block each other, each bucket has a file group: one that
+    /// nobody has begun is a slice without files, and begins with a log file. One whose id a commit has replaced stays out,
+    /// because readers would not see it.
+    ///
+    /// # Errors
+    /// Those of listing the partition.
+    pub(in crate::write) fn slices_of(&self, partition: &str) -> Result<Vec<FileSlice>> {
+        let mut slices = self.view.latest_slices(partition)?;
+        let Some(index) = self.bucket_index.as_ref().filter(|_| self.non_blocking) else { return Ok(slices) };
+        let begun: BTreeSet<u32> = slices.iter().filter_map(|slice| bucket_of_file_id(&slice.file_id)).collect();
+        for bucket in (0..index.buckets_in(partition)).filter(|bucket| !begun.contains(bucket)) {
+            let file_id = shared_file_id(bucket);
+            if self.view.replaced_at(partition, &file_id).is_none() {
+                let (partition, base_instant) = (partition.to_owned(), String::new());
+                slices.push(FileSlice { partition, file_id, base_instant, base: None, logs: Vec::new() });
+            }
+        }
+        Ok(slices)
     }
 
     /// How record keys are computed from columns, where they are not stored.

@@ -15,6 +15,20 @@ pub fn new_bucket_file_id(bucket: u32) -> String {
     format!("{bucket:08}{}", random.get(DIGITS..).unwrap_or_default())
 }
 
+/// What follows the bucket in the ids of file groups that several writers begin at once.
+const SHARED: &str = "-0000-0000-0000-000000000000-0";
+
+/// The file id of a bucket whose file group is begun by whoever comes first
+/// (`hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL`).
+pub fn shared_file_id(bucket: u32) -> String {
+    format!("{bucket:08}{SHARED}")
+}
+
+/// Whether a file id is that of a shared file group.
+pub fn is_shared_file_id(file_id: &str) -> bool {
+    file_id.get(DIGITS..) == Some(SHARED) && bucket_of_file_id(file_id).is_some()
+}
+
 /// The bucket that a file id names; `None` if it does not begin with eight digits. Hudi's row writer leaves the ordinal at
 /// the end out.
 pub fn bucket_of_file_id(file_id: &str) -> Option<u32> {

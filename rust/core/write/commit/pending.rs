@@ -170,11 +170,13 @@ impl PendingCommit {
         let done = transaction.complete(body, Follow::Files(&changes), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
             let index = WriteConfig::new(table.options())?.index;
+            let non_blocking = Concurrency::from_options(table.options())?.non_blocking;
             let is_by_bucket = index == IndexType::Bucket;
             let inserts = matches!(operation, Operation::Insert | Operation::BulkInsert);
             let intent = Intent {
                 looks_keys_up: operation == Operation::Upsert || (is_by_bucket && inserts),
                 is_by_bucket,
+                non_blocking,
                 unique_in_table: index.is_global(),
                 replaces_partitions: operation.replaces(),
                 replaces_table: operation == Operation::InsertOverwriteTable,

@@ -83,7 +83,9 @@ impl BucketGroups {
             (slice.base.is_none(), slice.base.as_ref().map_or(logs, |base| base.size))
         };
         let touched = touched.min_by_key(size).filter(|slice| slice.base.is_some());
-        touched.or_else(|| self.slices.values().min_by_key(size))
+        // One that nobody has begun has no keys.
+        let begun = |slice: &&FileSlice| slice.base.is_some() || !slice.logs.is_empty();
+        touched.or_else(|| self.slices.values().filter(begun).min_by_key(size))
     }
 }
 

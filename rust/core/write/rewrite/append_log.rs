@@ -92,7 +92,9 @@ pub(crate) fn append_log(
     let mut stats = Vec::new();
     while stats.is_empty() || chunks.peek().is_some() {
         let new_file = NewFile::added_log(context.files()?, slice, stats.len() as u32 + 1, token);
-        let sink = new_file.create(context.files()?, false)?;
+        // Its partition may be new too.
+        let begins = slice.base.is_none() && slice.logs.is_empty();
+        let sink = new_file.create(context.files()?, begins)?;
         let mut file = LogWriter::new(sink, &context.instant, &settings);
         let mut ranges = log_ranges(context);
         let mut blocks = file.records(schema, partial.is_some());
@@ -116,7 +118,10 @@ pub(crate) fn append_log(
         }
         let written = file.written();
         let deleted = if last { split.deletes.len() as u64 } else { 0 };
-        let counts = MergeCounts { updated: written, deleted, inserted: 0 };
+        let counts = match begins {
+            true => MergeCounts { updated: 0, deleted, inserted: written },
+            false => MergeCounts { updated: written, deleted, inserted: 0 },
+        };
         let ranges = ranges.map(BatchRanges::finish);
         stats.push(new_file.publish(context.files()?, file.into_inner(), written, counts, ranges)?);
     }

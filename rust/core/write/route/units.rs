@@ -165,7 +165,7 @@ impl Units {
         for (met, _) in self.groups.iter().filter(|(met, _)| !met.is_empty()) {
             let slice = &met.slice;
             let stat = WriteStat {
-                prev_commit: Some(slice.base_instant.clone()),
+                prev_commit: Some(slice.base_instant.clone()).filter(|instant| !instant.is_empty()),
                 num_update_writes: i64::try_from(met.len()).ok(),
                 ..planned(&slice.partition, &slice.file_id)
             };

@@ -148,7 +148,7 @@ impl<'a> Apply<'a> {
     }
 
     fn slice(&self, partition: &str, file_id: &str) -> Result<FileSlice> {
-        let slices = self.setup.view.latest_slices(partition)?;
+        let slices = self.setup.slices_of(partition)?;
         slices.into_iter().find(|s| s.file_id == file_id).ok_or_else(|| {
             Error::conflict("a file group went away while rows were on their way to it")
                 .with("partition", partition)

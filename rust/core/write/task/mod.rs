@@ -42,7 +42,7 @@ use crate::error::Result;
 use crate::format::avro::schema::avro_to_arrow_schema;
 use crate::table::keygen::AutoKeys;
 use crate::table::{BucketIndex, HudiTable};
-use crate::transaction::DataFiles;
+use crate::transaction::{Concurrency, DataFiles};
 use crate::write::commit::delete_partition::partitions_of_rows;
 use crate::write::config::{Operation, WriteConfig};
 use crate::write::prepare::key_encoding::encoding_of_keys;
@@ -85,6 +85,7 @@ impl WriteSetup {
             old_schema: None,
             schema: Arc::new(avro_to_arrow_schema(&plan.schema)?),
             given: plan.given.clone(),
+            non_blocking: Concurrency::from_options(table.options())?.non_blocking,
         })
     }
 

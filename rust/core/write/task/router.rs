@@ -226,7 +226,7 @@ impl Router {
             return Ok(());
         }
         let slices = match self.setup.looks_up() || self.setup.fills_small_files() {
-            true => self.setup.view.latest_slices(partition)?,
+            true => self.setup.slices_of(partition)?,
             false => Vec::new(),
         };
         let new_rows = NewRows::new(&self.setup, self.plan.new_rows(), &slices, &self.pending_groups);
