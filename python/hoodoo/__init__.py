@@ -32,7 +32,7 @@ from hoodoo.history import History, HistoryCompaction, HistoryFile
 from hoodoo.metadata_table import MetadataPartition, MetadataTable
 from hoodoo.record_merger import MergeContext, RecordMerger, Records, RowMerger
 from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
-from hoodoo.report import Problem, Report
+from hoodoo.report import Problem, Repair, RepairReport, Report
 from hoodoo.row_merging import merge
 from hoodoo.rows import Rows
 from hoodoo.sync.report import CatalogTable, ColumnChange, SyncReport
@@ -89,6 +89,8 @@ __all__ = [
     "PropertyChange",
     "RecordMerger",
     "Records",
+    "Repair",
+    "RepairReport",
     "Report",
     "Restore",
     "Rollback",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from hoodoo import _native
 
-__all__ = ["Problem", "Report"]
+__all__ = ["Problem", "Repair", "RepairReport", "Report"]
 
 
 @dataclass(frozen=True)
@@ -67,3 +67,41 @@ class Report(Displayed):
         headings = ("severity", "where", "problem", "what to do") if self.problems else ()
         rows = [(one.severity, one.subject, one.message, one.remedy) for one in self.problems]
         return View(f"Report: {found}", [("checked", checked)], headings, rows)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A problem that was repaired, or would be.
+
+    Attributes:
+        severity: See `Problem`.
+        subject: The file, instant or partition.
+        message: What was wrong.
+        action: What was done about it.
+    """
+
+    severity: str
+    subject: str
+    message: str
+    action: str
+
+
+@dataclass(frozen=True)
+class RepairReport(Displayed):
+    """The result of `Table.repair`.
+
+    Attributes:
+        repairs: What was repaired; of a dry run, what would be.
+        left: The check afterwards; of a dry run, the check now.
+        dry_run: Whether nothing was changed.
+    """
+
+    repairs: tuple[Repair, ...]
+    left: Report
+    dry_run: bool
+
+    def _view(self) -> View:
+        verb = "would be repaired" if self.dry_run else "repaired"
+        rows = [(one.severity, one.subject, one.message, one.action) for one in self.repairs]
+        headings = ("severity", "where", "problem", "repair") if rows else ()
+        return View(f"{len(rows):,} {verb}", [("left", repr(self.left))], headings, rows)

@@ -11,7 +11,7 @@ from hoodoo.commit import Commit
 from hoodoo.display import TupleListing
 from hoodoo.options import clustering_options, clustering_request
 from hoodoo.progress import Progress, Watch
-from hoodoo.report import Report
+from hoodoo.report import Repair, RepairReport, Report
 from hoodoo.timeline import ArchiveReport
 
 if TYPE_CHECKING:
@@ -362,3 +362,36 @@ class TableServices:
         """
         with Watch(self._progress, "verifying"):
             return Report.from_native(*self._native.verify())
+
+    def repair(self, *, dry_run: bool = False) -> RepairReport:
+        """Check the table, and repair what can be repaired without a choice and without losing a row.
+
+        Failed writes are rolled back; interrupted rollbacks, cleans, archivings and changes of properties are ended.
+        Files that no instant wrote are deleted when they are an hour old and no write is pending. Partitions without a
+        metadata file get one, and a metadata table that does not agree with the table is made anew. Writes that are
+        under way are left alone. Other problems, such as a file that is gone, need a copy of it, or `restore`.
+
+        Args:
+            dry_run: Return what would be repaired, and change nothing.
+
+        Returns:
+            What was repaired, and what the check says afterwards.
+
+        Raises:
+            ConflictError: A restore is pending.
+            StorageError: The storage cannot be reached.
+
+        Examples:
+            >>> import hoodoo, pyarrow as pa
+            >>> t = hoodoo.Table.create("memory://docs-repair/t", {"id": pa.int64()}, name="t", record_key="id")
+            >>> commit = t.insert({"id": [1]})
+            >>> done = t.repair()
+            >>> done.repairs, done.left.ok
+            ((), True)
+        """
+        with Watch(self._progress, "repairing"):
+            repaired, left, checked = self._native.repair(dry_run)
+        repairs = tuple(
+            Repair(severity, subject, message, action) for severity, subject, message, _, action in repaired
+        )
+        return RepairReport(repairs, Report.from_native(left, checked), dry_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from hoodoo import Table
+from hoodoo import Commit, Table
 from tests.interop.hudi import Hudi
 from tests.python.test_non_blocking import OPTIONS, rows
 from tests.rows import arrow_rows
@@ -30,7 +30,7 @@ def test_hudi_and_hoodoo_write_at_once(hudi: Hudi, tmp_path: Path) -> None:
     ours = Table(path, OPTIONS)
     ours.upsert(rows(range(3, 12), 2))
     assert hudi.read(path) == arrow_rows(Table(path).to_arrow())
-    commits = []
+    commits: list[Commit] = []
 
     def write() -> None:
         commits.extend(Table(path, OPTIONS).upsert(rows(range(n, n + 4), 100 + n)) for n in range(12))

@@ -61,9 +61,31 @@ def info(uri: Uri, as_json: Json = False, storage_option: StorageOptions = None)
 
 
 @app.command()
-def verify(uri: Uri, as_json: Json = False, storage_option: StorageOptions = None) -> None:
+def verify(
+    uri: Uri,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without losing a row.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: show what would be repaired.")] = False,
+    as_json: Json = False,
+    option: Options = None,
+    storage_option: StorageOptions = None,
+) -> None:
     """Check every known invariant. Exit status 1 when one does not hold."""
-    report = open_table(uri, storage_option).verify()
+    table = open_table(uri, storage_option, option)
+    if dry_run and not repair:
+        raise typer.BadParameter("--dry-run goes with --repair: a check changes nothing")
+    if repair:
+        done = table.repair(dry_run=dry_run)
+        report = done.left
+        if as_json:
+            output.print_json({"ok": report.ok, **output.plain(done)})
+        else:
+            render.show_repairs(done)
+            render.show_report(report)
+        if not report.ok:
+            raise typer.Exit(1)
+        return
+    report = table.verify()
     if as_json:
         output.print_json({"ok": report.ok, **output.plain(report)})
     else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.status import Status
 
-    from hoodoo import Commit, FileSlice, Report
+    from hoodoo import Commit, FileSlice, RepairReport, Report
 
 # Width of output to a file or a pipe, which has no width of its own.
 PIPE_WIDTH = 200
@@ -147,6 +147,20 @@ def fitting(columns: Sequence[Sequence[str]], width: int) -> int:
         if taken > width:
             return max(number, 1)
     return len(columns)
+
+
+def show_repairs(done: RepairReport) -> None:
+    """Print what was repaired, or would be.
+
+    Args:
+        done: What `Table.repair` returned.
+    """
+    verb = "would be repaired" if done.dry_run else "repaired"
+    for one in done.repairs:
+        console.print(f"[bold]{escape(one.subject)}[/]: {escape(one.message)}", highlight=False, soft_wrap=True)
+        console.print(f"  {verb}: {escape(one.action)}", highlight=False)
+    if not done.repairs:
+        console.print("there is nothing that can be repaired", highlight=False)
 
 
 def show_report(report: Report) -> None:

@@ -8,7 +8,7 @@ use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table, ToPyArrow};
 use hoodoo::client;
 use hoodoo::format::instant::{Action, Instant, State};
 use hoodoo::parallel::BatchStream;
-use hoodoo::services::verify::verify;
+use hoodoo::services::verify::{Repair, verify};
 use hoodoo::table::options::KEYS;
 use hoodoo::table::scan::ScanRequest;
 use hoodoo::table::{HudiTable, Options, QueryRequest, ReadQuery, Use, commit_metadata};
@@ -314,6 +314,26 @@ impl NativeTable {
         let report = call::run(py, || verify(&self.table.reload()?))?;
         let row = |p: hoodoo::services::verify::Problem| (p.severity.name(), p.subject, p.message, p.remedy);
         Ok((report.problems.into_iter().map(row).collect(), report.checked))
+    }
+
+    /// What was repaired, or would be, with how: (severity, subject, message, remedy, repair); then what the check says now.
+    #[allow(clippy::type_complexity)]
+    fn repair(
+        &self,
+        py: Python<'_>,
+        dry_run: bool,
+    ) -> PyResult<(
+        Vec<(&'static str, String, String, String, &'static str)>,
+        Vec<(&'static str, String, String, String)>,
+        BTreeMap<String, u64>,
+    )> {
+        let done = call::run(py, || client::repair(&self.table, dry_run))?;
+        let repaired = done.repaired.into_iter().map(|p| {
+            let repair = p.repair.map_or("", Repair::name);
+            (p.severity.name(), p.subject, p.message, p.remedy, repair)
+        });
+        let left = done.left.problems.into_iter().map(|p| (p.severity.name(), p.subject, p.message, p.remedy));
+        Ok((repaired.collect(), left.collect(), done.left.checked))
     }
 
     /// The body of an instant as JSON text; of a completed one also when it is archived.

@@ -7,6 +7,7 @@ mod checks;
 mod going_back;
 mod indexing;
 mod merge_rows;
+mod repairing;
 mod upgrading;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use indexing::{
     Expression, begin_index, commit_index, drop_index, drop_metadata_table, index, rebuild_metadata_table,
 };
 pub use merge_rows::{MergeRequest, merge_rows};
+pub use repairing::{Repaired, repair};
 pub use upgrading::upgrade;
 
 /// Longest time that a writer takes to write a file of the timeline.

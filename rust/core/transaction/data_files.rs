@@ -175,15 +175,34 @@ impl DataFiles {
 }
 
 /// Makes the partition metadata file when the partition is new.
+/// Writes the metadata file of a partition again.
+///
+/// # Errors
+/// `Storage`.
+pub(crate) fn write_partition_metadata(
+    storage: &Storage,
+    partition: &str,
+    instant: &str,
+    as_parquet: bool,
+) -> Result<()> {
+    let depth = if partition.is_empty() { 0 } else { partition.split('/').count() };
+    let name = if as_parquet { ".hoodie_partition_metadata.parquet" } else { ".hoodie_partition_metadata" };
+    storage.replace(&join(partition, name), partition_metadata(instant, depth, as_parquet)?)
+}
+
+fn partition_metadata(instant: &str, depth: usize, as_parquet: bool) -> Result<Vec<u8>> {
+    match as_parquet {
+        true => parquet_partition_metadata(instant, depth),
+        false => Ok(format!("#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n").into_bytes()),
+    }
+}
+
 fn ensure_partition(storage: &Storage, path: &str, instant: &str, depth: usize, parquet: bool) -> Result<()> {
     let found = storage.head(path)?;
     if found.as_ref().is_some_and(|file| file.size > 0) {
         return Ok(());
     }
-    let content = match parquet {
-        true => parquet_partition_metadata(instant, depth)?,
-        false => format!("#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n").into_bytes(),
-    };
+    let content = partition_metadata(instant, depth, parquet)?;
     if found.is_some() {
         // A power failure while the partition was created.
         return storage.replace(path, content);

@@ -37,7 +37,7 @@ use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter}
 pub(crate) use change_log::{ChangeLog, ChangeLogSettings};
 pub(crate) use concurrency::{Concurrency, FailedWrites, writers_first};
 pub(crate) use conflicts::{Footprint, Intent, refuse_outdated, refuse_planned};
-pub(crate) use data_files::DataFiles;
+pub(crate) use data_files::{DataFiles, write_partition_metadata};
 pub(crate) use early_conflicts::{refuse_early, refuse_writers};
 pub use key_index::{KeyIndexPlan, SliceUnit};
 pub(crate) use key_index::{read_keys, write_shards};

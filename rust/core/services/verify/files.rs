@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::expected::Expected;
 use super::listing::Listing;
-use super::{Report, is_about_content};
+use super::{Repair, Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::markers::marked_files;
 use crate::file_group::{BaseFile, LogFile, data_file_instant, is_partition_metadata, join};
@@ -100,6 +100,7 @@ fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report:
                     "the folder of a committed file has no .hoodie_partition_metadata: readers do not see the partition",
                     "Create the file with commitTime=<instant> and partitionDepth=<levels of the path>",
                 );
+                report.repairable(Repair::PartitionMetadata);
             }
             continue;
         };
@@ -118,6 +119,7 @@ fn partitions(storage: &Storage, timeline: &Timeline, listing: &Listing, report:
                 format!("partitionDepth is {said} in the file, but the partition has depth {depth}"),
                 "Rewrite the file with this depth",
             );
+            report.repairable(Repair::PartitionMetadata);
         }
     }
     Ok(())
@@ -187,6 +189,7 @@ fn unknown_files(
                     "no instant on the timeline wrote this file; readers do not see it",
                     "Delete it if no write is running",
                 );
+                report.repairable(Repair::DeleteFile);
             }
         } else if timeline.completion_time(&instant).is_some() {
             let is_log_of_slice = LogFile::parse(file).is_some() && table.config().timeline().was_version_6;

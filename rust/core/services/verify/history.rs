@@ -1,6 +1,6 @@
 //! Checks the history: all files of the current manifest, and that their rows match their names.
 
-use super::{Report, is_about_content};
+use super::{Repair, Report, is_about_content};
 use crate::error::Result;
 use crate::format::instant::Layout;
 use crate::table::HudiTable;
@@ -38,6 +38,7 @@ pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report)
     for fault in faults {
         if fault.is_harmless {
             report.warning(fault.path, fault.message, "The next archiving repairs it");
+            report.repairable(Repair::Archive);
         } else {
             report.error(fault.path, fault.message, RESTORE);
         }

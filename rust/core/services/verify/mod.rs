@@ -45,6 +45,37 @@ impl Severity {
     }
 }
 
+/// What can be done about a problem without a choice of the user, and without the risk of losing a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Repair {
+    /// An interrupted change of the properties is ended.
+    Properties,
+    /// Failed writes are rolled back, their markers deleted, interrupted rollbacks and cleans finished.
+    RollBack,
+    /// An interrupted archiving is ended.
+    Archive,
+    /// The partition gets a metadata file.
+    PartitionMetadata,
+    /// A file is deleted that no reader sees.
+    DeleteFile,
+    /// The metadata table is made anew.
+    MetadataTable,
+}
+
+impl Repair {
+    /// What is done, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Repair::Properties => "end the change of the properties",
+            Repair::RollBack => "roll back what failed",
+            Repair::Archive => "end the archiving",
+            Repair::PartitionMetadata => "write the metadata of the partition",
+            Repair::DeleteFile => "delete the file",
+            Repair::MetadataTable => "make the metadata table anew",
+        }
+    }
+}
+
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -56,6 +87,8 @@ pub struct Problem {
     pub message: String,
     /// What to do about it.
     pub remedy: String,
+    /// What [`repair`](crate::client::repair) does about it.
+    pub repair: Option<Repair>,
 }
 
 /// The result of a check.
@@ -82,7 +115,14 @@ impl Report {
     }
 
     fn add(&mut self, severity: Severity, subject: String, message: String, remedy: &str) {
-        self.problems.push(Problem { severity, subject, message, remedy: remedy.to_owned() });
+        self.problems.push(Problem { severity, subject, message, remedy: remedy.to_owned(), repair: None });
+    }
+
+    /// Says that the last problem can be repaired.
+    fn repairable(&mut self, repair: Repair) {
+        if let Some(last) = self.problems.last_mut() {
+            last.repair = Some(repair);
+        }
     }
 
     fn count(&mut self, what: &str, more: u64) {
@@ -138,6 +178,7 @@ fn verify_at(table: &HudiTable, now: Timeline) -> Result<Report> {
             "a change of the table's properties was interrupted",
             "The next change of a property puts it in order",
         );
+        report.repairable(Repair::Properties);
     }
     timeline::check(table, &now, &mut report)?;
     history::check(table, &now, &mut report)?;
@@ -171,7 +212,10 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     let written = files::check(table, view, &listing, report)?;
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)?;
     buckets::check(table, view, &listing, report)?;
-    metadata_table::check(table, view, &listing, &written, report)
+    let before = report.problems.len();
+    let checked = metadata_table::check(table, view, &listing, &written, report);
+    report.problems.iter_mut().skip(before).for_each(|problem| problem.repair = Some(Repair::MetadataTable));
+    checked
 }
 
 /// The file groups of a partition. A history that cannot be read is left out: it is reported elsewhere.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, is_about_content};
+use super::{Repair, Report, is_about_content};
 use crate::error::Result;
 use crate::file_group::markers::marker_folder;
 use crate::format::instant::{Action, Instant, State};
@@ -72,6 +72,7 @@ fn states(timeline: &Timeline, report: &mut Report) {
                 format!("the instant has no {state} file"),
                 "An interrupted archiving leaves this, and the next one repairs it; otherwise find out who deleted the file",
             );
+            report.repairable(Repair::Archive);
         }
     }
     for instant in timeline.instants() {
@@ -89,16 +90,22 @@ fn pending(timeline: &Timeline, report: &mut Report) {
     for instant in timeline.pending() {
         let subject = instant.to_string();
         match instant.action {
-            Action::Commit | Action::DeltaCommit | Action::LogCompaction | Action::ReplaceCommit => report.warning(
-                subject,
-                "a write is pending: it failed, or is running",
-                "If it failed, the next write rolls it back; readers do not see it",
-            ),
-            Action::Rollback | Action::Clean => report.warning(
-                subject,
-                format!("a {} is pending: it failed, or is running", instant.action),
-                "If it failed, the next write finishes it",
-            ),
+            Action::Commit | Action::DeltaCommit | Action::LogCompaction | Action::ReplaceCommit => {
+                report.warning(
+                    subject,
+                    "a write is pending: it failed, or is running",
+                    "If it failed, the next write rolls it back; readers do not see it",
+                );
+                report.repairable(Repair::RollBack);
+            }
+            Action::Rollback | Action::Clean => {
+                report.warning(
+                    subject,
+                    format!("a {} is pending: it failed, or is running", instant.action),
+                    "If it failed, the next write finishes it",
+                );
+                report.repairable(Repair::RollBack);
+            }
             Action::Restore => report.error(
                 subject,
                 "a restore is pending; until it is finished you cannot write to the table",
@@ -117,6 +124,7 @@ fn markers(table: &HudiTable, timeline: &Timeline, report: &mut Report) -> Resul
         let instant = folder.rsplit('/').next().unwrap_or_default();
         if folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant) {
             report.warning(&folder, "there are markers of a write that is not pending", "The next write removes them");
+            report.repairable(Repair::RollBack);
         }
     }
     Ok(())
