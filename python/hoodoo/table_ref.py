@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hoodoo import _native
@@ -25,8 +25,9 @@ class TableRef:
     """
 
     uri: str
-    options: dict[str, str]
-    storage_options: dict[str, str]
+    # Both may hold keys of a store or of a lock service, which belong in no log.
+    options: dict[str, str] = field(repr=False)
+    storage_options: dict[str, str] = field(repr=False)
 
     @classmethod
     def resolve(

@@ -137,3 +137,18 @@ def test_queries_that_are_not_there_or_make_no_sense_are_refused(history: tuple[
             hoodoo.Table(uri, options=options).scan()
     with pytest.raises(hoodoo.InvalidOptionError, match="no state of an instant"):
         hoodoo.Table(uri, options={"as.of.instant": first.instant}).changes("0")
+
+
+@pytest.mark.parametrize("prefix", ["_", "job."])
+def test_options_that_become_entries_of_the_commit_metadata(tmp_path: Path, prefix: str) -> None:
+    """As with Hudi; without a warning, for the key is the user's own."""
+    options = {f"{prefix}note": "nightly"}
+    if prefix != "_":
+        options["hoodie.datasource.write.commitmeta.key.prefix"] = prefix
+    table = hoodoo.Table.create(tmp_path / "t", {"id": pa.string()}, name="t", record_key="id")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        commit = hoodoo.Table(table.uri, options).insert({"id": ["a"]})
+    extra = table.timeline.metadata(commit.instant)["extraMetadata"]
+    assert extra[f"{prefix}note"] == "nightly"
+    assert "schema" in extra

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hoodoo import HudiError, InvalidOptionError, Table, UnsupportedError
+from hoodoo.table_ref import TableRef
 
 _KEYS = {
     "s3://bucket/t": ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_endpoint"],
@@ -108,3 +111,13 @@ def test_what_a_server_echoes_is_shown_without_secrets(endpoint: str) -> None:
     assert "x-amz-security-token: ***" in str(error.value)
     assert "4711" not in str(error.value)
     assert "4712" not in str(error.value)
+
+
+def test_secrets_are_in_no_text_of_a_table(tmp_path: Path) -> None:
+    """Objects that end up in logs: references for tasks, datasets, the table itself."""
+    secrets = {"aws_secret_access_key": "hush", "aws_access_key_id": "id"}
+    Table.create(tmp_path / "t", {"id": pa.string()}, name="t", record_key="id").insert({"id": ["a"]})
+    table = Table(tmp_path / "t", {"_note": "hush"}, storage_options=secrets)
+    reference = TableRef(table.uri, {"hoodie.aws.secret.key": "hush"}, secrets)
+    for shown in (table, reference, table.to_dataset(), table.report(), table.to_dataset().instant):
+        assert "hush" not in repr(shown)

@@ -14,7 +14,7 @@ import secrets
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -48,7 +48,7 @@ class WriteProcess:
     """
 
     address: str
-    key: str
+    key: str = field(repr=False)
     task: WriteTask
     operation: str
 
