@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         folder: ".hoodie/timeline".to_owned(),
         history_folder: ".hoodie/timeline/history".to_owned(),
         zone: TimeZone::Utc,
+        was_version_6: false,
     };
     let writer = HistoryWriter::new(&storage, &config);
     let mut random = StdRng::seed_from_u64(7);
