@@ -171,7 +171,9 @@ mod tests {
         };
         let mut metadata = ReplaceCommitMetadata::default();
         metadata.partition_to_write_stats.insert(String::new(), vec![stat]);
-        let requested = path.rsplit('_').find_map(|p| p.split('.').next().filter(|t| t.parse::<u32>().is_ok()));
+        // The instant is the second part of the name of a log file, and the third one of a base file.
+        let part = if path.starts_with('.') { 1 } else { 2 };
+        let requested = path.split('_').nth(part).and_then(|part| part.split('.').next());
         let files: Vec<FileMeta> =
             stored.iter().map(|(p, size)| FileMeta { path: (*p).into(), size: *size, modified_ms: 0 }).collect();
         let groups = group_files("", &files, &times);
