@@ -83,7 +83,7 @@ def shell(code: str, folder: Path, where: str) -> None:
         env={**os.environ, **paths},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, f"{where}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
