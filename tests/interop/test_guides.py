@@ -22,6 +22,7 @@ def _row(uuid: str, city: str, fare: float, ts: int) -> Row:
     return {"uuid": uuid, "city": city, "fare": fare, "ts": ts}
 
 
+@pytest.mark.slow  # turns of both engines run every day in other tests
 def test_a_job_moves_and_goes_back(hudi: Hudi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (job,) = [block for block in guides.blocks(GUIDE) if block.language == "py"]
