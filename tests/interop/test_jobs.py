@@ -170,4 +170,6 @@ def test_rows_are_those_of_hudi(job: Job, hudi: Hudi, tmp_path: Path, here: Here
     assert hudi.read(ours, hoodie__metadata__enable="true") == expected
     assert arrow_rows(hoodoo.Table(ours).to_arrow()) == expected
     assert arrow_rows(hoodoo.Table(theirs).to_arrow()) == expected
-    assert not hoodoo.Table(ours).verify().problems
+    problems = hoodoo.Table(ours).verify().problems
+    assert bool(problems) == job.copies
+    assert all("in more than one row" in problem.message for problem in problems)

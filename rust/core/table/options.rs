@@ -369,7 +369,12 @@ pub const KEYS: &[OptionKey] = &[
     harmless("hoodie.rollback.using.markers"),
     harmless("hoodie.datasource.write.row.writer.enable"),
     harmless("hoodie.datasource.write.streaming.ignore.failed.batch"),
-    harmless("hoodie.datasource.write.schema.allow.auto.evolution.column.drop"),
+    absent(
+        harmless("hoodie.datasource.write.schema.allow.auto.evolution.column.drop"),
+        OFF,
+        "a batch without a column never takes the column out of the table: its rows get nulls there, or keep \
+         their values. Leave it out",
+    ),
     harmless("hoodie.datasource.hive_sync.enable"),
     harmless("hoodie.datasource.meta.sync.enable"),
     absent(

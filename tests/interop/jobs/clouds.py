@@ -106,6 +106,7 @@ JOBS = (
             "hoodie.datasource.write.operation": "insert_overwrite_table",
         },
         steps=(("bulk_insert", FIRST), (None, SECOND)),
+        copies=True,
     ),
     Job(
         "delete_partitions",

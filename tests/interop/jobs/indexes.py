@@ -63,6 +63,7 @@ JOBS = (
         },
         steps=_MOVES,
         warned=("hoodie.bloom.index.prune.by.ranges", "hoodie.bloom.index.use.caching"),
+        differs="Hudi 1.2 keeps the old row of a key that moves, if hoodie.bloom.index.prune.by.ranges is false",
     ),
     Job(
         "global_simple_keeps_partitions",

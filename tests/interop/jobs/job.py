@@ -69,6 +69,7 @@ class Job:
         warned: The keys of options that have no effect, which warnings name.
         theirs: What only Hudi needs there.
         needs: The server that the test starts: `metastore`, `zookeeper` or `aws`.
+        copies: Whether the job stores several rows of one key, as insert and bulk_insert may.
         daily: Whether its rows are compared every day.
         differs: A known defect: what differs and why.
     """
@@ -82,6 +83,7 @@ class Job:
     warned: tuple[str, ...] = ()
     theirs: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
+    copies: bool = False
     daily: bool = False
     differs: str = ""
 

@@ -115,6 +115,7 @@ JOBS = (
         },
         steps=((None, FIRST), (None, SECOND)),
         warned=("hoodie.spark.sql.insert.into.operation", "hoodie.sql.insert.mode"),
+        copies=True,
     ),
     Job(
         "insert_duplicates_dropped",

@@ -117,6 +117,8 @@ JOBS = (
             "hoodie.bucket.index.num.buckets": "2",
             **_IN_PROCESS,
         },
+        # Hudi checks this key before it takes the type from that of the data source.
+        theirs={"hoodie.table.type": "MERGE_ON_READ"},
     ),
     Job(
         "own_lock_provider",
