@@ -56,7 +56,8 @@ def here(request: pytest.FixtureRequest) -> Here:
         if job.needs == "zookeeper":
             server = request.getfixturevalue("zookeeper")
             return {
-                "hoodie.write.lock.zookeeper.url": "127.0.0.1",
+                # Hudi takes the port from the URL alone.
+                "hoodie.write.lock.zookeeper.url": f"127.0.0.1:{server.port}",
                 "hoodie.write.lock.zookeeper.port": str(server.port),
             }
         if job.needs == "aws":
