@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.exceptions import ConnectionLoss
 
 import hoodoo
 from hoodoo import Table
@@ -150,6 +151,28 @@ def test_a_session_of_zookeeper_that_ends(zookeeper: dict[str, str]) -> None:
     taken.release()
 
 
+def test_an_attempt_that_fails_locks_nothing(zookeeper: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is lost after the node was created, or before it is deleted: no node stays behind."""
+    lock = _open(zookeeper, "failed")
+    with monkeypatch.context() as patch:
+        patch.setattr(ZookeeperLock, "_first", lambda *_: _raise(ConnectionLoss()))
+        with pytest.raises(hoodoo.LockError, match="ConnectionLoss"):
+            lock.try_acquire("me")
+    lease = lock.try_acquire("me")
+    assert lease is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(lease._client, "delete", lambda *_: _raise(ConnectionLoss()))
+        with pytest.raises(hoodoo.LockError, match="ConnectionLoss"):
+            lease.release()
+    other = _open(zookeeper, "failed").try_acquire("you")
+    assert other is not None
+    other.release()
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_a_node_of_zookeeper_that_is_gone(zookeeper: dict[str, str]) -> None:
     lock = _open(zookeeper, "gone")
     lease = lock.try_acquire("me")
@@ -178,6 +201,21 @@ def test_where_a_lock_is(zookeeper: dict[str, str]) -> None:
             "zookeeper.base_path",
         ),
         (_DYNAMODB, {}, "dynamodb.table"),
+        (
+            _DYNAMODB,
+            {"hoodie.write.lock.dynamodb.table": "l", "hoodie.write.lock.dynamodb.billing_mode": "FREE"},
+            "dynamodb.billing_mode",
+        ),
+        (
+            _DYNAMODB,
+            {
+                "hoodie.write.lock.dynamodb.table": "l",
+                "hoodie.write.lock.dynamodb.region": "us-east-1",
+                "hoodie.write.lock.dynamodb.billing_mode": "PROVISIONED",
+                "hoodie.write.lock.dynamodb.read_capacity": "many",
+            },
+            "dynamodb.read_capacity",
+        ),
     ],
 )
 def test_what_a_lock_lacks(tmp_path: Path, provider: str, options: dict[str, str], named: str) -> None:

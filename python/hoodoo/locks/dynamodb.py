@@ -19,9 +19,9 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hoodoo.exceptions import LockError
+from hoodoo.exceptions import InvalidOptionError, LockError
 from hoodoo.extras import import_extra
-from hoodoo.locks.settings import hash_of, milliseconds, required
+from hoodoo.locks.settings import hash_of, positive, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +45,9 @@ def dynamodb_lock(settings: Mapping[str, str], uri: str, *, implicit: bool) -> D
     table = required(settings, f"{_PREFIX}table")
     named = settings.get("hoodie.table.name")
     key = hash_of(uri) if implicit else required(settings, f"{_PREFIX}partition_key", named)
-    lease = milliseconds(settings, "hoodie.write.lock.wait_time_ms", 60_000)
-    return DynamoDBLock(_client(settings), table, key, lease, _billing(settings))
+    lease = positive(settings, "hoodie.write.lock.wait_time_ms", 60_000)
+    billing = _billing(settings)
+    return DynamoDBLock(_client(settings), table, key, lease, billing)
 
 
 def _client(settings: Mapping[str, str]) -> Any:
@@ -69,11 +70,14 @@ def _client(settings: Mapping[str, str]) -> Any:
 
 def _billing(settings: Mapping[str, str]) -> dict[str, Any]:
     mode = settings.get(f"{_PREFIX}billing_mode", "PAY_PER_REQUEST")
+    if mode not in {"PAY_PER_REQUEST", "PROVISIONED"}:
+        message = f"invalid value {mode!r} for {_PREFIX}billing_mode: expected one of PAY_PER_REQUEST, PROVISIONED"
+        raise InvalidOptionError(message)
     if mode != "PROVISIONED":
         return {"BillingMode": mode}
     capacity = {
-        "ReadCapacityUnits": int(settings.get(f"{_PREFIX}read_capacity", "20")),
-        "WriteCapacityUnits": int(settings.get(f"{_PREFIX}write_capacity", "10")),
+        "ReadCapacityUnits": positive(settings, f"{_PREFIX}read_capacity", 20),
+        "WriteCapacityUnits": positive(settings, f"{_PREFIX}write_capacity", 10),
     }
     return {"BillingMode": mode, "ProvisionedThroughput": capacity}
 

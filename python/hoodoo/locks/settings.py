@@ -9,7 +9,7 @@ from hoodoo.exceptions import InvalidOptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["hash_of", "milliseconds", "required"]
+__all__ = ["hash_of", "positive", "required"]
 
 _MASK = (1 << 64) - 1
 _PRIMES = (
@@ -46,8 +46,8 @@ def required(settings: Mapping[str, str], key: str, default: str | None = None) 
     return value
 
 
-def milliseconds(settings: Mapping[str, str], key: str, default: int) -> int:
-    """Return a time in milliseconds.
+def positive(settings: Mapping[str, str], key: str, default: int) -> int:
+    """Return an option that is a number from 1, such as a time in milliseconds.
 
     Args:
         settings: The options.
@@ -58,14 +58,14 @@ def milliseconds(settings: Mapping[str, str], key: str, default: int) -> int:
         InvalidOptionError: It is no positive number.
 
     Examples:
-        >>> milliseconds({}, "hoodie.write.lock.zookeeper.session_timeout_ms", 60000)
+        >>> positive({}, "hoodie.write.lock.zookeeper.session_timeout_ms", 60000)
         60000
     """
     text = settings.get(key)
     if text is None:
         return default
     if not text.strip().isdigit() or int(text) == 0:
-        message = f"invalid value {text!r} for {key}: expected a number of milliseconds from 1"
+        message = f"invalid value {text!r} for {key}: expected a number from 1"
         raise InvalidOptionError(message)
     return int(text)
 

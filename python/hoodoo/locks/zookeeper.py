@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodoo.exceptions import InvalidOptionError, LockError
 from hoodoo.extras import import_extra
-from hoodoo.locks.settings import hash_of, milliseconds, required
+from hoodoo.locks.settings import hash_of, positive, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +38,8 @@ def zookeeper_lock(settings: Mapping[str, str], uri: str, *, implicit: bool) -> 
             message = f"invalid value {base!r} for {_PREFIX}base_path: expected a path of ZooKeeper, beginning with /"
             raise InvalidOptionError(message)
         place = f"{base}/{required(settings, f'{_PREFIX}lock_key', settings.get('hoodie.table.name'))}"
-    session = milliseconds(settings, f"{_PREFIX}session_timeout_ms", 60_000)
-    connecting = milliseconds(settings, f"{_PREFIX}connection_timeout_ms", 15_000)
+    session = positive(settings, f"{_PREFIX}session_timeout_ms", 60_000)
+    connecting = positive(settings, f"{_PREFIX}connection_timeout_ms", 15_000)
     return ZookeeperLock(hosts, place, session, connecting)
 
 
@@ -59,6 +59,7 @@ class ZookeeperLock:
         """
         from kazoo.exceptions import KazooException  # noqa: PLC0415 - optional
 
+        client = None
         try:
             client = self._client()
             created = client.create(
@@ -72,6 +73,7 @@ class ZookeeperLock:
                 return ZookeeperLease(client, created)
             client.delete(created)
         except (KazooException, client_timeout()) as error:
+            _end_session(client)
             raise self._failed(error) from error
         return None
 
@@ -98,6 +100,17 @@ class ZookeeperLock:
 
     def _failed(self, error: BaseException) -> LockError:
         return LockError(f"ZooKeeper does not answer ({type(error).__name__}: {error}) [lock={self.place}]")
+
+
+def _end_session(client: Any) -> None:
+    """End the session of a client that failed: a node that it left would lock the table as long as it lasts."""
+    if client is None:
+        return
+    with _guard:
+        for key in [key for key, known in _clients.items() if known is client]:
+            del _clients[key]
+    client.stop()
+    client.close()
 
 
 def client_timeout() -> type[Exception]:
@@ -143,7 +156,7 @@ class ZookeeperLease:
         """Delete the node.
 
         Raises:
-            LockError: ZooKeeper does not answer; the node goes with the session.
+            LockError: ZooKeeper does not answer; the node goes with the session, which ends.
         """
         from kazoo.exceptions import KazooException, NoNodeError  # noqa: PLC0415 - optional
 
@@ -153,4 +166,5 @@ class ZookeeperLease:
         except NoNodeError:
             pass
         except (KazooException, client_timeout()) as error:
+            _end_session(self._client)
             raise LockError(f"ZooKeeper does not answer ({type(error).__name__}: {error})") from error
