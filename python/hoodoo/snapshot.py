@@ -177,7 +177,7 @@ class Snapshot:
             return InvalidOptionError(f"Arrow failed on the rows of {self.table.uri}: {message}")
         try:
             native = self.table.open()
-            # A snapshot whose files were cleaned is refused by name.
+            # A snapshot whose files were cleaned is an error.
             _native.plan_read(native, self.query, self.as_of)
             gone = self._active_writes(native.instants()) - _writes(native.instants(), self.as_of)
         except HudiError as refused:

@@ -1,4 +1,4 @@
-"""The option dictionaries of common Hudi jobs: each works and equals Hudi's rows, or is refused by name."""
+"""The option dictionaries of common Hudi jobs: each gives the rows of Hudi, or an error that names an option."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.zookeeper_server import ZookeeperServer
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 # Their keys are read by key generators, record mergers and the clients of AWS.
-_OPEN = ("hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property.", "hoodie.aws.")
+_OPEN = ("hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property.")
 _SUPPORT = {name: support for key, others, support in _native.option_keys() for name in (key, *others)} | {
     key: {"none": "no effect"}.get(known.support, known.support) for key, known in SYNC_KEYS.items()
 }

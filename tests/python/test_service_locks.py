@@ -225,6 +225,13 @@ def test_what_a_lock_lacks(tmp_path: Path, provider: str, options: dict[str, str
     assert Table(table.uri).to_arrow().num_rows == 0
 
 
+def test_an_option_of_aws_that_is_not_known(tmp_path: Path) -> None:
+    """A role that is not taken on would be another identity."""
+    table = Table.create(tmp_path / "t", {"id": "string"}, name="t", record_key="id")
+    with pytest.warns(hoodoo.HudiWarning, match=r"hoodie\.aws\.role\.arn"):
+        Table(table.uri, {"hoodie.aws.role.arn": "arn:aws:iam::1:role/x"}).insert({"id": ["a"]})
+
+
 def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", {"id": "string"}, name="t", record_key="id")
     options = {

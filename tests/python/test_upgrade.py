@@ -121,6 +121,22 @@ def test_it_is_written_afterwards(tmp_path: Path, name: str) -> None:
     assert not Table(path).verify().problems
 
 
+def test_a_finished_upgrade_that_left_its_note(tmp_path: Path) -> None:
+    """Its process was killed at the very end. The metadata table is in use since, and stays when it is done again."""
+    path = unpack("mor", tmp_path / "t")
+    assert Table(path).upgrade(9).metadata_partitions
+    Table(path).upsert({"id": ["new"], "part": ["p0"], "ts": [500], "name": ["new"]})
+    rows = _rows(path)
+    note = path / ".hoodie" / ".aux" / "upgrade.json"
+    note.parent.mkdir(exist_ok=True)
+    note.write_text('{"from": 6, "metadata_partitions": ["files"]}', encoding="utf-8")
+    # Without this option, the metadata table is made anew at the end.
+    Table(path, {"hoodie.metadata.enable": "false"}).upgrade(9)
+    assert not note.exists()
+    assert _rows(path) == rows
+    assert not Table(path).verify().problems
+
+
 def test_a_live_writer_is_respected(tmp_path: Path) -> None:
     path = unpack("cow", tmp_path / "t")
     heartbeat = path / ".hoodie" / ".heartbeat" / expected("cow")["failed"]

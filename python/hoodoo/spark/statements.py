@@ -42,7 +42,7 @@ def sql(
     Args:
         spark: The session, classic or Connect.
         statement: The statement. It names the table as hoodoo.`URI`, or by a name of `tables`. The page on statements
-            lists the functions that are supported; others are refused by name.
+            lists the functions that are supported; others raise an `UnsupportedError`.
         tables: Locations of Hudi tables by the name that the statement has for them. The source of a merge can be one
             of them too.
         options: Hudi's options.

@@ -121,8 +121,7 @@ const BOTH: [&str; 21] = [
 const SERVICES: [&str; 1] = ["hoodie.table.services."];
 
 /// Beginnings of keys that somebody else reads.
-pub(super) const OPEN: [&str; 4] =
-    ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property.", "hoodie.aws."];
+pub(super) const OPEN: [&str; 3] = ["hoodie.keygen.", "hoodie.deltastreamer.keygen.", "hoodie.record.merge.property."];
 
 /// Which lock keeps other processes out; one that is not built must not be left out silently.
 pub(super) const LOCK_PROVIDER: &str = "hoodie.write.lock.provider";
@@ -338,6 +337,10 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.write.lock.dynamodb.read_capacity", &[]),
     yes("hoodie.write.lock.dynamodb.write_capacity", &[]),
     harmless("hoodie.write.lock.dynamodb.table_creation_timeout"),
+    yes("hoodie.aws.access.key", &[]),
+    yes("hoodie.aws.secret.key", &[]),
+    yes("hoodie.aws.session.token", &[]),
+    yes("hoodie.aws.region", &[]),
     yes("hoodie.write.lock.storage.renew.interval.secs", &["hoodie.write.lock.storage.heartbeat.poll.secs"]),
     yes("hoodoo.log.skip.corrupt.blocks", &[]),
     yes("hoodoo.schema.evolution", &[]),

@@ -174,7 +174,6 @@ impl DataFiles {
     }
 }
 
-/// Makes the partition metadata file when the partition is new.
 /// Writes the metadata file of a partition again.
 ///
 /// # Errors
@@ -197,6 +196,7 @@ fn partition_metadata(instant: &str, depth: usize, as_parquet: bool) -> Result<V
     }
 }
 
+/// Makes the partition metadata file when the partition is new.
 fn ensure_partition(storage: &Storage, path: &str, instant: &str, depth: usize, parquet: bool) -> Result<()> {
     let found = storage.head(path)?;
     if found.as_ref().is_some_and(|file| file.size > 0) {

@@ -202,7 +202,7 @@ JOBS = (
     ),
     Job(
         "own_payload_class",
-        "jobs with a payload class of their own in a jar",
+        "jobs with a custom payload class in a jar",
         {
             **_TRIPS,
             "hoodie.datasource.write.precombine.field": "ts",

@@ -112,7 +112,7 @@ JOBS = (
     ),
     Job(
         "own_key_generator",
-        "jobs with a key generator of their own in a jar",
+        "jobs with a custom key generator in a jar",
         {
             "hoodie.table.name": "own",
             "hoodie.datasource.write.recordkey.field": "uuid",

@@ -122,7 +122,7 @@ JOBS = (
     ),
     Job(
         "own_lock_provider",
-        "jobs with a lock provider of their own in a jar",
+        "jobs with a custom lock provider in a jar",
         {**_SHARED, "hoodie.write.lock.provider": "com.example.hudi.RedisLockProvider"},
         refused=("hoodie.write.lock.provider",),
         remedy={"hoodie.write.lock.provider": f"{_LOCKS}.FileSystemBasedLockProvider"},

@@ -130,7 +130,7 @@ impl CleanBlockers {
 /// # Errors
 /// `Conflict` while another process cleans the table; those of [`clean`].
 pub(crate) fn finish_cleans(table: &HudiTable, timeline: Timeline) -> Result<Timeline> {
-    if refuse_pending_clean(table, &timeline).is_ok() {
+    if timeline.pending().all(|i| i.action != Action::Clean) {
         return Ok(timeline);
     }
     let (_, timeline) = finish_pending(table, &table.timeline_writer()?, timeline)?;

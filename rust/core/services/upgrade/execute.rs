@@ -75,7 +75,7 @@ pub fn upgrade(table: &HudiTable, to: u32) -> Result<Upgraded> {
     let mut done = Upgraded { from: unfinished.from, to, ..Upgraded::default() };
     if unfinished.from < 8 {
         timeline::delete_old(storage)?;
-        storage.delete_folder(METADATA_FOLDER)?;
+        delete_old_metadata_table(&table)?;
     }
     if table.config().version() < to || unfinished.from < 8 && to == 8 {
         compact_all(&table, &mut done)?;
@@ -92,6 +92,17 @@ pub fn upgrade(table: &HudiTable, to: u32) -> Result<Upgraded> {
     Unfinished::remove(storage)?;
     tracing::info!(table = storage.uri(), from = done.from, to, "upgraded");
     Ok(done)
+}
+
+/// Deletes the metadata table of the old version, or what an interrupted rebuild left of the new one. One that is in use stays:
+/// the upgrade was interrupted just before its end, and others may have written since.
+fn delete_old_metadata_table(table: &HudiTable) -> Result<()> {
+    let writer = table.timeline_writer()?;
+    let _held = writer.lock().acquire()?;
+    match table.reload()?.config().complete_metadata_partitions().is_empty() {
+        true => table.storage().delete_folder(METADATA_FOLDER),
+        false => Ok(()),
+    }
 }
 
 /// Compacts all log files by the rule of merging that the table has: the next version may have another one, and log files of

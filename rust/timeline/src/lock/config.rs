@@ -67,11 +67,10 @@ impl LockProviderKind {
             IN_PROCESS => Ok(Self::InProcess),
             FILE_SYSTEM => Ok(Self::FileSystem),
             STORAGE_BASED => Ok(Self::StorageBased),
-            other if EXTERNAL.contains(&other) => {
-                let class = EXTERNAL.into_iter().find(|class| *class == other);
-                Ok(class.map_or(Self::InProcess, Self::External))
-            }
             other => {
+                if let Some(class) = EXTERNAL.into_iter().find(|class| *class == other) {
+                    return Ok(Self::External(class));
+                }
                 let short = other.rsplit('.').next().unwrap_or(other);
                 let service = ["HiveMetastore"].into_iter().find(|s| short.starts_with(s));
                 let what = match service {
