@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import hoodoo
 from hoodoo import Table
 from hoodoo.distributed.write import prepare_write
+from hoodoo.statements import planned_write
 from tests.local_executor import LocalExecutor
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
@@ -173,3 +175,39 @@ def test_what_it_needs(tmp_path: Path) -> None:
     for operation in ("insert_overwrite", "insert_overwrite_table"):
         with pytest.raises(hoodoo.UnsupportedError, match="NON_BLOCKING"):
             getattr(Table(table.uri, OPTIONS), operation)(rows(range(2), 1))
+
+
+def test_statements_need_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement computes rows from those that it read: what others append meanwhile must not be lost."""
+    path = tmp_path / "t"
+    table = _table(path)
+    table.insert(rows(range(4), 1))
+    before = _read(path)
+    for run in (
+        lambda: table.update({"v": "v || '!'"}),
+        lambda: table.delete(where="id = 'k1'"),
+        lambda: table.merge({"id": ["k1"]}, on=["id"]).when_matched_delete().execute(),
+    ):
+        with pytest.raises(hoodoo.UnsupportedError, match="NON_BLOCKING_CONCURRENCY_CONTROL"):
+            run()
+    assert _read(path) == before
+    run_once = planned_write._run
+    runs: list[list[str]] = []
+
+    def meanwhile(*arguments: Any) -> list[str]:
+        reports = run_once(*arguments)
+        if not runs:
+            # The same ordering value: the later log file would win.
+            table.upsert(rows(range(2), 1).set_column(3, SCHEMA.field("v"), pa.array(["theirs", "theirs"])))
+        runs.append(reports)
+        return reports
+
+    monkeypatch.setattr(planned_write, "_run", meanwhile)
+    blocking = OPTIONS | {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodoo.write.lease": "false",
+    }
+    Table(path, blocking).update({"v": "v || '!'"})
+    assert len(runs) == 2
+    assert _read(path) == {"k0": "theirs!", "k1": "theirs!", "k2": "v2-1!", "k3": "v3-1!"}
+    assert not table.verify().problems

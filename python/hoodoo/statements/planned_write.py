@@ -8,6 +8,7 @@ no update is lost, and nobody waits for a table lock while rows are read.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hoodoo import _native
 from hoodoo.commit import Commit
-from hoodoo.exceptions import ConflictError, SchemaError
+from hoodoo.exceptions import ConflictError, HudiError, SchemaError, UnsupportedError
 from hoodoo.statements.shuffle import Shuffle
 from hoodoo.sync.after_commit import sync_after_commit
 
@@ -64,6 +65,7 @@ class RowsToWrite:
 
 
 _LOG = logging.getLogger(__name__)
+_MODE, _NON_BLOCKING = "hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL"
 _PARTITION, _ROUTE, _ROW = "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"
 
 
@@ -81,8 +83,10 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
 
     Raises:
         ConflictError: Other writers changed the same rows each time. Nothing was written.
+        UnsupportedError: The options ask for `NON_BLOCKING_CONCURRENCY_CONTROL`.
         HudiError: That of the write, or of the function.
     """
+    _refuse_non_blocking(table, effort.options)
     retries = effort.retries
     while True:
         rows = prepare()
@@ -98,6 +102,17 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
             return sync_after_commit(done, table, effort.options)
 
 
+def _refuse_non_blocking(table: _native.NativeTable, options: Mapping[str, str]) -> None:
+    """What others append meanwhile would be no conflict there, and the statement would write over it unseen."""
+    mode = options.get(_MODE, "")
+    if mode.upper() == _NON_BLOCKING:
+        raise UnsupportedError(
+            f"statements are not supported with {_MODE}={mode}: a change of another writer to the rows that were read "
+            "could be lost. Set OPTIMISTIC_CONCURRENCY_CONTROL for the statement; the other writers may keep their "
+            f"mode [table={table.uri}]"
+        )
+
+
 def _attempt(table: _native.NativeTable, rows: RowsToWrite, threads: int) -> Commit:
     # One bucket of new rows for each partition: as few files as a write in one process makes.
     write = _native.NativeWrite.begin(table, rows.operation, rows.schema, 1, 0)
@@ -105,7 +120,9 @@ def _attempt(table: _native.NativeTable, rows: RowsToWrite, threads: int) -> Com
         _refuse_other_columns(table, rows)
         reports = _run(table, write, rows, threads)
     except BaseException:
-        write.abort()
+        # Otherwise the next writer rolls it back; the error that matters is the first one.
+        with contextlib.suppress(HudiError):
+            write.abort()
         raise
     return Commit.from_native(write.commit(reports))
 
