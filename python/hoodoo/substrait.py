@@ -113,7 +113,8 @@ class SubstraitFilter:
             return None
         found = [value for value in values if value is not None]
         if negated:
-            return all_of([compare("!=", field, value) for value in found])
+            # pyarrow does not find null in a list, so that null is among the values that are in none.
+            return any_of([is_null(field, negated=False), all_of([compare("!=", field, value) for value in found])])
         return is_in(field, found)
 
     def _prune_condition(self, node: _Message, *, negated: bool) -> Pruning | None:

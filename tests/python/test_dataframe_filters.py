@@ -49,6 +49,8 @@ LEAVES: dict[str, pc.Expression] = {
     "partition": f("part") == "p1",
     "string": f("name") < "name 05",
     "strings": f("name").isin(["name 03", "name 04", "nobody"]),
+    "not one of strings": ~f("name").isin(["name 03", "name 04", "nobody"]),
+    "neither": ~(f("name").isin(["name 03"]) | f("id").isin([3])),
     "with null": f("name").isin(["name 03", None]),
     "none of": ~f("name").isin(["name 03", None]),
     "one of integers": f("id").isin([3, 50, 10_000]),
