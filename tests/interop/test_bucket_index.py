@@ -226,6 +226,7 @@ def test_a_partition_that_a_simple_index_broke(hudi: Hudi, tmp_path: Path) -> No
     # Small files are full, so that its new keys get a file group of their own.
     simple = options | {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
     hudi.write(batch([row(n, 2, "broken", part="p") for n in range(10, 20)]), uri, "upsert", **simple)
-    with pytest.raises(hoodoo.InvalidOptionError, match="not of a bucket index"):
+    # The first eight letters of a random file id are digits now and then.
+    with pytest.raises(hoodoo.InvalidOptionError, match=r"not of a bucket index|a file group of bucket"):
         hoodoo.write(batch([row(1, 3, "x", part="p")]), uri, operation="upsert", options=options)
-    assert [p for p in hoodoo.Table(uri).verify().problems if "of no bucket" in p.message]
+    assert [p for p in hoodoo.Table(uri).verify().problems if "bucket" in p.message]

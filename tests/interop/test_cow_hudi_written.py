@@ -117,7 +117,9 @@ def test_snapshot(hudi: Hudi, tmp_path: Path, name: str) -> None:
     assert not table.verify().problems
 
 
-@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.slow), 6])
+@pytest.mark.parametrize(
+    "version", [9, pytest.param(8, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)]
+)
 def test_time_travel_and_changes(hudi: Hudi, tmp_path: Path, version: int) -> None:
     """Over updates, a delete and an overwrite, at every instant and for every pair of instants."""
     uri = str(tmp_path / "table")

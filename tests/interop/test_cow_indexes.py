@@ -35,9 +35,9 @@ def _index(name: str, update_path: str | None) -> dict[str, str]:
         ("BLOOM", None),
         ("SIMPLE", None),
         ("GLOBAL_BLOOM", None),
-        ("GLOBAL_BLOOM", "true"),
+        pytest.param("GLOBAL_BLOOM", "true", marks=pytest.mark.slow),
         ("GLOBAL_BLOOM", "false"),
-        ("GLOBAL_SIMPLE", None),
+        pytest.param("GLOBAL_SIMPLE", None, marks=pytest.mark.slow),
         ("GLOBAL_SIMPLE", "false"),
     ],
 )

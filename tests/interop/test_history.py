@@ -129,7 +129,11 @@ _NO_CLEANS = {"hoodie.clean.automatic": "false"}
     ("commits", "cleaning"),
     [
         (18, {"hoodie.clean.commits.retained": "2"}),
-        (8, {**_NO_CLEANS, "hoodie.clean.policy": "KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained": "1"}),
+        pytest.param(
+            8,
+            {**_NO_CLEANS, "hoodie.clean.policy": "KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained": "1"},
+            marks=pytest.mark.slow,
+        ),
         (8, {**_NO_CLEANS, "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"}),
     ],
     ids=["commits", "hours", "versions"],

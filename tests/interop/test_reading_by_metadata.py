@@ -8,7 +8,7 @@ import math
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -28,7 +28,8 @@ CASES = tuple(
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
 
 # For us, and for Spark.
-FILTERS: tuple[tuple[list[tuple[str, str, Any]], str], ...] = (
+Filter: TypeAlias = tuple[list[tuple[str, str, Any]], str]
+FILTERS: tuple[Filter, ...] = (
     ([("id", "=", "k0012")], "id = 'k0012'"),
     ([("id", "in", ["k0012", "k0033", "none"])], "id in ('k0012', 'k0033', 'none')"),
     ([("id", "<", "k0003")], "id < 'k0003'"),
@@ -99,10 +100,7 @@ def write_table(hudi: Hudi, path: Path, case: Case) -> None:
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in {"cow_9", "mor_8"} else ())
-        for case in CASES
-    ],
+    params=[pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name != "mor_9" else ()) for case in CASES],
 )
 def path(request: pytest.FixtureRequest, hudi: Hudi, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("reading") / request.param.name

@@ -107,8 +107,8 @@ def test_hudi_restores_to_our_savepoint(turns: Turns) -> None:
 @pytest.mark.parametrize(
     ("turns", "compacted"),
     [
-        (_COW, False),
         (_MOR, True),
+        pytest.param(_COW, False, marks=pytest.mark.slow),
         pytest.param(_COW, True, marks=pytest.mark.slow),
         pytest.param(_MOR, False, marks=pytest.mark.slow),
     ],

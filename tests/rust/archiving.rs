@@ -81,7 +81,7 @@ fn crash_at_every_call() {
     assert!(whole.plan.instants.len() > 3 && whole.compacted.levels == 1, "{whole:?}");
     let calls = counting.calls();
     for failure in FAILURES {
-        for call in 0..calls {
+        for call in failure.at(0..calls) {
             let context = format!("{failure:?} at call {call} of {calls}");
             let store = Arc::new(base.fork());
             let name = format!("archive-{failure:?}-{call}");

@@ -88,7 +88,7 @@ fn after_a_crash_in(kind: Kind, name: &str, act: &impl Fn(&HudiTable) -> Result<
     let mut seen = [0, 0];
     for failure in FAILURES {
         let mut hidden = 0;
-        for call in 0..calls {
+        for call in failure.at(0..calls) {
             let context = format!("{name}, {failure:?} at call {call} of {calls}");
             let store = Arc::new(base.fork());
             let failing = FailingStore::new(store.clone(), call, failure);
@@ -208,7 +208,7 @@ fn rollback_in(table_type: &'static str) {
     let counting = FailingStore::new(Arc::new(dirty.fork()), usize::MAX, Failure::Error);
     upsert(storage(Arc::new(counting.clone()), "again"), clock.clone()).unwrap();
     for failure in FAILURES {
-        for call in 0..counting.calls() {
+        for call in failure.at(0..counting.calls()) {
             let store = Arc::new(dirty.fork());
             let failing = FailingStore::new(store.clone(), call, failure);
             let uri = format!("rollback-{table_type}-{failure:?}-{call}");
@@ -228,7 +228,7 @@ fn creation() {
     let counting = FailingStore::new(Arc::new(InMemory::new()), usize::MAX, Failure::Error);
     create(storage(Arc::new(counting.clone()), "created"), clock.clone()).unwrap();
     for failure in FAILURES {
-        for call in 0..counting.calls() {
+        for call in failure.at(0..counting.calls()) {
             let store = Arc::new(InMemory::new());
             let failing = FailingStore::new(store.clone(), call, failure);
             let uri = format!("create-{failure:?}-{call}");
@@ -285,7 +285,7 @@ fn compaction_of(
     assert!(done.stats.len() >= files, "{name}: {:?}", done.stats);
     let (calls, mut left_behind) = (counting.calls(), 0);
     for failure in FAILURES {
-        for call in 0..calls {
+        for call in failure.at(0..calls) {
             let context = format!("{name}, {failure:?} at call {call} of {calls}");
             let store = Arc::new(base.fork());
             let failing = FailingStore::new(store.clone(), call, failure);

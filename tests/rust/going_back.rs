@@ -85,7 +85,7 @@ fn at_any_call(
         assert!(calls > 20, "{calls} calls only");
         for failure in FAILURES {
             let mut seen = [0, 0];
-            for call in (0..calls).step_by(if table_type == "COPY_ON_WRITE" { 1 } else { 3 }) {
+            for call in failure.at(0..calls).step_by(if table_type == "COPY_ON_WRITE" { 1 } else { 3 }) {
                 let context = format!("{name}, {table_type}, {compacts}, {failure:?} at call {call} of {calls}");
                 let store = Arc::new(base.fork());
                 let uri = format!("{name}-{table_type}-{compacts}-{failure:?}-{call}");

@@ -121,7 +121,7 @@ fn a_service_that_dies_is_taken_up_by_the_next_write() {
         let (calls, after) = calls_of(&[], "whole");
         assert!(calls > first + 10, "{calls} calls, {first} without services");
         for failure in FAILURES {
-            for call in first..calls {
+            for call in failure.at(first..calls) {
                 let context = format!("{table_type}, {failure:?} at call {call} of {calls}");
                 let store = Arc::new(base.fork());
                 let failing = FailingStore::new(store.clone(), call, failure);

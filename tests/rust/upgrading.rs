@@ -80,7 +80,7 @@ fn at_any_call() {
     assert!(calls > 100, "{calls} calls only");
     for failure in FAILURES {
         let mut versions = [0; 10];
-        for call in 0..calls {
+        for call in failure.at(0..calls) {
             let context = format!("{failure:?} at call {call} of {calls}");
             let store = Arc::new(base.fork());
             let uri = format!("upgrade-{failure:?}-{call}");
