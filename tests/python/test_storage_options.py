@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hoodoo import HudiError, InvalidOptionError, Table, UnsupportedError
+from hoodoo.spark.source_options import SourceOptions
+from hoodoo.sync.settings import GLUE_TOOL, read_settings
 from hoodoo.table_ref import TableRef
 
 _KEYS = {
@@ -119,5 +121,15 @@ def test_secrets_are_in_no_text_of_a_table(tmp_path: Path) -> None:
     Table.create(tmp_path / "t", {"id": pa.string()}, name="t", record_key="id").insert({"id": ["a"]})
     table = Table(tmp_path / "t", {"_note": "hush"}, storage_options=secrets)
     reference = TableRef(table.uri, {"hoodie.aws.secret.key": "hush"}, secrets)
-    for shown in (table, reference, table.to_dataset(), table.report(), table.to_dataset().instant):
+    source = SourceOptions.parse(
+        {"path": table.uri, "storage.aws_secret_access_key": "hush", "hoodie.aws.secret.key": "hush"}
+    )
+    glue = {
+        "hoodie.datasource.meta.sync.enable": "true",
+        "hoodie.meta.sync.client.tool.class": GLUE_TOOL,
+        "hoodie.aws.secret.key": "hush",
+    }
+    sync = read_settings(glue, table.options)
+    assert sync.glue_client == {"secret.key": "hush"}
+    for shown in (table, reference, source, sync, table.to_dataset(), table.report(), table.to_dataset().instant):
         assert "hush" not in repr(shown)
