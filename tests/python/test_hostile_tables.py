@@ -6,6 +6,7 @@ Beside each table is a folder that every operation must leave as it was: names, 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -394,3 +395,21 @@ def test_a_table_names_no_code_to_run(merge_on_read: Path, tmp_path: Path, monke
         with pytest.raises(hoodoo.UnsupportedError):
             operation(_open(hostile.table))  # type: ignore[no-untyped-call]
     assert "evil_merger" not in sys.modules
+
+
+def test_the_hashing_config_of_a_table_is_bounded(tmp_path: Path) -> None:
+    """A write that does not block others goes over all buckets of a partition."""
+    options = {
+        **_OPTIONS,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    keys = {"record_key": "id", "partition_by": ["part"], "ordering": ["ts"]}
+    Table.create(str(tmp_path), _SCHEMA, name="t", table_type="MERGE_ON_READ", options=_OPTIONS, **keys)  # type: ignore[arg-type]
+    config = tmp_path / ".hoodie/.bucket_index/partition_bucket_index_meta/00000000000000000.hashing_config"
+    config.parent.mkdir(parents=True)
+    for expressions, buckets in (("", 0xFFFF_FFFF), ("p,2147483647", 2)):
+        config.write_text(json.dumps({"expressions": expressions, "defaultBucketNumber": buckets, "rule": "regex"}))
+        with pytest.raises(hoodoo.InvalidOptionError, match="buckets"):
+            Table(tmp_path, options).upsert(_rows(1, "p0"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from hoodoo import Table
+from hoodoo import HudiError, Table
 from hoodoo.cli.commands import app, main
 
 # Sets the title of the window, clears the screen, and the same with the single characters of C1.
@@ -92,3 +94,22 @@ def test_objects_show_control_characters(evil: Table) -> None:
         out.print(shown)
         assert _clean(out.file.getvalue())
         assert _clean(shown._repr_html_())
+
+
+def test_errors_of_the_core_show_control_characters(evil: Table) -> None:
+    with pytest.raises(HudiError) as caught:
+        evil.scan(columns=[f"x{_EVIL}"])
+    assert _clean(str(caught.value))
+    with pytest.raises(HudiError) as caught:
+        Table(f"{evil.uri}/{_EVIL}")
+    assert _clean(str(caught.value))
+
+
+def test_records_of_the_log_show_control_characters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    # Other ones are in no path of a table.
+    path = tmp_path / "a\x9b31m"
+    with caplog.at_level(logging.DEBUG, logger="hoodoo"):
+        Table.create(path, {"id": pa.string()}, name="t", record_key="id").insert({"id": ["a"]})
+    messages = [record.getMessage() for record in caplog.records if record.name == "hoodoo"]
+    assert any(r"a\u{9b}31m" in message for message in messages)
+    assert all(map(_clean, messages))
