@@ -393,7 +393,7 @@ def test_a_table_names_no_code_to_run(merge_on_read: Path, tmp_path: Path, monke
     _property("hoodie.record.merge.strategy.id", "00000000-0000-0000-0000-000000000000")(hostile)
     for operation in (lambda t: t.to_arrow(), lambda t: t.upsert(_rows(9, "p0")), lambda t: t.compact()):
         with pytest.raises(hoodoo.UnsupportedError):
-            operation(_open(hostile.table))  # type: ignore[no-untyped-call]
+            operation(_open(hostile.table))
     assert "evil_merger" not in sys.modules
 
 

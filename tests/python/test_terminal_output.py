@@ -90,9 +90,9 @@ def test_metadata_and_errors_show_control_characters(
 def test_objects_show_control_characters(evil: Table) -> None:
     objects: list[Any] = [evil, evil.report(), evil.timeline, evil.savepoints(), evil.file_slices()]
     for shown in objects:
-        out = Console(file=io.StringIO(), width=300)
-        out.print(shown)
-        assert _clean(out.file.getvalue())
+        out = io.StringIO()
+        Console(file=out, width=300).print(shown)
+        assert _clean(out.getvalue())
         assert _clean(shown._repr_html_())
 
 
