@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-__all__ = ["Displayed", "ListListing", "TupleListing", "View", "html_of", "human_size", "rich_of"]
+__all__ = ["Displayed", "ListListing", "TupleListing", "View", "html_of", "human_size", "rich_of", "visible"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,26 @@ _KIBI = 1024
 _BYTES = frozenset({"size", "log_size", "base_size", "bytes", "bytes_written"})
 # Fields that a grid leaves out, and fields of which it shows the number of items.
 _LEFT_OUT, _COUNTED = frozenset({"base_file"}), frozenset({"log_files"})
+
+# What a terminal may obey, as characters that it only shows: Unicode has pictures of the first, and none of C1.
+_CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
+_CONTROLS |= {0x7F: "\u2421", **dict.fromkeys(range(0x80, 0xA0), "\ufffd")}
+
+
+def visible(text: str) -> str:
+    r"""Return a string without control characters, with which a name or a value could command a terminal.
+
+    Args:
+        text: The string.
+
+    Returns:
+        The string with a picture of each control character. Tabs and line feeds stay.
+
+    Examples:
+        >>> visible("a\x1b[31m\x9b1m")
+        'a␛[31m�1m'
+    """
+    return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def human_size(size: float) -> str:
@@ -122,7 +142,7 @@ def shown(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.3f}"
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = visible(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 

@@ -18,6 +18,8 @@ __all__ = ["IDENTIFIER", "checkpoint_metadata", "last_batch"]
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 """The option that names a stream among those that write to one table."""
 _KEY = "_hudi_streaming_sink_checkpoint"
+# Characters of a damaged one that a message has.
+_SHOWN = 200
 
 
 def checkpoint_metadata(identifier: str, batch: int) -> dict[str, str]:
@@ -67,7 +69,7 @@ def _batch(extra: Mapping[str, str], identifier: str) -> int | None:
     try:
         number = json.loads(stored).get(identifier)
         return None if number is None else int(number)
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptFileError(
-            f"the metadata of a commit has {_KEY}={stored!r}, which is no checkpoint of a stream"
+            f"the metadata of a commit has {_KEY}={stored[:_SHOWN]!r}, which is no checkpoint of a stream"
         ) from error

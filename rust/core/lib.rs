@@ -17,7 +17,7 @@ mod transaction;
 pub mod write;
 
 pub use hoodoo_runtime::error::{Error, ErrorKind, Result};
-pub use hoodoo_runtime::{error, interrupt, parallel};
+pub use hoodoo_runtime::{error, interrupt, parallel, visible};
 pub use {
     hoodoo_file_group as file_group, hoodoo_format as format, hoodoo_merge as merge, hoodoo_storage as storage,
     hoodoo_timeline as timeline,

@@ -6,8 +6,10 @@ Beside each table is a folder that every operation must leave as it was: names, 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,8 +152,11 @@ def _clean_plan_up(h: Hostile) -> None:
     h.reopen("clean", old, _of_length("p0/../../canary/p0/keep.parquet", len(old)))
 
 
-def _rollback_plan(h: Hostile) -> str:
-    return next(h.timeline.glob("*.rollback.requested")).read_bytes().decode("latin-1")
+def _rollback_plan(h: Hostile) -> None:
+    file = f"p0/f_0-0-0_{_PENDING}.parquet"
+    _markers(h, file)
+    _open(h.table, hoodie__archive__automatic="false").upsert(_rows(8, "p1"))
+    h.reopen("rollback", file, _of_length("../canary/keep.parquet", len(file)))
 
 
 def _linked_markers(h: Hostile) -> None:
@@ -270,6 +275,7 @@ _TABLES: dict[str, Callable[[Hostile], None]] = {
     "plan: clean, a path up and down": _clean_plan_up,
     "plan: clustering": _plan_of(lambda t: t.schedule_clustering(), "*.clustering.requested", "../canary/keep.parquet"),
     "plan: compaction": _plan_of(lambda t: t.schedule_compaction(), "*.compaction.requested", "../canary/keep.parquet"),
+    "plan: rollback": _rollback_plan,
     "markers: up": lambda h: _markers(h, "../canary/keep.parquet", "p0/../../canary/keep.parquet"),
     "markers: absolute": lambda h: _markers(h, str(h.canary / "keep.parquet"), "/etc/hostname"),
     "markers: metadata": lambda h: _markers(h, ".hoodie/hoodie.properties", "p0/.hoodie_partition_metadata"),
@@ -281,6 +287,8 @@ _TABLES: dict[str, Callable[[Hostile], None]] = {
     "property: absolute timeline": _property("hoodie.timeline.path", "/tmp"),
     "property: history": _property("hoodie.timeline.history.path", "../../../canary"),
     "property: old history": _property("hoodie.archivelog.folder", "../../canary"),
+    "property: definitions of indexes": _property("hoodie.table.index.defs.path", "../canary/new/index.json"),
+    "property: base of a bootstrap": _property("hoodie.bootstrap.base.path", "../canary"),
     "manifest: up": _manifest("../../../../canary/keep.parquet"),
     "manifest: a name that looks right": _manifest("../../../../canary/1_2_0.parquet"),
 }
@@ -302,6 +310,7 @@ def _operations(path: Path) -> list[tuple[str, Callable[[], object]]]:
         ("upsert again", lambda: table().upsert(_rows(10, "p1", "p0"))),
         ("insert_overwrite_table", lambda: table().insert_overwrite_table(_rows(11, "p0"))),
         ("insert", lambda: table().insert(_rows(12, "p1"))),
+        ("index", lambda: table().index("column_stats")),
         ("archive", lambda: table().archive()),
         ("changes", lambda: table().changes("0").read_all()),
         ("verify at the end", lambda: table().verify()),
@@ -354,3 +363,53 @@ def test_folders_of_the_timeline_stay_below_it(copy_on_write: Path, tmp_path: Pa
     _property(key, value)(hostile)
     with pytest.raises(hoodoo.UnsupportedError, match=key):
         _open(hostile.table)
+
+
+@pytest.mark.parametrize(
+    "path", ["../canary/index.json", "/tmp/index.json", "a/../../canary/index.json", "s3://b/index.json"]
+)
+def test_definitions_of_indexes_stay_in_the_table(copy_on_write: Path, tmp_path: Path, path: str) -> None:
+    hostile = Hostile(copy_on_write, tmp_path)
+    _property("hoodie.table.index.defs.path", path)(hostile)
+    before = hostile.state()
+    with pytest.raises(hoodoo.CorruptFileError, match="is not a path in this table"):
+        Table(hostile.table, {**_OPTIONS, "hoodie.metadata.enable": "true"}).index("column_stats")
+    assert hostile.state() == before
+    assert not Path("/tmp/index.json").exists()
+
+
+def test_a_table_names_no_code_to_run(merge_on_read: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes of mergers are those that the caller names, and not those that the properties or a commit name."""
+    hostile = Hostile(merge_on_read, tmp_path)
+    (tmp_path / "evil_merger.py").write_text("raise SystemExit('run')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for key in (
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "hoodie.datasource.write.record.merger.impls",
+    ):
+        _property(key, "evil_merger.Evil")(hostile)
+    _property("hoodie.compaction.payload.class", "evil_merger.Evil")(hostile)
+    _property("hoodie.record.merge.mode", "CUSTOM")(hostile)
+    _property("hoodie.record.merge.strategy.id", "00000000-0000-0000-0000-000000000000")(hostile)
+    for operation in (lambda t: t.to_arrow(), lambda t: t.upsert(_rows(9, "p0")), lambda t: t.compact()):
+        with pytest.raises(hoodoo.UnsupportedError):
+            operation(_open(hostile.table))
+    assert "evil_merger" not in sys.modules
+
+
+def test_the_hashing_config_of_a_table_is_bounded(tmp_path: Path) -> None:
+    """A write that does not block others goes over all buckets of a partition."""
+    options = {
+        **_OPTIONS,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    keys = {"record_key": "id", "partition_by": ["part"], "ordering": ["ts"]}
+    Table.create(str(tmp_path), _SCHEMA, name="t", table_type="MERGE_ON_READ", options=_OPTIONS, **keys)  # type: ignore[arg-type]
+    config = tmp_path / ".hoodie/.bucket_index/partition_bucket_index_meta/00000000000000000.hashing_config"
+    config.parent.mkdir(parents=True)
+    for expressions, buckets in (("", 0xFFFF_FFFF), ("p,2147483647", 2)):
+        config.write_text(json.dumps({"expressions": expressions, "defaultBucketNumber": buckets, "rule": "regex"}))
+        with pytest.raises(hoodoo.InvalidOptionError, match="buckets"):
+            Table(tmp_path, options).upsert(_rows(1, "p0"))

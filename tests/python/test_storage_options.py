@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import warnings
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,7 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hoodoo import HudiError, InvalidOptionError, Table, UnsupportedError
+from hoodoo import HudiError, HudiWarning, InvalidOptionError, Table, UnsupportedError
+from hoodoo.spark.source_options import SourceOptions
+from hoodoo.sync.settings import GLUE_TOOL, read_settings
 from hoodoo.table_ref import TableRef
 
 _KEYS = {
@@ -119,5 +123,43 @@ def test_secrets_are_in_no_text_of_a_table(tmp_path: Path) -> None:
     Table.create(tmp_path / "t", {"id": pa.string()}, name="t", record_key="id").insert({"id": ["a"]})
     table = Table(tmp_path / "t", {"_note": "hush"}, storage_options=secrets)
     reference = TableRef(table.uri, {"hoodie.aws.secret.key": "hush"}, secrets)
-    for shown in (table, reference, table.to_dataset(), table.report(), table.to_dataset().instant):
+    source = SourceOptions.parse(
+        {"path": table.uri, "storage.aws_secret_access_key": "hush", "hoodie.aws.secret.key": "hush"}
+    )
+    glue = {
+        "hoodie.datasource.meta.sync.enable": "true",
+        "hoodie.meta.sync.client.tool.class": GLUE_TOOL,
+        "hoodie.aws.secret.key": "hush",
+    }
+    sync = read_settings(glue, table.options)
+    assert sync.glue_client == {"secret.key": "hush"}
+    for shown in (table, reference, source, sync, table.to_dataset(), table.report(), table.to_dataset().instant):
         assert "hush" not in repr(shown)
+
+
+def test_secrets_are_in_no_file_of_a_table(tmp_path: Path) -> None:
+    secrets = {
+        "hoodie.aws.access.key": "AKIA-4710",
+        "hoodie.aws.secret.key": "secret-4711",
+        "hoodie.aws.session.token": "token-4712",
+        "hoodie.datasource.hive_sync.password": "password-4713",
+    }
+    # Each option with this prefix becomes an entry of the commit metadata.
+    options = {**secrets, "hoodie.datasource.write.commitmeta.key.prefix": "hoodie.", "hoodie.note": "stored"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HudiWarning)
+        table = Table.create(
+            tmp_path, {"id": pa.string(), "ts": pa.int64()}, name="t", record_key="id", ordering="ts",
+            table_type="MERGE_ON_READ", options=options,
+        )  # fmt: skip
+        for ts in range(3):
+            commit = table.upsert({"id": ["a"], "ts": [ts]})
+        table.compact()
+        table.cluster()
+        table.savepoint(commit.instant)
+        table.clean()
+    extra = table.timeline.metadata(commit.instant)["extraMetadata"]
+    assert extra["hoodie.note"] == "stored"
+    for file in tmp_path.rglob("*"):
+        content = file.read_bytes() if file.is_file() else b""
+        assert not re.search(rb"-471[0-3]", content), file

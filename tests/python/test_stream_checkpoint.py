@@ -44,7 +44,8 @@ def test_archived_commits_count_on_demand():
 
 
 def test_a_damaged_checkpoint_is_an_error():
-    for damaged in ("{", "[1]", '{"a": "x"}'):
+    hostile = ("[" * 100_000, '{"a": [1]}', '{"a": {}}', '{"a": Infinity}', f'{{"a": "{"1" * 5000}"}}')
+    for damaged in ("{", "[1]", '{"a": "x"}', *hostile):
         timeline = _Timeline([{"_hudi_streaming_sink_checkpoint": damaged}])
         with pytest.raises(hoodoo.CorruptFileError, match="no checkpoint of a stream"):
             last_batch(timeline, "a")

@@ -15,7 +15,10 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["limited", "plain", "print_json", "print_rows", "without_meta"]
+# Terminals take these for commands too, and JSON allows them as they are; it escapes the others by itself.
+_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+__all__ = ["json_line", "limited", "plain", "print_json", "print_rows", "without_meta"]
 
 
 def plain(value: Any) -> Any:
@@ -45,13 +48,30 @@ def plain(value: Any) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
+def json_line(value: Any, indent: int | None = None) -> str:
+    r"""Return a value as JSON without control characters.
+
+    Args:
+        value: See `plain`.
+        indent: Spaces of a level; None for one line.
+
+    Returns:
+        The JSON.
+
+    Examples:
+        >>> json_line({"a": "b\x1b\x9bé"})
+        '{"a": "b\\u001b\\u009bé"}'
+    """
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False).translate(_CONTROLS)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document.
 
     Args:
         value: See `plain`.
     """
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    typer.echo(json_line(value, 2))
 
 
 def print_rows(reader: pa.RecordBatchReader, limit: int | None = None) -> None:
@@ -64,7 +84,7 @@ def print_rows(reader: pa.RecordBatchReader, limit: int | None = None) -> None:
     with reader:
         for batch in limited(reader, limit):
             for row in batch.to_pylist():
-                typer.echo(json.dumps(plain(row), ensure_ascii=False))
+                typer.echo(json_line(row))
 
 
 def without_meta(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

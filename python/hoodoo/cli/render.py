@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
 from hoodoo.cli.output import limited
+from hoodoo.cli.terminal import SafeConsole
 from hoodoo.display import human_size
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Width of output to a file or a pipe, which has no width of its own.
 PIPE_WIDTH = 200
-console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-errors = Console(stderr=True)
+console = SafeConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+errors = SafeConsole(stderr=True)
 
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 # Longer values are truncated, so that a row takes one line.

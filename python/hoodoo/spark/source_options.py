@@ -56,8 +56,9 @@ class SourceOptions:
     uri: str
     columns: list[str] | None = None
     arguments: dict[str, str] = field(default_factory=dict)
-    hudi: dict[str, str] = field(default_factory=dict)
-    storage: dict[str, str] = field(default_factory=dict)
+    # Both may hold keys of a store or of a lock service, which belong in no log.
+    hudi: dict[str, str] = field(default_factory=dict, repr=False)
+    storage: dict[str, str] = field(default_factory=dict, repr=False)
     filters: Conditions = field(default_factory=list)
     push_filters: bool = False
     split_bytes: int = _DEFAULT_SPLIT

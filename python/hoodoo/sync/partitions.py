@@ -156,10 +156,10 @@ def _slashes(count: int, *, hours: bool = False) -> Callable[[str], Values | Non
         parts = _parts(path) or ()
         if len(parts) != count or not all(part.isdecimal() for part in parts):
             return None
-        numbers = [int(part) for part in parts]
         try:
+            numbers = [int(part) for part in parts]
             day = dt.date(numbers[0], numbers[1], numbers[2]).isoformat()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         hour = f"-{numbers[3]:02d}" if hours else ""
         return (f"{day}{hour}",)

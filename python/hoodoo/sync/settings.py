@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
@@ -63,7 +63,8 @@ class SyncSettings:
     glue_metadata_listing: bool
     glue_skip_archive: bool
     glue_recreate_on_error: bool
-    glue_client: dict[str, str]
+    # It may have a secret key, which belongs in no log.
+    glue_client: dict[str, str] = field(repr=False)
 
 
 def tools_of(options: Mapping[str, str]) -> tuple[str, ...]:

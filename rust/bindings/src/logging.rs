@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use hoodoo::visible::visible;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -159,7 +160,8 @@ struct MessageWriter {
 
 impl MessageWriter {
     fn finish(self) -> String {
-        if self.fields.is_empty() { self.message } else { format!("{} [{}]", self.message, self.fields) }
+        let whole = if self.fields.is_empty() { self.message } else { format!("{} [{}]", self.message, self.fields) };
+        visible(&whole, false).into_owned()
     }
 }
 

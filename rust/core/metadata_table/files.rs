@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use super::keys::{ALL_PARTITIONS, NON_PARTITIONED};
 use super::raw;
 use crate::error::{Error, Result};
+use crate::file_group::is_partition_path;
 
 /// What the metadata table says about files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -141,6 +142,27 @@ fn each_record(stored: &RecordBatch, each: &mut dyn FnMut(String, Files)) -> Res
 }
 
 impl ListedFiles {
+    /// Refuses partitions and files that are not in the table, or in its metadata.
+    ///
+    /// # Errors
+    /// `Corrupt` that names one.
+    pub(super) fn check(&self) -> Result<()> {
+        let outside = |path: &str| {
+            Error::corrupt("the metadata table names a path that is none of a data file in the table")
+                .with("path", path)
+        };
+        let mut partitions = self.partitions.iter().chain(self.files.keys());
+        if let Some(partition) = partitions.find(|partition| !is_partition_path(partition)) {
+            return Err(outside(partition));
+        }
+        let mut names = self.files.values().flat_map(BTreeMap::keys);
+        let is_name = |name: &str| !name.contains('/') && !matches!(name, "" | "." | "..");
+        match names.find(|name| !is_name(name)) {
+            Some(name) => Err(outside(name)),
+            None => Ok(()),
+        }
+    }
+
     /// The files as a table.
     ///
     /// # Errors
@@ -166,6 +188,23 @@ mod tests {
 
     fn files(list: &[(&str, i64, bool)]) -> Files {
         list.iter().map(|(name, size, deleted)| ((*name).to_owned(), (*size, *deleted))).collect()
+    }
+
+    #[test]
+    fn paths_out_of_the_table_are_refused() {
+        let listed = |partition: &str, name: &str| {
+            let files = BTreeMap::from([(partition.to_owned(), BTreeMap::from([(name.to_owned(), 1)]))]);
+            ListedFiles { partitions: [partition.to_owned()].into(), files }
+        };
+        for (partition, name) in [("", "f"), ("a/b=..", "..f"), ("..a", ".f.log.1"), ("a:b", "f")] {
+            listed(partition, name).check().unwrap();
+        }
+        let names = ["..", ".", "", "../f", "a/f", "/f"].map(|name| ("p", name));
+        let partitions =
+            ["..", "../canary", "p/../..", "/tmp", "p//q", "p/", ".hoodie", ".hoodie/.aux"].map(|p| (p, "f"));
+        for (partition, name) in names.into_iter().chain(partitions) {
+            assert_eq!(listed(partition, name).check().unwrap_err().kind(), crate::error::ErrorKind::Corrupt);
+        }
     }
 
     #[test]

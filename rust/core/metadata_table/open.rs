@@ -230,6 +230,7 @@ impl MetadataTable {
         // A damaged file is best told by what commits say of it.
         let check = || self.check_slices(FILES, &slices);
         let ((), listed) = both(self.storage.is_remote(), check, || self.files_of(&slices, wanted))?;
+        listed.check().map_err(|e| e.with("table", self.storage.uri()).remedy(REBUILD))?;
         Ok(listed)
     }
 

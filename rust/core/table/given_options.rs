@@ -6,6 +6,13 @@ use super::option_checks::{self, Use};
 use super::options::find;
 use crate::error::{Error, Result};
 
+/// Parts of the names of Hudi's options that hold credentials, which are never stored.
+const CREDENTIALS: [&str; 4] = ["access.key", "secret", "token", "password"];
+
+fn is_credential(key: &str) -> bool {
+    key.starts_with("hoodie.") && CREDENTIALS.iter().any(|part| key.contains(part))
+}
+
 /// Options as a job gives them, checked.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -47,10 +54,10 @@ impl Options {
     }
 
     /// Entries of the commit metadata that the job gives: options whose keys begin with `_`, or with
-    /// `hoodie.datasource.write.commitmeta.key.prefix`.
+    /// `hoodie.datasource.write.commitmeta.key.prefix`. Credentials are none, whatever the prefix is.
     pub fn commit_entries(&self) -> impl Iterator<Item = (String, String)> {
         let prefix = option_checks::commit_entry_prefix(&self.given);
-        let entries = self.given.iter().filter(move |(key, _)| key.starts_with(prefix));
+        let entries = self.given.iter().filter(move |(key, _)| key.starts_with(prefix) && !is_credential(key));
         entries.map(|(key, value)| (key.clone(), value.clone()))
     }
 

@@ -4,7 +4,10 @@
 
 pub mod checksums;
 pub mod encoders;
+pub mod footer;
+pub mod limited_pages;
 mod page_header;
+mod thrift;
 
 use parquet::basic::Compression;
 

@@ -7,6 +7,8 @@ use std::fmt;
 
 use hoodoo_hfile::HFileError;
 
+use crate::visible::visible;
+
 /// What kind of failure this is. Each kind is one Python exception class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -192,22 +194,22 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.inner.message)?;
+        f.write_str(&visible(&self.inner.message, true))?;
         if !self.inner.context.is_empty() {
             f.write_str(" [")?;
             for (i, (name, value)) in self.inner.context.iter().enumerate() {
                 if i > 0 {
                     f.write_str(", ")?;
                 }
-                write!(f, "{name}={value}")?;
+                write!(f, "{name}={}", visible(value, false))?;
             }
             f.write_str("]")?;
         }
         if let Some(source) = &self.inner.source {
-            write!(f, ": {source}")?;
+            write!(f, ": {}", visible(&source.to_string(), true))?;
         }
         if let Some(remedy) = &self.inner.remedy {
-            write!(f, ". {remedy}")?;
+            write!(f, ". {}", visible(remedy, true))?;
         }
         Ok(())
     }
@@ -300,6 +302,14 @@ impl From<parquet::errors::ParquetError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_wrote_commands_no_terminal() {
+        let error =
+            Error::corrupt("a file of \u{1b}[2J").with("file", "p\n0/\u{9b}31m").caused_by("\u{7}").remedy("a\nb");
+        assert_eq!(error.to_string(), "a file of \\u{1b}[2J [file=p\\n0/\\u{9b}31m]: \\u{7}. a\nb");
+        assert_eq!(error.context(), [("file", "p\n0/\u{9b}31m".to_owned())]);
+    }
 
     #[test]
     fn errors_of_hfiles_have_kinds() {

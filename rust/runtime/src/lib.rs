@@ -8,3 +8,4 @@ pub mod parallel;
 pub mod process;
 
 pub use error::{Error, ErrorKind, Result};
+pub mod visible;

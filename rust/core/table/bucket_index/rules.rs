@@ -16,12 +16,18 @@ pub(super) struct BucketRules {
     default: u32,
 }
 
+/// A table may say any number, and some writes go over all buckets of a partition.
+const MAX_BUCKETS: u32 = 1 << 20;
+
 impl BucketRules {
     /// Reads expressions.
     ///
     /// # Errors
     /// `InvalidOption`, with the rule.
     pub(super) fn new(expressions: &str, default: u32) -> Result<Self> {
+        if default > MAX_BUCKETS {
+            return Err(Error::invalid_option(format!("{default} buckets in a partition are more than {MAX_BUCKETS}")));
+        }
         let rules = expressions.split(';').map(str::trim).filter(|rule| !rule.is_empty());
         Ok(Self { rules: rules.map(rule).collect::<Result<_>>()?, default })
     }
@@ -43,7 +49,7 @@ fn rule(text: &str) -> Result<(Regex, u32)> {
         return Err(wrong("is not a pattern, a comma and a number".to_owned()));
     };
     let buckets: u32 = buckets.parse().map_err(|_| wrong(format!("has '{buckets}' for a number of buckets")))?;
-    if buckets == 0 || i32::try_from(buckets).is_err() {
+    if buckets == 0 || buckets > MAX_BUCKETS {
         return Err(wrong(format!("has {buckets} buckets")));
     }
     let pattern =
@@ -66,9 +72,11 @@ mod tests {
 
     #[test]
     fn rules_that_cannot_be_used_are_named() {
-        for bad in ["p", "p,", "p,x", "p,0", "p,-1", "a{1,2},3", "(,3", "p,4294967295", "(?=a),3"] {
+        for bad in ["p", "p,", "p,x", "p,0", "p,-1", "a{1,2},3", "(,3", "p,4294967295", "p,1048577", "(?=a),3"] {
             let e = BucketRules::new(&format!("ok,1;{bad}"), 2).unwrap_err();
             assert!(e.to_string().contains(bad), "{bad}: {e}");
         }
+        assert!(BucketRules::new("", MAX_BUCKETS).is_ok());
+        assert!(BucketRules::new("", MAX_BUCKETS + 1).is_err());
     }
 }

@@ -22,8 +22,11 @@ use parquet::schema::types::ColumnDescriptor;
 use super::column_arrays::is_all_dictionary;
 use super::reader::BaseFileReader;
 use hoodoo_parquet_pages::encoders::number_column::is_number;
+use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::{Chunks, decode};
+
+type Pages<R> = SerializedPageReader<LimitedPages<Chunks<R>>>;
 
 impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// Bytes in the file of the dictionaries of a column, over all row groups. `None` where it cannot be read as numbers:
@@ -74,12 +77,12 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         })
     }
 
-    fn pages(&self, field: &Field, group: usize) -> Result<(SerializedPageReader<Chunks<R>>, &ColumnChunkMetaData)> {
+    fn pages(&self, field: &Field, group: usize) -> Result<(Pages<R>, &ColumnChunkMetaData)> {
         let group = self.metadata().row_groups().get(group);
         let group = group.ok_or_else(|| Error::corrupt("a row group of a base file is missing"))?;
         let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a column of a base file is missing"))?;
         let rows = usize::try_from(group.num_rows()).map_err(|_| Error::corrupt("a row group of too many rows"))?;
-        let pages = SerializedPageReader::new(Arc::new(self.source().clone()), chunk, rows, None)
+        let pages = SerializedPageReader::new(Arc::new(self.limited_pages()), chunk, rows, None)
             .map_err(|e| self.source().explain_parquet(e))?;
         Ok((pages, chunk))
     }
@@ -134,7 +137,7 @@ fn entries(plain: &[u8], count: usize, data_type: &DataType, descriptor: &Column
 
 /// The numbers of the rows of a column chunk.
 pub struct DictionaryKeyScan<R: ChunkReader> {
-    pages: SerializedPageReader<Chunks<R>>,
+    pages: Pages<R>,
     chunks: Chunks<R>,
     column: String,
     optional: bool,

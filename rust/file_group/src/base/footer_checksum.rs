@@ -7,9 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::ChunkReader;
 
+use hoodoo_parquet_pages::footer::{decode_footer, footer_bytes};
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::Chunks;
 
@@ -69,20 +70,8 @@ fn check(footer: &[u8]) -> Result<()> {
 /// Reads the footer of a file and compares it with its checksum, but only in files of hoodoo: other tools copy the
 /// key-value pairs when they merge files.
 pub(super) fn read_footer<R: ChunkReader>(chunks: &Chunks<R>) -> Result<Arc<ParquetMetaData>> {
-    let none = || Error::corrupt("a base file does not end with a Parquet footer");
-    let read = |start: u64, length: u64| {
-        let length = usize::try_from(length).map_err(|_| none())?;
-        chunks.get_bytes(start, length).map_err(|e| chunks.explain_parquet(e))
-    };
-    let end = chunks.len().checked_sub(TAIL as u64).ok_or_else(none)?;
-    let tail = read(end, TAIL as u64)?;
-    let (length, magic) = tail.split_first_chunk::<4>().ok_or_else(none)?;
-    if magic != MAGIC {
-        return Err(none());
-    }
-    let length = u64::from(u32::from_le_bytes(*length));
-    let footer = read(end.checked_sub(length).ok_or_else(none)?, length)?;
-    let metadata = ParquetMetaDataReader::decode_metadata(&footer).map_err(|e| chunks.explain_parquet(e))?;
+    let footer = footer_bytes(chunks).map_err(|e| chunks.explain_parquet(e))?;
+    let metadata = decode_footer(&footer).map_err(|e| chunks.explain_parquet(e))?;
     if metadata.file_metadata().created_by().is_some_and(|by| by.starts_with("hoodoo version ")) {
         check(&footer)?;
     }

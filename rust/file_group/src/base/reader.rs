@@ -27,6 +27,7 @@ use super::{
 };
 use hoodoo_format::bloom::{BloomFilter, BloomFilterType};
 use hoodoo_format::field_lookup::FieldLookup;
+use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::{Chunks, decode};
 
@@ -302,7 +303,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         if let Some(predicate) = late {
             wanted.extend(self.predicate_leaves(predicate));
         }
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), metadata)
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.limited_pages(), metadata)
             .with_batch_size(options.batch_size.max(1))
             .with_row_groups(groups)
             .with_projection(ProjectionMask::leaves(parquet_schema, wanted));
@@ -313,6 +314,11 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             builder = builder.with_row_filter(self.row_filter(predicate.clone(), parquet_schema));
         }
         builder.build().map_err(|e| self.chunks.explain_parquet(e))
+    }
+
+    /// The file itself, for reading pages.
+    pub(super) fn limited_pages(&self) -> LimitedPages<Chunks<R>> {
+        LimitedPages::new(self.chunks.clone(), self.metadata().clone())
     }
 
     /// The file's schema with dictionaries where the request has them; `None` if it has none.

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
     ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowFilter, RowSelection,
 };
 use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
@@ -23,6 +23,8 @@ use parquet::schema::types::ColumnDescPtr;
 use super::entry::{FILE_SCHEMA, INSTANT_TIME, LoadMode, TimeRange};
 use super::manifest::{HistoryFile, HistoryFolder};
 use hoodoo_parquet_pages::checksums::BoundedPages;
+use hoodoo_parquet_pages::footer::{decode_footer, footer_bytes};
+use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::FileReader;
 use hoodoo_storage::guard::{Chunks, decode};
@@ -82,11 +84,17 @@ impl OpenFile {
     fn open_with(folder: &HistoryFolder, file: HistoryFile, policy: PageIndexPolicy) -> Result<Self> {
         let path = folder.path(&file.name);
         let context = Arc::new(Context { table: folder.storage().uri().to_owned(), path: path.clone() });
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_page_index_policy(policy);
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let reader = folder.storage().reader(&path, file.size)?;
         let open = || -> Result<Self> {
             let chunks = Chunks::new(reader.clone());
-            let metadata = ArrowReaderMetadata::load(&chunks, options).map_err(|e| chunks.explain_parquet(e))?;
+            let load = || {
+                let footer = decode_footer(&footer_bytes(&chunks)?)?;
+                let mut reader = ParquetMetaDataReader::new_with_metadata(footer).with_page_index_policy(policy);
+                reader.read_page_indexes(&chunks)?;
+                ArrowReaderMetadata::try_new(Arc::new(reader.finish()?), options)
+            };
+            let metadata = load().map_err(|e| chunks.explain_parquet(e))?;
             check_columns(metadata.schema())?;
             let entries = metadata.metadata().file_metadata().key_value_metadata();
             let sorted = entries
@@ -226,7 +234,10 @@ impl OpenFile {
         let rows = group.map_or(0, |g| usize::try_from(g.num_rows()).unwrap_or(0));
         let batch_rows = group.map_or(1, |g| self.rows_for(g, mode, BATCH_BYTES).min(BATCH_ROWS as usize));
         let chunks = Chunks::new(BoundedPages::new(self.reader.clone()));
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), self.metadata.clone());
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            LimitedPages::new(chunks.clone(), self.metadata.metadata().clone()),
+            self.metadata.clone(),
+        );
         let schema = builder.parquet_schema();
         let wanted = ProjectionMask::columns(schema, mode.columns().iter().copied());
         let times = ProjectionMask::columns(schema, [INSTANT_TIME]);
