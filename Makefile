@@ -59,7 +59,7 @@ wheel: ## an optimised wheel for this machine, into target/wheels
 	@scripts/setup python
 	@scripts/run maturin build --locked
 
-wheels: ## what is published, into dist: a wheel for each Linux of this kind of machine, tried; the sdist
+wheels: ## the wheel that is published for this kind of machine, tried, and the sdist; into dist
 	@scripts/setup release
 	@rm -rf dist
 	@VENV=.venv-release scripts/run scripts/wheels
