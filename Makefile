@@ -1,6 +1,6 @@
 # Every target prepares what it needs; what is there already is not done again.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-all fuzz fmt lint bench docs wheel lock clean
+.PHONY: help setup build demo test test-all fuzz fmt lint bench docs wheel wheels api lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,10 +59,20 @@ wheel: ## an optimised wheel for this machine, into target/wheels
 	@scripts/setup python
 	@scripts/run maturin build --locked
 
+wheels: ## the wheel that is published for this kind of machine, tried, and the sdist; into dist
+	@scripts/setup release
+	@rm -rf dist
+	@VENV=.venv-release scripts/run scripts/wheels
+	@VENV=.venv-release scripts/run scripts/try_wheel dist
+
+api: ## the public Python API, compared with that of the last release
+	@scripts/setup release
+	@VENV=.venv-release scripts/run scripts/api
+
 lock: ## pins the Python requirements again
 	@scripts/lock
 
 clean: ## removes what was built, the environments and the caches
-	rm -rf .venv .venv-spark4 .venv-docs .cache site target python/hoodoo/_native.abi3.so
+	rm -rf .venv .venv-spark4 .venv-docs .venv-release .cache site target dist python/hoodoo/_native.abi3.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

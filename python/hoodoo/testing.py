@@ -1,4 +1,4 @@
-"""Tests for custom record mergers. Needs the package `hypothesis`."""
+"""Tests for custom record mergers: the extra `hoodoo[testing]`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_merger(
     Raises:
         AssertionError: The merger breaks a rule; the message has the records.
         InvalidOptionError: A column has a type that cannot be generated.
-        MissingDependencyError: hypothesis is not installed.
+        MissingDependencyError: hypothesis is not installed (`pip install 'hoodoo[testing]'`).
 
     Examples:
         >>> import pyarrow as pa
@@ -56,7 +56,7 @@ def check_merger(
         >>> schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "name": pa.string()})
         >>> check_merger(KeepNonNull(), schema, ordering=["ts"], examples=20)
     """
-    import_extra("hypothesis", "test", "check_merger")
+    import_extra("hypothesis", "testing", "check_merger")
     from hypothesis import HealthCheck, given, settings  # noqa: PLC0415 - only for tests
     from hypothesis import strategies as st  # noqa: PLC0415
 

@@ -7,6 +7,10 @@ adapts Spark to it.
 
 from __future__ import annotations
 
+from hoodoo.extras import import_extra
+
+import_extra("pyspark.sql", "spark", "hoodoo.spark")
+
 from hoodoo.spark.procedures import call
 from hoodoo.spark.registration import register
 from hoodoo.spark.row_merging import merge, merge_batches

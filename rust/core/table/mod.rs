@@ -364,11 +364,17 @@ pub fn spill_options(options: &Options) -> Result<SpillOptions> {
     Ok(SpillOptions { budget, folder })
 }
 
+/// Taken as the memory of a machine that does not tell, such as one without `/proc`.
+const UNKNOWN_MEMORY: u64 = 2 << 30;
+
 /// Bytes of memory that the process may have: those of the machine, or of its container.
 static AVAILABLE_MEMORY: LazyLock<u64> = LazyLock::new(|| {
     let system = sysinfo::System::new_with_specifics(
         sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::nothing().with_ram()),
     );
-    let total = system.total_memory();
-    system.cgroup_limits().map_or(total, |limits| limits.total_memory.min(total))
+    match system.total_memory() {
+        // Asked for the limits of a container, sysinfo would panic now.
+        0 => UNKNOWN_MEMORY,
+        total => system.cgroup_limits().map_or(total, |limits| limits.total_memory.min(total)),
+    }
 });
