@@ -21,11 +21,12 @@ from xml.sax.saxutils import escape, unescape
 
 BUCKET = "lake"
 _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found", 412: "Precondition Failed"}
+"""Clients look at the numbers."""
 _PAGE = 1000
 
 
 @dataclass
-class _Object:
+class StoredObject:
     body: bytes
     metadata: dict[str, str]
     modified: float = field(default_factory=time)
@@ -34,15 +35,15 @@ class _Object:
         self.etag = f'"{hashlib.md5(self.body, usedforsecurity=False).hexdigest()}-{self.modified:.6f}"'
 
 
-class _Bucket:
+class Bucket:
     """Objects by key, and keys in order."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, _Object] = {}
+        self.objects: dict[str, StoredObject] = {}
         self.keys: list[str] = []
         self.uploads: dict[str, dict[int, bytes]] = {}
 
-    def put(self, key: str, item: _Object) -> None:
+    def put(self, key: str, item: StoredObject) -> None:
         if key not in self.objects:
             insort(self.keys, key)
         self.objects[key] = item
@@ -79,10 +80,10 @@ class _Bucket:
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection: requests come one after the other."""
 
-    def __init__(self, bucket: _Bucket, delay: float) -> None:
+    def __init__(self, bucket: Bucket, delay: float) -> None:
         self.bucket, self.delay = bucket, delay
         self.waiting = b""
 
@@ -106,7 +107,7 @@ class _Connection(asyncio.Protocol):
             status, more, answer = self.answer(method, target, headers, body)
             more.setdefault("Content-Length", str(len(answer)))
             head = "".join(f"{name}: {value}\r\n" for name, value in more.items())
-            status_line = f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
+            status_line = f"HTTP/1.1 {status} {_REASONS.get(status, 'Answer')}\r\n"
             answer = f"{status_line}{head}\r\n".encode("latin-1") + (b"" if method == "HEAD" else answer)
             asyncio.get_running_loop().call_later(self.delay, self.transport.write, answer)
 
@@ -127,9 +128,12 @@ class _Connection(asyncio.Protocol):
         if method == "PUT":
             return self.put(key, headers, body)
         if method == "DELETE":
-            self.bucket.delete(key)
-            return 204, {}, b""
+            return self.delete(key)
         return self.get(key, headers)
+
+    def delete(self, key: str) -> Answer:
+        self.bucket.delete(key)
+        return 204, {}, b""
 
     def put(self, key: str, headers: dict[str, str], body: bytes) -> Answer:
         known = self.bucket.objects.get(key)
@@ -137,7 +141,7 @@ class _Connection(asyncio.Protocol):
         if (absent == "*" and known) or (match and (known is None or known.etag != match)):
             return 412, {}, b"<Error><Code>PreconditionFailed</Code></Error>"
         metadata = {name: value for name, value in headers.items() if name.startswith("x-amz-meta-")}
-        item = _Object(body, metadata)
+        item = StoredObject(body, metadata)
         self.bucket.put(key, item)
         return 200, {"ETag": item.etag}, b""
 
@@ -234,8 +238,8 @@ class MemoryS3:
 
 
 async def main(delay: float) -> None:
-    bucket = _Bucket()
-    server = await asyncio.get_running_loop().create_server(lambda: _Connection(bucket, delay), "127.0.0.1", 0)
+    bucket = Bucket()
+    server = await asyncio.get_running_loop().create_server(lambda: Connection(bucket, delay), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, ended.set)
