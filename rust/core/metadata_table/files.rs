@@ -184,6 +184,7 @@ impl ListedFiles {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn files(list: &[(&str, i64, bool)]) -> Files {

@@ -128,7 +128,7 @@ fn children(reader: &mut Reader<'_>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use std::sync::Arc;
 
     use arrow::datatypes::{DataType, Field, Schema};
