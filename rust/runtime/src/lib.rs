@@ -6,6 +6,6 @@ pub mod error;
 pub mod interrupt;
 pub mod parallel;
 pub mod process;
+pub mod visible;
 
 pub use error::{Error, ErrorKind, Result};
-pub mod visible;
