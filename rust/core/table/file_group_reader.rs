@@ -69,6 +69,18 @@ impl HudiTable {
 }
 
 impl FileGroupReader {
+    /// The same, which reads from another storage.
+    pub(super) fn on(&self, storage: Storage) -> Self {
+        Self {
+            storage,
+            timeline: self.timeline.clone(),
+            settings: self.settings.clone(),
+            table: self.table.clone(),
+            spill: self.spill.clone(),
+            skips_corrupt_blocks: self.skips_corrupt_blocks,
+        }
+    }
+
     /// The rows of a slice, in the wanted columns.
     ///
     /// # Errors

@@ -167,14 +167,16 @@ impl HudiTable {
         // Values in the files are exact; the path is asked only where the files lack the column.
         let from_path = self.config().drops_partition_columns().then(|| self.key_config()).transpose()?;
         let missing = MissingFiles::since(self, &plan.timeline);
+        let storage = self.storage().reading_ahead(plan.slices.iter().flat_map(FileSlice::files));
+        let merge = plan.merge.as_ref().map(|merge| Arc::new(merge.on(storage.clone())));
         let parts = plan
             .slices
             .iter()
             .map(|slice| {
                 let read = SliceRead {
-                    storage: self.storage().clone(),
+                    storage: storage.clone(),
                     slice: slice.clone(),
-                    merge: plan.merge.clone(),
+                    merge: merge.clone(),
                     schema: plan.schema.clone(),
                     looked_at: plan.looked_at.clone(),
                     predicate: plan.predicate.clone(),

@@ -26,7 +26,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, Result};
-use crate::file_group::markers::{clean_up, delete_markers, marked_files, markers_left, remove_unreported_files};
+use crate::file_group::markers::{
+    clean_up, delete_markers, delete_these, marked_files, markers_left, remove_unreported_files,
+};
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
 use crate::metadata_table::write::remove_instants;
@@ -239,7 +241,7 @@ impl Transaction {
             paths.extend(self.heartbeat.take().map(Heartbeat::into_path));
             let storage = storage.clone();
             let remove = move || {
-                let left = interrupt::hold(|| storage.delete_all(&paths)).err();
+                let left = interrupt::hold(|| delete_these(&storage, &requested, &paths)).err();
                 left.map(|e| markers_left(&requested, &e))
             };
             removed = Some(BackgroundTask::run(true, remove));
@@ -266,7 +268,7 @@ impl Transaction {
             }
             // Only this process has marked any.
             storage.delete_all(&self.files.marked())?;
-            storage.delete_all(&self.files.markers())
+            delete_these(storage, requested, &self.files.markers())
         };
         both(storage.is_remote(), remove_files, || forget(&self.table, requested))?;
         self.timeline.remove_pending(&Instant { state: State::Inflight, ..self.instant.clone() })

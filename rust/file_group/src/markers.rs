@@ -106,6 +106,14 @@ pub fn marked_instants(storage: &Storage) -> Result<Vec<String>> {
     Ok(folders.iter().filter_map(|f| f.strip_prefix(MARKERS)?.strip_prefix('/')).map(str::to_owned).collect())
 }
 
+/// Removes markers of an instant, which are all that it has, and other files by the same request.
+pub fn delete_these(storage: &Storage, instant: &str, paths: &[String]) -> Result<()> {
+    storage.delete_all(paths)?;
+    let folder = marker_folder(instant);
+    let has_any = paths.iter().any(|path| path.starts_with(&folder));
+    if has_any { storage.delete_emptied_folder(&folder, paths) } else { Ok(()) }
+}
+
 /// Removes the markers of an instant.
 pub fn delete_markers(storage: &Storage, instant: &str) -> Result<()> {
     storage.delete_folder(&marker_folder(instant))

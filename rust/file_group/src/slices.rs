@@ -23,6 +23,14 @@ pub struct FileSlice {
     pub logs: Vec<LogFile>,
 }
 
+impl FileSlice {
+    /// Paths and sizes of its files, in the order in which a reader opens them.
+    pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
+        let logs = self.logs.iter().map(|log| (log.path.as_str(), log.size));
+        logs.chain(self.base.iter().map(|base| (base.path.as_str(), base.size)))
+    }
+}
+
 /// A file group with its committed slices, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileGroup {

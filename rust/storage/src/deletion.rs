@@ -99,7 +99,9 @@ impl Storage {
     pub fn delete_folder(&self, folder: &str) -> Result<()> {
         let Some((disk, local)) = self.local_change(folder)? else {
             let files = self.list_recursive(folder)?;
-            return self.delete_stream(folder, &files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>());
+            let paths: Vec<_> = files.iter().map(|f| f.path.as_str()).collect();
+            self.delete_stream(folder, &paths)?;
+            return self.delete_emptied_folder(folder, &paths);
         };
         match disk.remove_folder(&local) {
             Err(e) if !is_absence(&e) => {

@@ -87,15 +87,17 @@ impl FileReader {
         }
     }
 
-    /// `small`: where the files are kept that are small like this one, and its path.
+    /// `small`: where the files are kept that are small like this one, and its path. `end`: what is known of the end of
+    /// the file.
     pub(super) fn remote(
         store: Arc<dyn ObjectStore>,
         key: Path,
         size: u64,
         small: Option<(Arc<SmallFiles>, String)>,
+        end: Option<Bytes>,
     ) -> Self {
-        let known = small.as_ref().and_then(|(files, path)| files.get(path, size));
-        let windows = known.map_or_else(|| Windows::new(size), Windows::with);
+        let known = end.or_else(|| small.as_ref().and_then(|(files, path)| files.get(path, size)));
+        let windows = known.map_or_else(|| Windows::new(size), |end| Windows::with_end(size, end));
         Self { source: Source::Remote(Arc::new(Remote { store, key, windows, small })) }
     }
 }

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use object_store::ObjectStore;
-use object_store::aws::AmazonS3ConfigKey;
-use object_store::azure::AzureConfigKey;
-use object_store::gcp::GoogleConfigKey;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
 
-use super::option_values;
+use super::real_folders::RealFolders;
 use super::remote_store::RemoteStore;
+use super::schemes::{self, Scheme, Spelled};
 use super::secrets::{is_azure, masked, masked_uri, remember};
+use super::{option_values, retries};
 use hoodoo_runtime::error::{Error, Result};
 
 /// Settings of the store, spelled as `object_store` has them (`aws_access_key_id`, `aws_endpoint`, …).
@@ -40,10 +39,12 @@ pub(crate) struct Location {
     pub remote: bool,
     /// The location in one spelling, without a trailing slash.
     pub uri: String,
+    /// Whether folders in it stay when they are empty.
+    pub real_folders: RealFolders,
 }
 
 impl Location {
-    /// Understands local paths, `file:`, `memory:`, `s3:`/`s3a:`, `gs:`, and Azure's schemes.
+    /// Understands local paths, `file:`, `memory:`, and the object stores of [`schemes`].
     pub(crate) fn parse(uri: &str, options: &StorageOptions) -> Result<Self> {
         let bad = |why: String| {
             Error::invalid_option(format!("'{}' is not a table location: {why}", masked_uri(uri)))
@@ -53,11 +54,25 @@ impl Location {
             return Err(bad("it is empty".into()));
         }
         let Some((scheme, rest)) = uri.split_once(":/") else {
+            if uri.starts_with("file:") {
+                return Err(bad("a path after 'file:' begins with a slash".into()));
+            }
             return Self::local(PathBuf::from(uri)).map_err(|e| bad(e.to_string()));
         };
         match scheme {
             "file" => {
-                let path = rest.trim_start_matches('/');
+                // file:/path, file:///path, and file://host/path.
+                let path = match rest.strip_prefix('/') {
+                    Some(host) if !host.starts_with('/') => match host.split_once('/') {
+                        Some(("localhost", path)) => path,
+                        _ => {
+                            return Err(
+                                bad("a folder of another machine cannot be reached: write file:///path".into()),
+                            );
+                        }
+                    },
+                    _ => rest.trim_start_matches('/'),
+                };
                 Self::local(PathBuf::from(format!("/{path}"))).map_err(|e| bad(e.to_string()))
             }
             "memory" => {
@@ -66,7 +81,8 @@ impl Location {
                 let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
                 let store = stores.entry(name.to_owned()).or_default().clone();
                 let prefix = Path::parse(path).map_err(|e| bad(e.to_string()))?;
-                Ok(Self { store, prefix, local: None, remote: false, uri: format!("memory://{rest}") })
+                let uri = format!("memory://{rest}");
+                Ok(Self { store, prefix, local: None, remote: false, uri, real_folders: RealFolders::default() })
             }
             _ => Self::remote(uri, options),
         }
@@ -84,54 +100,38 @@ impl Location {
             uri: text.to_owned(),
             local: Some(local),
             remote: false,
+            real_folders: RealFolders::default(),
         })
     }
 
     fn remote(uri: &str, options: &StorageOptions) -> Result<Self> {
-        // Hadoop's names of the same stores.
-        let spelled = match uri.split_once("://") {
-            Some(("s3a" | "s3n", rest)) => format!("s3://{rest}"),
-            _ => uri.to_owned(),
-        };
-        let spelled = spelled.trim_end_matches('/');
-        let url = Url::parse(spelled).map_err(|e| {
-            Error::invalid_option(format!("'{}' is not a table location", masked_uri(uri)))
-                .caused_by(e)
-                .remedy("Give a folder, or a URI such as s3://bucket/path")
-        })?;
-        let wanted: &[&str] = match url.scheme() {
-            "s3" => &["AWS_"],
-            "gs" => &["GOOGLE_"],
-            "az" | "abfs" | "abfss" | "adl" | "azure" => &["AZURE_"],
-            other => {
-                return Err(Error::unsupported(format!("storage '{other}' is not supported"))
-                    .with("table", masked_uri(uri))
-                    .remedy("Use a local folder, s3://, gs:// or Azure (abfss://, az://)"));
-            }
-        };
+        let Spelled { scheme, url, uri: shown, weaker, stronger } = schemes::spelled(uri)?;
         check_credentials(&url).map_err(|e| e.with("table", masked_uri(uri)))?;
-        let is_wanted = |k: &str| wanted.iter().any(|prefix| k.starts_with(prefix));
+        let is_wanted = |k: &str| k.get(..scheme.prefix().len()) == Some(&scheme.prefix().to_ascii_uppercase());
         // Names that are not text are nobody's; a variable that is empty counts as not set.
         let variables = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
         let from_environment = variables.filter(|(k, v)| is_wanted(k) && !v.is_empty());
         let given = options.iter().map(|(k, v)| (k.clone(), v.clone()));
         // Later ones win, in whatever spelling: what the caller gives is stronger than the environment.
-        let all: Vec<(String, String)> =
-            from_environment.chain(given).map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
+        let settings = weaker.into_iter().chain(from_environment).chain(given).chain(stronger);
+        let all: Vec<(String, String)> = settings.map(|(k, v)| (k.to_ascii_lowercase(), v)).collect();
         remember(&all);
-        let known = all.iter().filter(|(key, _)| is_known(url.scheme(), key));
-        option_values::check(known.map(|(key, value)| (key.as_str(), value.as_str())))
-            .and_then(|()| check_plain_http(&all))
+        let known = all.iter().filter(|(key, _)| scheme.knows(key));
+        let retry = option_values::check(known.map(|(key, value)| (key.as_str(), value.as_str())))
+            .and_then(|()| check_plain_http(scheme, &all))
+            .and_then(|()| retries::of_options(&all))
             .map_err(|e| e.with("table", uri))?;
-        let open = move || object_store::parse_url_opts(&url, all.clone());
-        let (store, prefix) = open().map_err(|e| {
-            Error::invalid_option("the storage cannot be set up").caused_by(masked(e)).with("table", uri).remedy(
-                "Check storage_options (keys as in aws_access_key_id, aws_region, aws_endpoint, aws_allow_http)",
-            )
-        })?;
-        let again = Box::new(move || Ok(Arc::from(open()?.0)));
-        let store = Arc::new(RemoteStore::new(Arc::from(store), again));
-        Ok(Self { store, prefix, local: None, remote: true, uri: spelled.to_owned() })
+        let wrong = |e| {
+            Error::invalid_option("the storage cannot be set up")
+                .caused_by(masked(e))
+                .with("table", uri)
+                .remedy(format!("Check storage_options (keys as in {})", scheme.examples()))
+        };
+        let (_, prefix) = ObjectStoreScheme::parse(&url).map_err(|e| wrong(e.into()))?;
+        let open = move || scheme.open(&url, &all, &retry);
+        let store = Arc::new(RemoteStore::new(open().map_err(wrong)?, Box::new(open)));
+        let real_folders = if scheme == Scheme::Azure { RealFolders::unknown() } else { RealFolders::default() };
+        Ok(Self { store, prefix, local: None, remote: true, uri: shown, real_folders })
     }
 }
 
@@ -146,26 +146,17 @@ fn check_credentials(url: &Url) -> Result<()> {
     Ok(())
 }
 
-/// Whether the store of a scheme knows an option.
-fn is_known(scheme: &str, key: &str) -> bool {
-    match scheme {
-        "s3" => key.parse::<AmazonS3ConfigKey>().is_ok(),
-        "gs" => key.parse::<GoogleConfigKey>().is_ok(),
-        _ => key.parse::<AzureConfigKey>().is_ok(),
-    }
-}
-
 /// An endpoint without encryption has to be allowed; said here, because the HTTP client's own words are no help.
-fn check_plain_http(options: &[(String, String)]) -> Result<()> {
+fn check_plain_http(scheme: Scheme, options: &[(String, String)]) -> Result<()> {
     // By full name: machines and containers have variables of other endpoints, which are plain http by design.
     let last = |names: &[&str]| options.iter().rfind(|(k, _)| names.contains(&k.as_str()));
-    let plain = last(&["aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"])
-        .filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
-    let allowed = last(&["aws_allow_http", "allow_http"])
+    let plain = last(scheme.endpoints()).filter(|(_, v)| v.to_ascii_lowercase().starts_with("http://"));
+    let allow = format!("{}allow_http", scheme.prefix());
+    let allowed = last(&[&allow, "allow_http"])
         .is_some_and(|(_, v)| matches!(v.to_ascii_lowercase().as_str(), "true" | "1" | "on" | "yes" | "y"));
     match plain {
         Some((key, endpoint)) if !allowed => {
-            let allow = key.replace("endpoint_url", "allow_http").replace("endpoint", "allow_http");
+            let allow = if key.starts_with(scheme.prefix()) { allow.as_str() } else { "allow_http" };
             let endpoint = masked_uri(endpoint);
             Err(Error::invalid_option(format!(
                 "the endpoint {endpoint} is not encrypted, which is not allowed by default"

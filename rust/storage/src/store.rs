@@ -16,6 +16,8 @@ use super::local;
 use super::local_disk::{LocalDisk, LocalSettings};
 use super::local_folder::LocalFolder;
 use super::location::{Location, StorageOptions};
+use super::read_ahead::ReadAhead;
+use super::real_folders::RealFolders;
 use super::runtime::{block_on_read, is_transient, own_error};
 use super::small_files::{LARGEST, SmallFiles};
 use hoodoo_runtime::error::{Error, Result};
@@ -36,6 +38,8 @@ pub struct Storage {
     pub(super) uri: Arc<str>,
     pub(super) kept: Arc<ContentCache>,
     pub(super) small: Arc<SmallFiles>,
+    pub(super) real_folders: RealFolders,
+    pub(super) ahead: Option<Arc<ReadAhead>>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -48,9 +52,10 @@ impl Storage {
     /// The storage at a URI or a local path. Nothing is read or created.
     pub fn open(uri: &str, options: &StorageOptions) -> Result<Self> {
         let location = Location::parse(uri, options)?;
-        let Location { store, prefix, local, remote, uri } = location;
+        let Location { store, prefix, local, remote, uri, real_folders } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
-        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept: Arc::default(), small: Arc::default() })
+        let (kept, small, ahead) = Default::default();
+        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept, small, real_folders, ahead })
     }
 
     /// The storage in a given store, for tests that inject failures.
@@ -64,6 +69,8 @@ impl Storage {
             uri: uri.into(),
             kept: Arc::default(),
             small: Arc::default(),
+            real_folders: RealFolders::default(),
+            ahead: None,
         })
     }
 
@@ -139,7 +146,7 @@ impl Storage {
         };
         let error = match &e {
             e if local::is_not_a_file(e) => not_a_file(),
-            e if no_such_bucket(e) => Error::storage("there is no such bucket")
+            e if no_such_bucket(e) => Error::storage("there is no such bucket or container")
                 .remedy("Create it, or check the location, and the endpoint and region in storage_options"),
             object_store::Error::NotFound { .. } => Error::not_found(format!("{doing}: there is no such file")),
             object_store::Error::AlreadyExists { .. } => Error::already_exists(format!("{doing}: it is already there")),
@@ -349,7 +356,7 @@ impl Storage {
             }),
             None => {
                 let small = (self.is_remote() && size <= LARGEST).then(|| (self.small.clone(), path.to_owned()));
-                Ok(FileReader::remote(self.store.clone(), self.key(path)?, size, small))
+                Ok(FileReader::remote(self.store.clone(), self.key(path)?, size, small, self.fetched_ahead(path)))
             }
         }
     }
@@ -363,7 +370,7 @@ fn no_such_bucket(e: &object_store::Error) -> bool {
         }
         _ => return false,
     };
-    text.contains("<Code>NoSuchBucket</Code>")
+    text.contains("<Code>NoSuchBucket</Code>") || text.contains("<Code>ContainerNotFound</Code>")
 }
 
 fn not_a_file() -> Error {

@@ -15,7 +15,7 @@ const FIRST: u64 = 256 << 10;
 /// Most that one request fetches ahead.
 const LARGEST: u64 = 8 << 20;
 /// First read near the end: the footer holds the bloom filter, which is most of a megabyte.
-const TAIL: u64 = 1 << 20;
+pub(super) const TAIL: u64 = 1 << 20;
 /// Most that is kept of one file.
 const BUDGET: u64 = 32 << 20;
 
@@ -56,10 +56,10 @@ impl Windows {
         Self { size, cached: Mutex::default() }
     }
 
-    /// The same for a file of which all is known.
-    pub(super) fn with(content: Bytes) -> Self {
-        let windows = Self::new(content.len() as u64);
-        windows.lock().keep(Window { start: 0, bytes: content, used: 0 });
+    /// The same for a file of which the end is known.
+    pub(super) fn with_end(size: u64, end: Bytes) -> Self {
+        let windows = Self::new(size);
+        windows.lock().keep(Window { start: size.saturating_sub(end.len() as u64), bytes: end, used: 0 });
         windows
     }
 
