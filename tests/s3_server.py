@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
 
 import boto3
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -96,7 +100,43 @@ class S3Server:
             status = int(line[:3])
             return start_response(line, headers, exc_info)
 
-        body = b"".join(self._app(environ, started))
+        listed = _listing(query) if method == "GET" and not key else None
+        if listed is not None:
+            started("200 OK", [("Content-Type", "application/xml")])
+        body = b"".join(self._app(environ, started)) if listed is None else listed
         sent = 0 if method == "HEAD" else len(body)
         self.log.append(Request(method, key, query, status, sent, environ.get("HTTP_IF_NONE_MATCH") == "*"))
         return [body]
+
+
+def _listing(query: str) -> bytes | None:
+    """Writes down what moto lists, which moto itself takes 0.2 ms a key for: with it, all else waits for listings."""
+    asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    known = {"list-type", "prefix", "delimiter", "continuation-token", "start-after", "max-keys"}
+    if asked.get("list-type") != "2" or not asked.keys() <= known:
+        return None
+    s3 = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    wanted = (asked.get(name) for name in ("prefix", "delimiter", "continuation-token", "start-after"))
+    most = int(asked.get("max-keys", "1000"))
+    try:
+        found, is_truncated, token = s3.list_objects_v2(s3.get_bucket(BUCKET), *wanted, most)
+    except RuntimeError:
+        # A key was added meanwhile; the server has one thread for each connection.
+        return _listing(query)
+    lines = []
+    for item in found:
+        if isinstance(item, str):
+            lines.append(f"<CommonPrefixes><Prefix>{escape(item)}</Prefix></CommonPrefixes>")
+        else:
+            lines.append(
+                f"<Contents><Key>{escape(item.name)}</Key><LastModified>{item.last_modified_ISO8601}</LastModified>"
+                f"<ETag>{escape(item.etag)}</ETag><Size>{item.size}</Size><StorageClass>{item.storage_class}</StorageClass>"
+                "</Contents>"
+            )
+    following = f"<NextContinuationToken>{escape(token)}</NextContinuationToken>" if token else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<Name>{BUCKET}</Name><Prefix>{escape(asked.get('prefix', ''))}</Prefix><KeyCount>{len(found)}</KeyCount>"
+        f"<MaxKeys>{most}</MaxKeys><IsTruncated>{str(is_truncated).lower()}</IsTruncated>{following}{''.join(lines)}"
+        "</ListBucketResult>"
+    ).encode()
