@@ -55,12 +55,25 @@ pub(super) fn is_known_ended(name: &str) -> bool {
         return !ALIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
     }
     let mut system = System::new();
-    let process = Pid::from_u32(process);
-    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[process]), true, ProcessRefreshKind::nothing());
-    // A zombie has ended; its parent has not read its exit status yet.
-    system
-        .process(process)
-        .is_none_or(|found| matches!(found.status(), sysinfo::ProcessStatus::Zombie | sysinfo::ProcessStatus::Dead))
+    let pid = Pid::from_u32(process);
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, ProcessRefreshKind::nothing());
+    match system.process(pid) {
+        // A zombie has ended; its parent has not read its exit status yet.
+        Some(found) => matches!(found.status(), sysinfo::ProcessStatus::Zombie | sysinfo::ProcessStatus::Dead),
+        None => !is_hidden(process),
+    }
+}
+
+/// Whether a process runs that is not listed: where `/proc` is mounted with `hidepid`, those of other users are not.
+#[cfg(unix)]
+fn is_hidden(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn is_hidden(_: u32) -> bool {
+    false
 }
 
 /// Names the scope in which process ids are unique: one boot of a machine, one container. A unique name if that is not
@@ -75,4 +88,21 @@ pub(super) fn machine() -> &'static str {
         }
     });
     &MACHINE
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_listed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_hidden(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_hidden(child.id()));
+        // Of another user, where this one is not root.
+        assert!(is_hidden(1));
+    }
 }
