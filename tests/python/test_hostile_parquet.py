@@ -39,7 +39,7 @@ for path in sys.argv[1:]:
 print(peak() - before)
 """
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
-_PLAIN, _DICTIONARY = 0, 8
+_PLAIN, _DELTA_LENGTHS, _DELTA, _DICTIONARY = 0, 6, 7, 8
 _BYTE_ARRAY, _INT64 = 6, 2
 _NONE, _SNAPPY, _LZ4_RAW = 0, 1, 7
 
@@ -132,6 +132,16 @@ def _bytes(codec: int) -> bytes:
     return _file(_BYTE_ARRAY, codec, b"", _page(0, 0x7FFF_FFF0, b"\xf0\xff\xff\xff\x07\0" + bytes(90), _data_header(0)))
 
 
+def _lengths(count: int) -> bytes:
+    """Lengths that announce a count, of which the first is there."""
+    return _varint(128) + _varint(4) + _varint(count) + _number(1)
+
+
+def _delta(encoding: int, lengths: bytes) -> bytes:
+    body = lengths + b"x"
+    return _file(_BYTE_ARRAY, _NONE, b"", _page(0, len(body), body, _data_header(encoding)))
+
+
 _FILES = {
     "depth": lambda: b"PAR1" + _footer([_group(b"g", 1)] * 20_000 + [_leaf(b"x", 1)]),
     "children": lambda: b"PAR1" + _footer([_group(b"t", 0x7FFF_FFF0), _leaf(b"x", 1)]),
@@ -139,6 +149,9 @@ _FILES = {
     "numbers": lambda: _entries(_INT64),
     "snappy": lambda: _bytes(_SNAPPY),
     "lz4": lambda: _bytes(_LZ4_RAW),
+    "lengths": lambda: _delta(_DELTA_LENGTHS, _lengths(1 << 40)),
+    "prefixes": lambda: _delta(_DELTA, _lengths(1 << 32)),
+    "suffixes": lambda: _delta(_DELTA, _lengths(1) + _lengths(1 << 60)),
 }
 
 
@@ -152,6 +165,14 @@ def test_a_file_that_is_made_here_is_read(tmp_path: Path) -> None:
     dictionary = _page(2, len(value), value, header)
     file = _file(_BYTE_ARRAY, _NONE, dictionary, _page(0, 3, b"\x01\x02\0", _data_header(_DICTIONARY)))
     table = Table(_table(tmp_path, file))
+    assert table.to_arrow().column("id").to_pylist() == ["x"]
+
+
+@pytest.mark.parametrize("encoding", [_DELTA_LENGTHS, _DELTA])
+def test_delta_encoded_strings_are_read(tmp_path: Path, encoding: int) -> None:
+    none_shared = _varint(128) + _varint(4) + _varint(1) + _number(0)
+    lengths = _lengths(1) if encoding == _DELTA_LENGTHS else none_shared + _lengths(1)
+    table = Table(_table(tmp_path, _delta(encoding, lengths)))
     assert table.to_arrow().column("id").to_pylist() == ["x"]
 
 

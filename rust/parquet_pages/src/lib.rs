@@ -3,6 +3,7 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod checksums;
+mod delta_counts;
 pub mod encoders;
 pub mod footer;
 pub mod limited_pages;

@@ -10,6 +10,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::delta_counts;
 use crate::thrift::{I32, Reader, STOP, STRUCT, Shape, shape_of};
 
 /// Most headers take fewer bytes, and none takes more than the second.
@@ -29,32 +30,19 @@ const STATISTICS: &[(i16, Shape)] = &[
     (8, Shape::Bool),
 ];
 /// Fields of `PageHeader` behind the sizes.
-const REST: &[(i16, Shape)] = &[
-    (4, Shape::Number),
-    (
-        5,
-        Shape::Fields(&[
-            (1, Shape::Number),
-            (2, Shape::Number),
-            (3, Shape::Number),
-            (4, Shape::Number),
-            (5, Shape::Fields(STATISTICS)),
-        ]),
-    ),
-    (6, Shape::Fields(&[])),
-    (
-        8,
-        Shape::Fields(&[
-            (1, Shape::Number),
-            (2, Shape::Number),
-            (3, Shape::Number),
-            (4, Shape::Number),
-            (5, Shape::Number),
-            (6, Shape::Number),
-            (7, Shape::Bool),
-            (8, Shape::Fields(STATISTICS)),
-        ]),
-    ),
+const REST: &[(i16, Shape)] = &[(4, Shape::Number), (6, Shape::Fields(&[]))];
+const DATA: i16 = 5;
+const DATA_FIELDS: &[(i16, Shape)] =
+    &[(1, Shape::Number), (3, Shape::Number), (4, Shape::Number), (5, Shape::Fields(STATISTICS))];
+const DATA_V2: i16 = 8;
+const DATA_V2_FIELDS: &[(i16, Shape)] = &[
+    (1, Shape::Number),
+    (2, Shape::Number),
+    (3, Shape::Number),
+    (5, Shape::Number),
+    (6, Shape::Number),
+    (7, Shape::Bool),
+    (8, Shape::Fields(STATISTICS)),
 ];
 const DICTIONARY: i16 = 7;
 const DICTIONARY_FIELDS: &[(i16, Shape)] = &[(2, Shape::Number), (3, Shape::Bool)];
@@ -66,6 +54,10 @@ struct Announced {
     compressed: u64,
     /// Entries of a dictionary.
     entries: u64,
+    /// How the values of a data page are encoded.
+    encoding: Option<i64>,
+    /// Bytes of the header itself.
+    length: usize,
 }
 
 /// Reads a whole header; `None` where these bytes are none, or end before it does.
@@ -78,29 +70,34 @@ fn announced(header: &[u8]) -> Option<Announced> {
     number(&mut reader, 1, &mut field)?;
     let uncompressed = number(&mut reader, 2, &mut field)?;
     let compressed = number(&mut reader, 3, &mut field)?;
-    let mut entries = 0;
+    let (mut entries, mut encoding) = (0, None);
     loop {
         let before = field;
         match reader.field(&mut field)? {
-            STOP => return Some(Announced { uncompressed, compressed, entries }),
+            STOP => return Some(Announced { uncompressed, compressed, entries, encoding, length: reader.position }),
             // No field twice.
             _ if field <= before => return None,
-            ty if field == DICTIONARY && ty == STRUCT => entries = dictionary(&mut reader)?,
-            _ if field == DICTIONARY => return None,
+            STRUCT if field == DICTIONARY => {
+                let found = one_number(&mut reader, 1, DICTIONARY_FIELDS)?;
+                entries = u64::try_from(found.unwrap_or(0)).ok()?;
+            }
+            STRUCT if field == DATA => encoding = one_number(&mut reader, 2, DATA_FIELDS)?,
+            STRUCT if field == DATA_V2 => encoding = one_number(&mut reader, 4, DATA_V2_FIELDS)?,
+            _ if matches!(field, DICTIONARY | DATA | DATA_V2) => return None,
             ty => reader.skip_shaped(ty, shape_of(REST, field))?,
         }
     }
 }
 
-/// The entries of a dictionary; reads to the end of what is said of it.
-fn dictionary(reader: &mut Reader<'_>) -> Option<u64> {
-    let (mut entries, mut field) = (None, 0);
+/// A number among other fields of a struct, if it is there; reads to the end of the struct.
+fn one_number(reader: &mut Reader<'_>, wanted: i16, others: &'static [(i16, Shape)]) -> Option<Option<i64>> {
+    let (mut found, mut field) = (None, 0);
     loop {
         match reader.field(&mut field)? {
-            STOP => return Some(entries.unwrap_or(0)),
-            I32 if field == 1 && entries.is_none() => entries = Some(u64::try_from(reader.number()?).ok()?),
-            _ if field == 1 => return None,
-            ty => reader.skip_shaped(ty, shape_of(DICTIONARY_FIELDS, field))?,
+            STOP => return Some(found),
+            I32 if field == wanted && found.is_none() => found = Some(reader.number()?),
+            _ if field == wanted => return None,
+            ty => reader.skip_shaped(ty, shape_of(others, field))?,
         }
     }
 }
@@ -131,7 +128,7 @@ impl<R> LimitedPages<R> {
     }
 }
 
-fn check(metadata: &ParquetMetaData, start: u64, page: &Announced) -> Result<()> {
+fn check<R: ChunkReader>(inner: &R, metadata: &ParquetMetaData, start: u64, page: &Announced) -> Result<()> {
     let within = |chunk: &&ColumnChunkMetaData| {
         let begin = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
         let begin = begin.min(chunk.data_page_offset()).max(0).cast_unsigned();
@@ -147,6 +144,10 @@ fn check(metadata: &ParquetMetaData, start: u64, page: &Announced) -> Result<()>
             page.compressed, page.uncompressed, page.entries
         )));
     }
+    if page.encoding.is_some_and(delta_counts::has_lengths) {
+        let length = page.compressed.saturating_add(page.length as u64);
+        return chunks().try_for_each(|chunk| delta_counts::check(inner, chunk, start, length));
+    }
     Ok(())
 }
 
@@ -156,34 +157,34 @@ impl<R: Length> Length for LimitedPages<R> {
     }
 }
 
-impl<R: ChunkReader> ChunkReader for LimitedPages<R> {
-    type T = LimitedRead<R::T>;
+impl<R: ChunkReader + Clone> ChunkReader for LimitedPages<R> {
+    type T = LimitedRead<R>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let read = self.inner.get_read(start)?;
-        Ok(LimitedRead { read, head: None, start, metadata: self.metadata.clone() })
+        Ok(LimitedRead { read, head: None, start, file: self.clone() })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let bytes = self.inner.get_bytes(start, length)?;
         // With an offset index, the header comes with the page. Bytes that are no header are what is behind one.
         if let Some(page) = announced(&bytes) {
-            check(&self.metadata, start, &page)?;
+            check(&self.inner, &self.metadata, start, &page)?;
         }
         Ok(bytes)
     }
 }
 
 /// Reads from a page header on.
-pub struct LimitedRead<T> {
-    read: T,
+pub struct LimitedRead<R: ChunkReader> {
+    read: R::T,
     /// The first bytes, once they are wanted: the library asks for places that it then does not read.
     head: Option<Cursor<Vec<u8>>>,
     start: u64,
-    metadata: Arc<ParquetMetaData>,
+    file: LimitedPages<R>,
 }
 
-impl<T: Read> LimitedRead<T> {
+impl<R: ChunkReader> LimitedRead<R> {
     /// Reads the header, and looks at it.
     fn open(&mut self) -> IoResult<Vec<u8>> {
         let (mut head, mut wanted) = (Vec::with_capacity(HEAD), HEAD);
@@ -192,7 +193,7 @@ impl<T: Read> LimitedRead<T> {
             let read = self.read.by_ref().take(missing).read_to_end(&mut head)? as u64;
             match announced(&head) {
                 Some(page) => {
-                    check(&self.metadata, self.start, &page).map_err(Error::other)?;
+                    check(&self.file.inner, &self.file.metadata, self.start, &page).map_err(Error::other)?;
                     return Ok(head);
                 }
                 None if read < missing || wanted >= MAX_HEAD => {
@@ -204,7 +205,7 @@ impl<T: Read> LimitedRead<T> {
     }
 }
 
-impl<T: Read> Read for LimitedRead<T> {
+impl<R: ChunkReader> Read for LimitedRead<R> {
     fn read(&mut self, out: &mut [u8]) -> IoResult<usize> {
         let mut head = match self.head.take() {
             Some(head) => head,
