@@ -85,7 +85,7 @@ class Hudi:
         self._scratch = Path(tempfile.mkdtemp(prefix="hoodoo-hudi-"))
         setting, value = bundle()
         builder = SparkSession.builder.master("local[1]").appName("hoodoo-interop").config(setting, value)
-        java = f"-Dderby.system.home={self._scratch} -Duser.timezone=UTC -XX:TieredStopAtLevel=1"
+        java = f"-Dderby.system.home={self._scratch} -Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         warehouse = {"spark.sql.warehouse.dir": str(self._scratch / "warehouse")}
         for key, item in {**_SETTINGS, **warehouse, "spark.driver.extraJavaOptions": java}.items():
             builder = builder.config(key, item)
