@@ -21,12 +21,14 @@ use super::footer_checksum::read_footer;
 use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
+use super::renamed::renamed;
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
 };
 use hoodoo_format::bloom::{BloomFilter, BloomFilterType};
 use hoodoo_format::field_lookup::FieldLookup;
+use hoodoo_format::internal_schema::ColumnNames;
 use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::{Chunks, decode};
@@ -121,6 +123,22 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         }
         let metadata = decode("the footer of a base file", || {
             let plain = ArrowReaderMetadata::try_new(read_footer(&chunks)?, reader_options());
+            with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
+        })?;
+        Ok(Self::with_own_metadata(chunks, metadata))
+    }
+
+    /// Reads the footer of a file whose fields have other names in the table now.
+    ///
+    /// # Errors
+    /// Those of [`BaseFileReader::open`].
+    pub fn open_renamed(file: R, names: Option<&ColumnNames>) -> Result<Self> {
+        let reader = Self::open(file)?;
+        let Some(names) = names else { return Ok(reader) };
+        let Self { chunks, metadata, .. } = reader;
+        let metadata = decode("the footer of a base file", || {
+            let footer = Arc::new(renamed(metadata.metadata(), names)?);
+            let plain = ArrowReaderMetadata::try_new(footer, reader_options());
             with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
         })?;
         Ok(Self::with_own_metadata(chunks, metadata))
