@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from tests.fixtures.schema_history.record import SETTINGS
 from tests.interop.hudi import Hudi
 from tests.rows import Row, arrow_rows
 
-BY_IDS = {"hoodie.schema.on.read.enable": "true"}
+BY_IDS: dict[str, Any] = {"hoodie.schema.on.read.enable": "true"}
 ELEMENT = pa.struct({"u": pa.int32(), "z": pa.int32()})
 SCHEMA = pa.schema(
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -28,7 +29,7 @@ def test_filters_and_columns_go_by_the_names_of_now(name: str, tmp_path: Path):
     for column in ("cc", "c", "a", "f", "e"):
         for value in {row[column] for row in rows}:
             wanted = [row["id"] for row in rows if row[column] == value]
-            filters = [(column, "is null")] if value is None else [(column, "=", value)]
+            filters: list[Any] = [(column, "is null")] if value is None else [(column, "=", value)]
             got = table.to_arrow(columns=["id"], filters=filters)["id"].to_pylist()
             assert sorted(got) == sorted(wanted), (column, value)
 

@@ -27,6 +27,8 @@ SCHEMA = pa.schema(
     }
 )
 NAMES = SCHEMA.names
+IS_NULL: list[Any] = [("d", "is null")]
+IS_SET: list[Any] = [("d", "is not null")]
 
 
 def row(key: int, **other: Any) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def test_files_of_before_are_read_by_ids(tmp_path: Path, kind: str):
     assert rows_of(table) == EXPECTED == rows_of(hoodoo.Table(table.uri))
     assert rows_of(table, as_of=last) == before
     assert table.to_arrow(columns=["id"], filters=[("cc", "=", "late")])["id"].to_pylist() == [2]
-    assert table.to_arrow(filters=[("d", "is not null")]).num_rows == 0
+    assert table.to_arrow(filters=IS_SET).num_rows == 0
     assert table.verify().ok
     changed = table.changes("0", columns=["id", "cc", "d"]).read_all().to_pylist()
     assert sorted((one["id"], one["cc"], one["d"]) for one in changed) == [
@@ -278,11 +280,15 @@ def test_columns_with_an_index_stay(tmp_path: Path):
     asked = hoodoo.Table(table.uri, options={"hoodie.metadata.global.record.level.index.enable": "true"})
     assert asked.to_arrow(columns=["id"], filters=[("c", "=", "indexed")])["id"].to_pylist() == [1]
     assert table.to_arrow(columns=["id"], filters=[("d", "=", "d")])["id"].to_pylist() == [1]
-    assert table.to_arrow(columns=["id"], filters=[("d", "is null")]).num_rows == 3
+    assert table.to_arrow(columns=["id"], filters=IS_NULL).num_rows == 3
     report = table.verify()
     assert report.ok, report
-    with pytest.raises(hoodoo.UnsupportedError, match="building an index"):
-        table.index("bloom_filters")
+    with pytest.raises(hoodoo.UnsupportedError, match="secondary index of a table with a schema history"):
+        table.index("secondary_index", columns=["b"])
+    table.index("bloom_filters")
+    table.rebuild_metadata_table()
+    assert table.to_arrow(columns=["id"], filters=IS_NULL).num_rows == 3
+    assert table.verify().ok
 
 
 def test_the_history_outlives_the_archive(tmp_path: Path):

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
-use super::schema::KEEP_SCHEMA;
+use super::schema::{ArchivedSchema, KEEP_SCHEMA};
 use super::{HudiTable, TableView};
 use crate::error::Result;
 use crate::file_group::{FileSlice, group_files};
@@ -24,15 +24,6 @@ pub(super) struct ArchivedCommits {
     schema: Option<ArchivedSchema>,
     /// Files that were written, by partition.
     files: BTreeMap<String, BTreeSet<String>>,
-}
-
-/// The schema of a table in the metadata of a commit.
-#[derive(Debug, Clone)]
-pub(super) struct ArchivedSchema {
-    /// As Avro.
-    pub(super) avro: String,
-    /// With field ids, where the table has them.
-    pub(super) ids: Option<String>,
 }
 
 impl ArchivedCommits {

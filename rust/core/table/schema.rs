@@ -26,6 +26,15 @@ pub struct TableSchema {
     pub history: Option<SchemaHistory>,
 }
 
+/// The schema of a table in the metadata of a commit.
+#[derive(Debug, Clone)]
+pub(super) struct ArchivedSchema {
+    /// As Avro.
+    pub(super) avro: String,
+    /// With field ids, where the table has them.
+    pub(super) ids: Option<String>,
+}
+
 impl TableSchema {
     /// The schema with the partition columns that Hudi leaves out of its files and of their schema: as Hudi's readers
     /// do, they come back as text, behind the others.

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::archived_commits::ArchivedSchema;
 use super::commit_metadata::read_write_metadata;
 use super::committed_files::{CommittedFile, Fault, committed_files};
 use super::completion_times::{self, CompletionTimes};
 use super::file_listing::{FileListing, MetadataSource};
-use super::schema::TableSchema;
+use super::schema::{ArchivedSchema, TableSchema};
 use crate::error::{Error, Result};
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::avro::metadata::ReplaceCommitMetadata;

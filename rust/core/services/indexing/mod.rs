@@ -21,7 +21,7 @@ use crate::format::instant::{Action, Instant};
 use crate::interrupt;
 use crate::metadata_table::expression_index::is_expression_index;
 use crate::parallel::BatchStream;
-use crate::table::{HudiTable, TableConfig, TableSchema};
+use crate::table::{HudiTable, TableConfig};
 use crate::timeline::{Timeline, heartbeat};
 use crate::transaction::{self, Follow, IndexBuild, IndexPlan, Transaction, read_unit};
 
@@ -82,8 +82,6 @@ impl IndexJob {
     /// `Lock`; `Storage`.
     pub(crate) fn begin(table: &HudiTable, timeline: &Timeline, request: BuildRequest) -> Result<Self> {
         remove_dead(table, timeline)?;
-        let schema = TableSchema::resolve(table.config(), &table.view_of(timeline.clone())?)?;
-        schema.map_or(Ok(()), |schema| schema.refuse_field_ids("building an index"))?;
         let request = BuildRequest { partitions: IndexBuild::names(table, &request)?, ..request };
         let plan = |timeline: &Timeline| {
             let upto = timeline.completed_writes().next_back().map(|instant| instant.requested.clone());
