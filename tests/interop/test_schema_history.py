@@ -24,7 +24,6 @@ SCHEMA = pa.schema(
         "c": pa.string(),
         "d": pa.int32(),
         "e": pa.decimal128(10, 2),
-        "g": pa.string(),
         "st": pa.struct({"x": pa.int32(), "y": pa.string()}),
         "arr": pa.list_(ELEMENT),
         "ts": pa.int64(),
@@ -52,7 +51,6 @@ def _row(number: int) -> Row:
         "c": f"c{number}",
         "d": number + 50,
         "e": number,
-        "g": f"2024-05-0{number}",
         "st": {"x": number, "y": f"y{number}"},
         "arr": [{"u": number, "z": number + 100}],
         "ts": 1,
@@ -73,7 +71,7 @@ def _alter(table: hoodoo.Table) -> None:
     with table.update_schema() as update:
         update.rename_column("c", "cc").drop_column("d").add_column("d", pa.int32(), doc="another d", after="id")
         update.change_column("a", pa.int64()).change_column("b", pa.float64()).change_column("e", pa.decimal128(12, 2))
-        update.change_column("g", pa.date32()).move_column("b", after="id").add_column("n", pa.string(), first=True)
+        update.move_column("b", after="id").add_column("n", pa.string(), first=True)
         update.rename_column("st.x", "xx").drop_column("arr.element.z").add_column("arr.element.z", pa.int32())
 
 

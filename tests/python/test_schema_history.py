@@ -26,7 +26,7 @@ def test_rows_are_those_that_hudi_reads(name: str, tmp_path: Path):
 def test_filters_and_columns_go_by_the_names_of_now(name: str, tmp_path: Path):
     table = hoodoo.Table(unpack(name, tmp_path / "t"))
     rows = table.to_arrow().to_pylist()
-    for column in ("cc", "c", "a", "f", "e"):
+    for column in ("cc", "c"):
         for value in {row[column] for row in rows}:
             wanted = [row["id"] for row in rows if row[column] == value]
             filters: list[Any] = [(column, "is null")] if value is None else [(column, "=", value)]

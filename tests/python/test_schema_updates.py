@@ -12,6 +12,7 @@ import pytest
 
 import hoodoo
 
+NO_STATISTICS = {"hoodie.metadata.index.column.stats.enable": "false"}
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 SCHEMA = pa.schema(
     {
@@ -48,7 +49,13 @@ def row(key: int, **other: Any) -> dict[str, Any]:
 
 def make(path: Path, kind: str, **options: str) -> hoodoo.Table:
     table = hoodoo.Table.create(
-        str(path / "t"), SCHEMA, name="t", record_key="id", ordering=["ts"], table_type=kind, options=options
+        str(path / "t"),
+        SCHEMA,
+        name="t",
+        record_key="id",
+        ordering=["ts"],
+        table_type=kind,
+        options={**NO_STATISTICS, **options},
     )
     table.insert(pa.Table.from_pylist([row(key) for key in range(1, 5)], SCHEMA))
     table.upsert(pa.Table.from_pylist([row(2, ts=2, c="late", d=99)], SCHEMA))
@@ -173,7 +180,7 @@ def test_partial_updates_and_change_feeds(tmp_path: Path):
 
 def test_types(tmp_path: Path):
     schema = pa.schema({"id": pa.int64(), **{f"c{n}": t for n, (t, _, _, _) in enumerate(CASES)}})
-    table = hoodoo.Table.create(str(tmp_path / "t"), schema, name="t", record_key="id")
+    table = hoodoo.Table.create(str(tmp_path / "t"), schema, name="t", record_key="id", options=NO_STATISTICS)
     table.insert(pa.Table.from_pylist([{"id": 1, **{f"c{n}": v for n, (_, v, _, _) in enumerate(CASES)}}], schema))
     with table.update_schema() as update:
         for number, (_, _, new, _) in enumerate(CASES):
@@ -269,20 +276,26 @@ def test_what_is_refused_changes_nothing(tmp_path: Path, change: Any, error: typ
 
 
 def test_columns_with_an_index_stay(tmp_path: Path):
-    table = make(tmp_path, "COPY_ON_WRITE", **{"hoodie.metadata.enable": "true"})
+    table = make(tmp_path, "COPY_ON_WRITE", **{"hoodie.metadata.index.column.stats.enable": "true"})
     table.index("record_index")
     table.index("secondary_index", columns=["c"])
     with pytest.raises(hoodoo.UnsupportedError, match="the index secondary_index_"), table.update_schema() as update:
         update.rename_column("c", "cc")
     with table.update_schema() as update:
-        update.rename_column("a", "aa").drop_column("d").add_column("d", pa.string())
-    table.upsert(pa.Table.from_pylist([{**rows_of(table)[1], "ts": 9, "c": "indexed", "d": "d"}], table.schema))
+        update.rename_column("a", "aa").drop_column("d").add_column("d", pa.int64())
+    table.upsert(pa.Table.from_pylist([{**rows_of(table)[1], "ts": 9, "c": "indexed", "d": 1}], table.schema))
     asked = hoodoo.Table(table.uri, options={"hoodie.metadata.global.record.level.index.enable": "true"})
     assert asked.to_arrow(columns=["id"], filters=[("c", "=", "indexed")])["id"].to_pylist() == [1]
-    assert table.to_arrow(columns=["id"], filters=[("d", "=", "d")])["id"].to_pylist() == [1]
+    assert table.to_arrow(columns=["id"], filters=[("d", "=", 1)])["id"].to_pylist() == [1]
     assert table.to_arrow(columns=["id"], filters=IS_NULL).num_rows == 3
     report = table.verify()
     assert report.ok, report
+    for change in (
+        lambda u: u.change_column("b", pa.string()),
+        lambda u: u.drop_column("d").add_column("d", pa.string()),
+    ):
+        with pytest.raises(hoodoo.UnsupportedError, match="drop_index"), table.update_schema() as update:
+            change(update)
     with pytest.raises(hoodoo.UnsupportedError, match="secondary index of a table with a schema history"):
         table.index("secondary_index", columns=["b"])
     table.index("bloom_filters")
@@ -293,6 +306,7 @@ def test_columns_with_an_index_stay(tmp_path: Path):
 
 def test_the_history_outlives_the_archive(tmp_path: Path):
     options = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
+    options["hoodie.compact.inline"] = "false"
     table = make(tmp_path, "MERGE_ON_READ", **options)
     alter(table)
     expected = dict(EXPECTED)
@@ -324,3 +338,25 @@ def test_a_write_that_began_before_is_refused(tmp_path: Path):
         other.upsert(pa.RecordBatchReader.from_batches(schema, batches()))
     assert rows_of(table)[1]["cc"] == "c1"
     assert table.verify().ok
+
+
+def test_a_change_can_be_taken_back(tmp_path: Path):
+    table = make(tmp_path, "MERGE_ON_READ")
+    before = rows_of(table)
+    commit = alter(table)
+    table.rollback(commit.instant)
+    assert (table.schema, rows_of(table)) == (SCHEMA, before)
+    with table.update_schema() as update:
+        update.rename_column("c", "other")
+    assert {key: one["other"] for key, one in rows_of(table).items()} == {k: one["c"] for k, one in before.items()}
+    assert table.verify().ok
+
+
+def test_sorted_files_are_sorted_again_under_another_name(tmp_path: Path):
+    table = make(tmp_path, "COPY_ON_WRITE")
+    table.cluster(sort_by=["a"])
+    with table.update_schema() as update:
+        update.rename_column("a", "before").rename_column("c", "a")
+    table.upsert(pa.Table.from_pylist([{**rows_of(table)[1], "a": "zz", "ts": 9}], table.schema))
+    table.cluster(sort_by=["a"])
+    assert table.to_arrow(columns=["a"])["a"].to_pylist() == ["c3", "c4", "late", "zz"]

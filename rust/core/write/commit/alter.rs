@@ -12,7 +12,8 @@ use super::pending::{CommitOutcome, Committed};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, encode};
 use crate::format::instant::Action;
-use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaEdit, SchemaHistory};
+use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaEdit, SchemaHistory, is_promotion};
+use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::FileChanges;
 use crate::table::{HudiTable, TableSchema, TableType, held_incoming, store_schemas};
@@ -127,6 +128,7 @@ impl Changed {
         if ids == *history.table() {
             return Err(named(Error::schema("the columns are like that already: nothing is changed")));
         }
+        check_statistics(table, &history, &ids).map_err(named)?;
         Ok(Self { columns: ids.columns()?, ids: Some((ids, history)) })
     }
 }
@@ -193,6 +195,36 @@ fn check_columns(table: &HudiTable, schema: &TableSchema, edits: &[SchemaEdit]) 
         }
     }
     Ok(())
+}
+
+/// Refuses columns that had a type under their name which statistics of the metadata table cannot be compared with: Hudi
+/// fails to write to such a partition.
+fn check_statistics(table: &HudiTable, history: &SchemaHistory, after: &InternalSchema) -> Result<()> {
+    if !table.config().metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
+        return Ok(());
+    }
+    let columns = after.columns()?;
+    for before in history.newest_first() {
+        for field in before.columns()?.fields() {
+            let Ok(now) = columns.field_with_name(field.name()) else { continue };
+            let (from, to) = (field.data_type(), now.data_type());
+            if from.is_nested() || to.is_nested() || from == to || keeps_statistics(from, to) {
+                continue;
+            }
+            let column = field.name();
+            return Err(Error::unsupported(format!(
+                "column '{column}' was {from} and cannot become {to}: the index {COLUMN_STATS} has its values, and Hudi cannot compare them"
+            ))
+            .with("column", column)
+            .remedy(format!("Use another name, or drop the index first, t.drop_index('{COLUMN_STATS}'), and have writers of Hudi set hoodie.metadata.index.column.stats.enable=false")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of both types compare as numbers.
+fn keeps_statistics(from: &DataType, to: &DataType) -> bool {
+    is_promotion(from, to) || matches!((from, to), (DataType::Decimal128(..), DataType::Decimal128(..)))
 }
 
 /// The secondary and expression indexes, with their columns.

@@ -94,6 +94,8 @@ pub struct BaseFileReader<R> {
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
     bloom: OnceLock<Option<BloomFilter>>,
+    /// Whether fields have other names than in the file.
+    is_renamed: bool,
 }
 
 impl BaseFileReader<Bytes> {
@@ -141,12 +143,12 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             let plain = ArrowReaderMetadata::try_new(footer, reader_options());
             with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
         })?;
-        Ok(Self::with_own_metadata(chunks, metadata))
+        Ok(Self { is_renamed: true, ..Self::with_own_metadata(chunks, metadata) })
     }
 
     fn with_own_metadata(chunks: Chunks<R>, metadata: ArrowReaderMetadata) -> Self {
         let fields: Fields = metadata.schema().fields().iter().map(|f| normal_field(f, f.name())).collect();
-        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new() }
+        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new(), is_renamed: false }
     }
 
     /// Number of rows.
@@ -197,7 +199,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     pub fn is_sorted_by(&self, columns: &[String]) -> bool {
         let ours = self.metadata().file_metadata().created_by().is_some_and(|by| by.starts_with("hoodoo version "));
         let mut sorted_by = self.footer(SORTED_BY_KEY).unwrap_or_default().lines();
-        ours && !columns.is_empty() && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
+        // They are named as they were then.
+        ours && !self.is_renamed
+            && !columns.is_empty()
+            && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
     }
 
     /// The Avro schema, if the footer has one.

@@ -89,7 +89,7 @@ impl SchemaEdit {
 }
 
 /// What Avro's own rules read as a wider type.
-fn is_promotion(from: &DataType, to: &DataType) -> bool {
+pub fn is_promotion(from: &DataType, to: &DataType) -> bool {
     use DataType::{Float32, Float64, Int32, Int64};
     matches!((from, to), (Int32, Int64 | Float32 | Float64) | (Int64, Float32 | Float64) | (Float32, Float64))
 }

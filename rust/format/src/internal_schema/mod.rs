@@ -12,7 +12,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-pub use edit::{ColumnPlace, SchemaEdit};
+pub use edit::{ColumnPlace, SchemaEdit, is_promotion};
 pub use history::SchemaHistory;
 pub use names::ColumnNames;
 
