@@ -25,6 +25,7 @@ from hoodoo.options import (
 )
 from hoodoo.progress import Progress, Watch, number_of_rows
 from hoodoo.rows import Keys, Rows, SchemaLike, arrow_schema_of, has_types, record_batch_reader, rows_of_keys
+from hoodoo.schema_update import TableSchemaUpdates
 from hoodoo.table_catalogs import TableCatalogs
 from hoodoo.table_dataframes import TableDataFrames
 from hoodoo.table_figures import TableFigures
@@ -54,6 +55,7 @@ class Table(
     TableIndexes,
     TableRecovery,
     TableUpgrade,
+    TableSchemaUpdates,
     TableStatements,
     TableFigures,
     TableCatalogs,

@@ -359,3 +359,11 @@ def test_problems_come_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
         render.show_report(hoodoo.Report((hoodoo.Problem("error", "[b]x[/b]", "is gone", "restore it"),), {"files": 1}))
     assert "error  [b]x[/b]" in captured.get()
     assert "       → restore it" in captured.get()
+
+
+def test_alter_changes_columns(uri: str):
+    changes = ("--rename", "city=town", "--drop", "fare", "--add", "note:string")
+    assert of_json("alter", uri, *changes)["operation"] == "ALTER_SCHEMA"
+    table = hoodoo.Table(uri)
+    assert table.schema.names == ["id", "town", "ts", "note"]
+    assert "alter_schema" in run("alter", uri, "--type", "ts:bigint", "--add", "n:int")

@@ -65,7 +65,7 @@ def test_other_values_that_ask_for_something(tmp_path: Path):
 
 def test_all_refused_options_are_named_at_once(tmp_path: Path):
     bad = {
-        "hoodie.schema.on.read.enable": True,
+        "hoodie.datasource.write.insert.drop.duplicates": True,
         "hoodie.allow.operation.metadata.field": True,
         "hoodie.time.generator.type": "X",
     }

@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 
 from hoodoo import HudiError, HudiWarning, __version__
-from hoodoo.cli import commands_catalogs, commands_report, commands_rows, commands_write, output, render
+from hoodoo.cli import commands_alter, commands_catalogs, commands_report, commands_rows, commands_write, output, render
 from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, open_table
 from hoodoo.cli.commands_clustering import cluster_app
 from hoodoo.cli.commands_metadata import metadata_app
@@ -28,7 +28,7 @@ app = typer.Typer(
 app.add_typer(timeline_app, name="timeline")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(metadata_app, name="metadata")
-for commands in (commands_rows, commands_write, commands_report):
+for commands in (commands_rows, commands_write, commands_alter, commands_report):
     commands.add_commands(app)
 add_commands(app)
 commands_catalogs.add_commands(app)

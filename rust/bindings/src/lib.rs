@@ -13,6 +13,7 @@ mod logging;
 mod merge;
 mod merger;
 mod metadata_table;
+mod schema;
 mod spark;
 mod table;
 mod task_json;
@@ -60,6 +61,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(indexing::index_keys, m)?)?;
     m.add_function(wrap_pyfunction!(indexing::write_index_shards, m)?)?;
     m.add_function(wrap_pyfunction!(merge::merge_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(schema::update_schema, m)?)?;
     m.add_function(wrap_pyfunction!(spark::locate_rows, m)?)?;
     m.add_function(wrap_pyfunction!(spark::report_partitions, m)?)?;
     m.add_function(wrap_pyfunction!(spark::apply_routes, m)?)?;

@@ -3,6 +3,7 @@
 //! Checks against the table, rollback of failed writes, the write itself, and the services that go with it, in Hudi's
 //! order. The modules `write` and `services` do not use each other; this one uses both.
 
+mod altering;
 mod checks;
 mod going_back;
 mod indexing;
@@ -42,6 +43,7 @@ use crate::transaction::{Concurrency, FailedWrites};
 use crate::write::task::{DistributedWrite, TaskPlan, TaskReport};
 use crate::write::{CommitOutcome, Committed, Operation, WriteRequest, run_write};
 
+pub use altering::{ColumnPlace, SchemaEdit, update_schema};
 pub(crate) use checks::check_writable;
 pub use going_back::{clean, create_savepoint, delete_savepoint, restore, rollback};
 pub use indexing::{

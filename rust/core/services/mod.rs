@@ -21,6 +21,8 @@ mod task_files;
 #[cfg(test)]
 mod test_table;
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{TimelineRecord, decode};
 use crate::format::instant::{Action, Instant, State};
@@ -30,10 +32,22 @@ use crate::timeline::{Timeline, TimelineWriter};
 
 /// The table's columns now.
 fn schema_of(table: &HudiTable, view: &TableView) -> Result<TableSchema> {
-    TableSchema::resolve(table.config(), view)?.ok_or_else(|| {
+    let schema = TableSchema::resolve(table.config(), view)?.ok_or_else(|| {
         Error::corrupt("the table has a planned service, but no commit that tells its columns")
             .with("table", table.storage().uri())
-    })
+    })?;
+    Ok(schema)
+}
+
+/// The columns of the files that a planned service writes: those of the table at the time of the plan, where fields have
+/// ids, because the names in a file are told by its instant.
+fn schema_at(table: &HudiTable, view: &TableView, instant: &str) -> Result<TableSchema> {
+    let schema = schema_of(table, view)?;
+    let Some(history) = &schema.history else { return Ok(schema) };
+    match history.at(instant).filter(|then| then.version != history.table().version) {
+        Some(then) => Ok(TableSchema { data: Arc::new(then.columns()?), history: Some(history.read_as(then)) }),
+        None => Ok(schema),
+    }
 }
 
 /// Fails while a clean is pending: it may delete files that going back to an earlier state, or a savepoint, needs.

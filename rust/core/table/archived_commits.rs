@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
-use super::schema::KEEP_SCHEMA;
+use super::schema::{ArchivedSchema, KEEP_SCHEMA};
 use super::{HudiTable, TableView};
 use crate::error::Result;
 use crate::file_group::{FileSlice, group_files};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::format::internal_schema::LATEST_SCHEMA;
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
@@ -20,7 +21,7 @@ pub(super) struct ArchivedCommits {
     /// File groups (partition, id) that were replaced, with the last replacing instant.
     replaced: HashMap<(String, String), String>,
     /// Schema of the newest commit that has one.
-    schema: Option<String>,
+    schema: Option<ArchivedSchema>,
     /// Files that were written, by partition.
     files: BTreeMap<String, BTreeSet<String>>,
 }
@@ -58,7 +59,8 @@ impl ArchivedCommits {
     fn add(&mut self, requested: &str, metadata: ReplaceCommitMetadata) {
         let keeps_schema = metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op));
         if let Some(schema) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty() && !keeps_schema) {
-            self.schema = Some(schema.clone());
+            let ids = metadata.extra_metadata.get(LATEST_SCHEMA).cloned();
+            self.schema = Some(ArchivedSchema { avro: schema.clone(), ids });
         }
         for (partition, ids) in &metadata.partition_to_replace_file_ids {
             self.replaced.extend(ids.iter().map(|id| ((partition.clone(), id.clone()), requested.to_owned())));

@@ -58,7 +58,7 @@ impl HudiTable {
                     .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
             }
             if let Some(predicate) = &columns.filter {
-                by_statistics = self.skip_by_statistics(&then, &mut slices, predicate)?;
+                by_statistics = self.skip_by_statistics(&then, &mut slices, predicate, columns.history.as_ref())?;
             }
         }
         let request = ScanRequest { written_by: Some(instants), ..request.clone() };

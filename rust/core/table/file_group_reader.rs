@@ -15,11 +15,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::DELETE_MARK;
 use super::HudiTable;
 use super::merge_settings::{MergeSettings, OPERATION};
+use super::open_files::open_base;
 use super::truncated_logs::{SKIP_TRUNCATED, check_headers, check_truncated};
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
-use crate::file_group::base::{BaseFileReader, ScanOptions};
+use crate::file_group::base::ScanOptions;
 use crate::file_group::log::{LogBatch, LogScan};
+use crate::format::internal_schema::SchemaHistory;
 use crate::format::log::Deletes;
 use crate::interrupt;
 use crate::merge::{
@@ -42,16 +44,24 @@ pub struct FileGroupReader {
     settings: MergeSettings,
     /// All columns of the table.
     table: SchemaRef,
+    /// The names that columns had, where fields have ids.
+    history: Option<SchemaHistory>,
     spill: SpillOptions,
     skips_corrupt_blocks: bool,
 }
 
 impl HudiTable {
-    /// A reader of slices as a timeline shows them; `columns` are all columns of the data files.
+    /// A reader of slices as a timeline shows them; `columns` are all columns of the data files, `history` is that of
+    /// their schema.
     ///
     /// # Errors
     /// Those of [`HudiTable::merge_settings`] and [`HudiTable::spill_options`].
-    pub fn file_group_reader(&self, timeline: Arc<Timeline>, columns: SchemaRef) -> Result<FileGroupReader> {
+    pub fn file_group_reader(
+        &self,
+        timeline: Arc<Timeline>,
+        columns: SchemaRef,
+        history: Option<&SchemaHistory>,
+    ) -> Result<FileGroupReader> {
         let settings = self.merge_settings().map_err(|e| e.with("table", self.storage().uri()))?;
         let spill = self.spill_options()?;
         // Slices are read at once by so many threads.
@@ -62,6 +72,7 @@ impl HudiTable {
             timeline,
             settings,
             table: columns,
+            history: history.cloned(),
             spill,
             skips_corrupt_blocks,
         })
@@ -110,7 +121,7 @@ impl FileGroupReader {
                 let uri = self.storage.uri().to_owned();
                 let path = base.path.clone();
                 let named = move |e: Error| e.with("table", &uri).with("file", &path);
-                let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
+                let reader = open_base(&self.storage, base, self.history.as_ref()).map_err(&named)?;
                 let rows = logs.merge.batch_rows().min(BATCH_ROWS);
                 let scan = reader.scan(&ScanOptions::new(logs.columns.clone()).with_batch_size(rows));
                 Box::new(scan.map_err(&named)?.map(move |batch| batch.map_err(&named)))
@@ -118,6 +129,11 @@ impl FileGroupReader {
             None => Box::new(std::iter::empty()),
         };
         Ok(SliceRows { logs, base, ended: false })
+    }
+
+    /// The names that columns had, where fields have ids.
+    pub(crate) fn history(&self) -> Option<&SchemaHistory> {
+        self.history.as_ref()
     }
 
     /// Bytes that reading one slice may take.
@@ -174,7 +190,7 @@ impl FileGroupReader {
         if slice.logs.is_empty() {
             return Ok(false);
         }
-        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        let scan = self.log_scan(slice)?;
         let marker = self.settings.marker.as_ref().map(|marker| marker.field.as_str());
         Ok(scan.may_delete(&[DELETE_MARK, OPERATION].into_iter().chain(marker).collect::<Vec<_>>()))
     }
@@ -240,9 +256,14 @@ impl FileGroupReader {
         Ok((entries, concat_batches(wanted, &kept)?))
     }
 
+    fn log_scan(&self, slice: &FileSlice) -> Result<LogScan> {
+        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        Ok(scan.with_history(self.history.as_ref()))
+    }
+
     /// What the log files of a slice come down to.
     fn log_records(&self, slice: &FileSlice, columns: &SchemaRef) -> Result<LogRecords> {
-        let scan = LogScan::open(&self.storage, &slice.logs, |instant| self.timeline.is_committed(instant))?;
+        let scan = self.log_scan(slice)?;
         let mut truncated = scan.truncated_files().filter(|_| !self.skips_corrupt_blocks);
         truncated.try_for_each(|path| check_truncated(&self.storage, &self.timeline, path))?;
         check_headers(slice, &scan, &self.timeline).map_err(|e| e.with("table", self.storage.uri()))?;
@@ -537,8 +558,15 @@ mod tests {
         let settings = MergeSettings { rule, ordering: vec!["ts".into()], marker: None, keys: None };
         let all = with_meta_columns(&data());
         let spill = SpillOptions { budget, folder: std::env::temp_dir() };
-        let reader =
-            FileGroupReader { storage, timeline, settings, table: all.clone(), spill, skips_corrupt_blocks: false };
+        let reader = FileGroupReader {
+            storage,
+            timeline,
+            settings,
+            table: all.clone(),
+            history: None,
+            spill,
+            skips_corrupt_blocks: false,
+        };
         let wanted = Arc::new(all.project(&[2, 6]).unwrap());
         let mut read = reader.read(&slice, &wanted).unwrap();
         let mut out = Vec::new();

@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_ignored_is_refused() {
-        let e = options(&[("hoodie.schema.on.read.enable", "true")]).unwrap_err();
+        let e = options(&[("hoodie.allow.operation.metadata.field", "true")]).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
-        assert!(options(&[("hoodie.schema.on.read.enable", "FALSE")]).is_ok());
+        assert!(options(&[("hoodie.allow.operation.metadata.field", "FALSE")]).is_ok());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{HudiTable, META_COLUMNS, TableView};
 use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::file_group::base::Predicate;
+use crate::format::internal_schema::SchemaHistory;
 use crate::metadata_table::{KeyLocation, MetadataTable, RECORD_INDEX, look_up_keys, look_up_values};
 
 /// Option: whether the index is asked.
@@ -33,6 +34,7 @@ impl HudiTable {
         view: &TableView,
         slices: &mut Vec<FileSlice>,
         predicate: &Predicate,
+        history: Option<&SchemaHistory>,
     ) -> Result<usize> {
         if slices.len() < 2 || !self.options().flag(BY_INDEX, false)? || !self.options().flag(ENABLE, true)? {
             return Ok(0);
@@ -42,7 +44,7 @@ impl HudiTable {
         if metadata.is_ahead_of(view.timeline()) {
             return Ok(0);
         }
-        let found = match self.locations(&metadata, predicate) {
+        let found = match self.locations(&metadata, predicate, history) {
             Err(e) if is_about_content(&e) => {
                 self.warn_of_metadata_table(&format!("keys are looked for in all files, because of an index: {e}"));
                 return Ok(0);
@@ -85,13 +87,22 @@ impl HudiTable {
     }
 
     /// Where the rows are for which a predicate can hold, if it names their keys or values that have an index.
-    fn locations(&self, metadata: &MetadataTable, predicate: &Predicate) -> Result<Option<Vec<KeyLocation>>> {
+    fn locations(
+        &self,
+        metadata: &MetadataTable,
+        predicate: &Predicate,
+        history: Option<&SchemaHistory>,
+    ) -> Result<Option<Vec<KeyLocation>>> {
         let threads = self.threads()?;
         if let Some(keys) = self.wanted_keys(predicate) {
             return look_up_keys(metadata, &keys, threads).map(Some);
         }
         for conjunct in conjuncts(predicate) {
             let (Predicate::Eq(column, values) | Predicate::In(column, values)) = conjunct else { continue };
+            // An index goes by the name that the column had when it was written.
+            if history.is_some_and(|history| !history.is_unchanged(column)) {
+                continue;
+            }
             let (Some(strings), Some(index)) = (strings(values), metadata.secondary_index_on(column)?) else {
                 continue;
             };

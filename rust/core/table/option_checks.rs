@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn all_that_is_refused_is_named_at_once() {
         let bad = [
-            ("hoodie.schema.on.read.enable", "true"),
+            ("hoodie.datasource.write.insert.drop.duplicates", "true"),
             ("hoodie.allow.operation.metadata.field", "true"),
             ("hoodie.write.lock.provider", "org.example.Lock"),
         ];

@@ -12,15 +12,17 @@ use super::file_group_reader::FileGroupReader;
 use super::keygen::KeyGenConfig;
 use super::late_filter::LateFilter;
 use super::missing_files::MissingFiles;
+use super::open_files::open_base;
 use super::partition_filter::{may_match, partition_row};
 use super::schema::with_meta_columns;
 use super::time_travel::complete_view_at;
 use super::truncated_logs::SKIP_TRUNCATED;
 use super::{HudiTable, ReadQuery, TableSchema, TableView};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, Predicate, ScanOptions};
+use crate::file_group::base::{Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::format::field_lookup::FieldLookup;
+use crate::format::internal_schema::SchemaHistory;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
 use crate::timeline::Timeline;
@@ -71,6 +73,8 @@ pub struct ScanPlan {
     merge: Option<Arc<FileGroupReader>>,
     /// The state of the table that it is a plan of.
     timeline: Arc<Timeline>,
+    /// The names that columns had, where fields have ids.
+    history: Option<SchemaHistory>,
 }
 
 impl ScanPlan {
@@ -139,17 +143,17 @@ impl HudiTable {
     fn plan_view(&self, view: &TableView, request: &ScanRequest) -> Result<ScanPlan> {
         // First, because the commits that are read for the columns name files, which are then looked for.
         let columns = self.scan_columns(view, request)?;
-        let (slices, skipped) = self.matching_slices(view, request, columns.filter.as_ref())?;
+        let (slices, skipped) = self.matching_slices(view, request, &columns)?;
         Ok(self.plan_files(view, slices, request, columns)?.with_skipped(skipped))
     }
 
     /// The columns of a view, and the request's filter for them.
     pub(super) fn scan_columns(&self, view: &TableView, request: &ScanRequest) -> Result<ScanColumns> {
         let resolved = TableSchema::resolve(self.config(), view)?;
-        let data = resolved.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
+        let (data, history) = resolved.map_or_else(|| (Arc::new(Schema::empty()), None), |s| (s.data, s.history));
         let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
         let filter = request.filter.as_ref().map(|filter| filter.for_columns(&all)).transpose()?;
-        Ok(ScanColumns { all, filter })
+        Ok(ScanColumns { all, filter, history })
     }
 
     fn view_for(&self, request: &ScanRequest) -> Result<TableView> {
@@ -181,6 +185,7 @@ impl HudiTable {
                     looked_at: plan.looked_at.clone(),
                     predicate: plan.predicate.clone(),
                     from_path: from_path.clone(),
+                    history: plan.history.clone(),
                 };
                 let missing = missing.clone();
                 let part: Box<dyn FnOnce() -> Result<Rows> + Send> = Box::new(move || {
@@ -217,14 +222,16 @@ impl HudiTable {
         &self,
         view: &TableView,
         request: &ScanRequest,
-        filter: Option<&Predicate>,
+        columns: &ScanColumns,
     ) -> Result<(Vec<FileSlice>, Skipped)> {
         let mut slices = view.all_latest_slices()?;
         if request.read_optimized {
             slices.iter_mut().for_each(|slice| slice.logs.clear());
         }
         let mut skipped = Skipped::default();
-        let Some(predicate) = filter else { return Ok((slices, skipped)) };
+        let (Some(predicate), history) = (&columns.filter, columns.history.as_ref()) else {
+            return Ok((slices, skipped));
+        };
         let all = slices.len();
         let schema = TableSchema::resolve(self.config(), view)?;
         // A reader need not know how partitions are named: without the settings of the generator, none is left out.
@@ -240,9 +247,9 @@ impl HudiTable {
         }
         skipped.by_partition = all - slices.len();
         if request.as_of.is_none() {
-            skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate)?;
+            skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate, history)?;
         }
-        skipped.by_statistics = self.skip_by_statistics(view, &mut slices, predicate)?;
+        skipped.by_statistics = self.skip_by_statistics(view, &mut slices, predicate, history)?;
         skipped.by_keys += self.skip_by_bloom_filters(view, &mut slices, predicate)?;
         tracing::debug!(table = self.storage().uri(), read = slices.len(), ?skipped, "planned a scan");
         Ok((slices, skipped))
@@ -255,7 +262,7 @@ impl HudiTable {
         request: &ScanRequest,
         columns: ScanColumns,
     ) -> Result<ScanPlan> {
-        let ScanColumns { all, filter } = columns;
+        let ScanColumns { all, filter, history } = columns;
         let schema = project(&all, request.columns.as_deref())?;
         let predicate = request.also_written_by(filter);
         let looked_at = predicate.as_ref().map(Predicate::columns).unwrap_or_default();
@@ -278,11 +285,20 @@ impl HudiTable {
         }
         let timeline = Arc::new(view.timeline().clone());
         let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
-            Some(Arc::new(self.file_group_reader(timeline.clone(), all)?))
+            Some(Arc::new(self.file_group_reader(timeline.clone(), all, history.as_ref())?))
         } else {
             None
         };
-        Ok(ScanPlan { schema, slices: kept, skipped: Skipped::default(), predicate, looked_at, merge, timeline })
+        Ok(ScanPlan {
+            schema,
+            slices: kept,
+            skipped: Skipped::default(),
+            predicate,
+            looked_at,
+            merge,
+            timeline,
+            history,
+        })
     }
 }
 
@@ -291,6 +307,8 @@ pub(super) struct ScanColumns {
     all: SchemaRef,
     /// The filter, with values of their types.
     pub(super) filter: Option<Predicate>,
+    /// The names that columns had, where fields have ids.
+    pub(super) history: Option<SchemaHistory>,
 }
 
 impl ScanRequest {
@@ -345,6 +363,7 @@ struct SliceRead {
     looked_at: SchemaRef,
     predicate: Option<Predicate>,
     from_path: Option<KeyGenConfig>,
+    history: Option<SchemaHistory>,
 }
 
 type Rows = Box<dyn Iterator<Item = Result<RecordBatch>>>;
@@ -368,7 +387,7 @@ impl SliceRead {
     fn base_file(&self, base: &BaseFile, values: Option<RecordBatch>) -> Result<Rows> {
         let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
-        let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
+        let reader = open_base(&self.storage, base, self.history.as_ref()).map_err(&named)?;
         let Some(values) = values else {
             let options = ScanOptions::new(self.schema.clone()).with_predicate(self.predicate.clone());
             let rows = reader.scan(&options.with_batch_size(BATCH_ROWS)).map_err(&named)?;

@@ -9,6 +9,7 @@ use super::config::TableConfig;
 use crate::error::{Error, Result};
 use crate::format::avro::schema::{META_FIELDS, avro_to_arrow_schema, held_schema};
 use crate::format::field_lookup::FieldLookup;
+use crate::format::internal_schema::SchemaHistory;
 
 /// The five meta columns.
 pub(crate) const META_COLUMNS: [&str; 5] = META_FIELDS;
@@ -21,6 +22,17 @@ pub(super) const KEEP_SCHEMA: [&str; 4] = ["CLUSTER", "COMPACT", "INDEX", "LOG_C
 pub struct TableSchema {
     /// The columns, without meta columns.
     pub data: SchemaRef,
+    /// All schemas that the table had, where fields have ids.
+    pub history: Option<SchemaHistory>,
+}
+
+/// The schema of a table in the metadata of a commit.
+#[derive(Debug, Clone)]
+pub(super) struct ArchivedSchema {
+    /// As Avro.
+    pub(super) avro: String,
+    /// With field ids, where the table has them.
+    pub(super) ids: Option<String>,
 }
 
 impl TableSchema {
@@ -33,11 +45,11 @@ impl TableSchema {
         let missing = config.partition_fields().into_iter().filter(|name| self.data.field_with_name(name).is_err());
         let from_path = missing.map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect::<Vec<_>>();
         let fields = self.data.fields().iter().cloned().chain(from_path);
-        Self { data: Arc::new(Schema::new(fields.collect::<Fields>())) }
+        Self { data: Arc::new(Schema::new(fields.collect::<Fields>())), history: self.history }
     }
 
     pub(super) fn from_avro(json: &str) -> Result<Self> {
-        Ok(Self { data: without_meta_columns(&avro_to_arrow_schema(json)?) })
+        Ok(Self { data: without_meta_columns(&avro_to_arrow_schema(json)?), history: None })
     }
 }
 
@@ -104,7 +116,7 @@ fn missing_column(name: &str, incoming: &Schema) -> Error {
 }
 
 /// The types in which a table holds the batch; refuses duplicate and meta columns.
-pub(super) fn held_incoming(incoming: &Schema) -> Result<Schema> {
+pub(crate) fn held_incoming(incoming: &Schema) -> Result<Schema> {
     let mut seen = HashSet::new();
     let mut fields: Vec<FieldRef> = Vec::with_capacity(incoming.fields().len());
     for field in incoming.fields() {

@@ -11,6 +11,7 @@ use super::lookup::key_arrays;
 use super::{HudiTable, TableSchema, TableType, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice};
+use crate::format::internal_schema::SchemaHistory;
 use crate::storage::Storage;
 use crate::timeline::Timeline;
 
@@ -24,6 +25,8 @@ pub(crate) struct SliceKeys {
     virtual_keys: Option<KeyGenConfig>,
     /// Of a table that has log files.
     reader: Option<FileGroupReader>,
+    /// The names that columns had, where fields have ids.
+    history: Option<SchemaHistory>,
 }
 
 impl SliceKeys {
@@ -32,24 +35,30 @@ impl SliceKeys {
     /// # Errors
     /// Those of [`HudiTable::file_group_reader`].
     pub(crate) fn new(table: &HudiTable, view: &TableView) -> Result<Self> {
-        let columns = TableSchema::resolve(table.config(), view)?.map(|schema| schema.data);
-        Self::at(table, view.timeline().clone(), &columns.unwrap_or_else(|| Arc::new(Schema::empty())))
+        let schema = TableSchema::resolve(table.config(), view)?;
+        let (columns, history) = schema.map_or_else(|| (Arc::new(Schema::empty()), None), |s| (s.data, s.history));
+        Self::at(table, view.timeline().clone(), &columns, history.as_ref())
     }
 
     /// Those of slices as a timeline shows them; `columns` are those of the table, without meta columns.
     ///
     /// # Errors
     /// Those of [`HudiTable::file_group_reader`].
-    pub(crate) fn at(table: &HudiTable, timeline: Timeline, columns: &SchemaRef) -> Result<Self> {
+    pub(crate) fn at(
+        table: &HudiTable,
+        timeline: Timeline,
+        columns: &SchemaRef,
+        history: Option<&SchemaHistory>,
+    ) -> Result<Self> {
         let reader = match table.config().table_type() {
             TableType::CopyOnWrite => None,
             TableType::MergeOnRead => {
                 let (columns, _) = table.file_settings(columns)?;
-                Some(table.file_group_reader(Arc::new(timeline), columns)?)
+                Some(table.file_group_reader(Arc::new(timeline), columns, history)?)
             }
         };
         let virtual_keys = if table.config().populates_meta_fields() { None } else { Some(table.key_config()?) };
-        Ok(Self { storage: table.storage().clone(), virtual_keys, reader })
+        Ok(Self { storage: table.storage().clone(), virtual_keys, reader, history: history.cloned() })
     }
 
     /// Passes the keys of the rows of a slice to `each`, batch after batch.
@@ -80,6 +89,11 @@ impl SliceKeys {
     /// `Corrupt`, with the file; `Storage`.
     pub(crate) fn of_base(&self, base: &BaseFile) -> Result<impl Iterator<Item = Result<StringArray>> + use<>> {
         key_arrays(&self.storage, base, self.virtual_keys.as_ref())
+    }
+
+    /// The names that columns had, where fields have ids.
+    pub(super) fn history(&self) -> Option<&SchemaHistory> {
+        self.history.as_ref()
     }
 
     /// Reads slices with log files.

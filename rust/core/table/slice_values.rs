@@ -10,10 +10,11 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::file_group_reader::FileGroupReader;
 use super::keygen::{KeyGenConfig, KeyGenerator};
+use super::open_files::open_base;
 use super::slice_keys::Keys;
 use super::{HudiTable, META_COLUMNS, SliceKeys};
 use crate::error::{Error, Result};
-use crate::file_group::base::{BaseFileReader, ScanOptions};
+use crate::file_group::base::ScanOptions;
 use crate::file_group::{BaseFile, FileSlice};
 use crate::metadata_table::secondary_entries::entries_of;
 use crate::storage::Storage;
@@ -66,7 +67,7 @@ impl<'a> SliceValues<'a> {
     pub(crate) fn of_base(&self, base: &BaseFile) -> Result<Keys> {
         let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
-        let reader = BaseFileReader::open(self.storage.reader(&base.path, base.size)?).map_err(&named)?;
+        let reader = open_base(&self.storage, base, self.keys.history()).map_err(&named)?;
         let mut fields = vec![self.column.clone()];
         let generator = match &self.virtual_keys {
             None => {

@@ -2,9 +2,11 @@
 
 use super::config::TableConfig;
 use super::schema::{KEEP_SCHEMA, TableSchema, without_meta_columns};
+use super::schema_files::stored_schemas;
 use super::view::TableView;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileReader;
+use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaHistory};
 
 impl TableSchema {
     /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
@@ -23,11 +25,12 @@ impl TableSchema {
                 continue;
             }
             if let Some(json) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty()) {
-                return Self::from_avro(json).map(Some).map_err(|e| e.with("instant", instant));
+                let ids = metadata.extra_metadata.get(LATEST_SCHEMA).map(String::as_str);
+                return Self::of_commit(view, json, ids).map(Some).map_err(|e| e.with("instant", instant));
             }
         }
-        if let Some(json) = view.archived_schema() {
-            return Self::from_avro(json).map(Some);
+        if let Some(archived) = view.archived_schema() {
+            return Self::of_commit(view, &archived.avro, archived.ids.as_deref()).map(Some);
         }
         if let Some(json) = config.get("hoodie.table.create.schema") {
             return Self::from_avro(json).map(Some);
@@ -35,8 +38,35 @@ impl TableSchema {
         if let Some(base) = view.all_latest_slices()?.into_iter().find_map(|s| s.base) {
             let file = view.storage().reader(&base.path, base.size)?;
             let reader = BaseFileReader::open(file).map_err(|e| e.with("file", &base.path))?;
-            return Ok(Some(Self { data: without_meta_columns(reader.schema()) }));
+            return Ok(Some(Self { data: without_meta_columns(reader.schema()), history: None }));
         }
         Ok(None)
+    }
+
+    /// The entry of the metadata of a commit that keeps this schema, where fields have ids.
+    pub(crate) fn field_ids(&self) -> Option<(String, String)> {
+        let history = self.history.as_ref()?;
+        Some((LATEST_SCHEMA.to_owned(), history.table().to_text()))
+    }
+
+    /// Refuses what does not keep the ids of fields.
+    ///
+    /// # Errors
+    /// `Unsupported` where fields have ids.
+    pub(crate) fn refuse_field_ids(&self, what: &str) -> Result<()> {
+        if self.history.is_none() {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "{what} of a table with a schema history (hoodie.schema.on.read.enable) is not supported"
+        )))
+    }
+
+    /// The schema of a commit, which has field ids or not.
+    fn of_commit(view: &TableView, avro: &str, ids: Option<&str>) -> Result<Self> {
+        let schema = Self::from_avro(avro)?;
+        let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(schema) };
+        let history = SchemaHistory::new(InternalSchema::parse(ids)?, stored_schemas(view)?);
+        Ok(Self { history: Some(history), ..schema })
     }
 }

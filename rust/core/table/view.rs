@@ -7,7 +7,7 @@ use super::commit_metadata::read_write_metadata;
 use super::committed_files::{CommittedFile, Fault, committed_files};
 use super::completion_times::{self, CompletionTimes};
 use super::file_listing::{FileListing, MetadataSource};
-use super::schema::TableSchema;
+use super::schema::{ArchivedSchema, TableSchema};
 use crate::error::{Error, Result};
 use crate::file_group::{FileGroup, FileSlice, group_files};
 use crate::format::avro::metadata::ReplaceCommitMetadata;
@@ -25,7 +25,7 @@ pub struct TableView {
     /// When archived writes completed, as far as that was looked up.
     completion_times: Mutex<CompletionTimes>,
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
-    archived_schema: Option<String>,
+    archived_schema: Option<ArchivedSchema>,
     /// Where files are found.
     listing: FileListing,
     /// What the metadata that was read said about files, for whatever reason it was read.
@@ -100,7 +100,11 @@ impl TableView {
     /// The same view with what archived commits tell: file groups (partition, id) that they replaced, each with the
     /// replacing instant, and the schema of the newest.
     #[must_use]
-    pub(super) fn with_archived(mut self, replaced: HashMap<(String, String), String>, schema: Option<String>) -> Self {
+    pub(super) fn with_archived(
+        mut self,
+        replaced: HashMap<(String, String), String>,
+        schema: Option<ArchivedSchema>,
+    ) -> Self {
         for (group, instant) in replaced {
             self.replaced.entry(group).or_insert(instant);
         }
@@ -108,9 +112,9 @@ impl TableView {
         self
     }
 
-    /// The Avro schema of the newest archived commit, where the history was read.
-    pub(super) fn archived_schema(&self) -> Option<&str> {
-        self.archived_schema.as_deref()
+    /// The schema of the newest archived commit, where the history was read.
+    pub(super) fn archived_schema(&self) -> Option<&ArchivedSchema> {
+        self.archived_schema.as_ref()
     }
 
     /// The same view, in which log files may have another size than their commit says.

@@ -43,7 +43,8 @@ pub(super) fn entry_changes(
     let units = units(&view, writes)?;
     // What the action wrote is seen as well.
     let timeline = table.timeline()?.with_archived([(requested.to_owned(), requested.to_owned())]);
-    let source = SliceKeys::at(table, timeline, &writes.columns)?;
+    let source =
+        SliceKeys::at(table, timeline, &writes.columns, before.as_ref().and_then(|schema| schema.history.as_ref()))?;
     let changes_of = |index: SecondaryIndex, file_ids: Vec<String>| {
         let column = kept_column(&index, before.as_ref(), &writes.columns)?;
         let known = file_ids.len();

@@ -153,7 +153,8 @@ impl InProcess {
             check_required(context)?;
         }
         let profile = units.profile();
-        let begin = || PendingCommit::begin(&setup.table, setup.operation, setup.planned_from(), profile, held, false);
+        let planned_from = setup.planned_from()?;
+        let begin = || PendingCommit::begin(&setup.table, setup.operation, planned_from.clone(), profile, held, false);
         let pending = self.timed("begin", begin)?;
         context.instant = pending.instant().to_owned();
         context.files = Some(pending.files().clone());

@@ -21,6 +21,7 @@ mod route;
 mod setup;
 pub mod task;
 
+pub(crate) use commit::alter::{alter_schema, held_type};
 pub use commit::pending::CommitOutcome;
 pub(crate) use commit::pending::Committed;
 pub use config::Operation;

@@ -25,7 +25,8 @@ use crate::file_group::{FileSlice, bucket_of_file_id, shared_file_id};
 use crate::merge::{MergeRule, missing};
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{
-    BucketIndex, BucketSettings, Evolution, HudiTable, MergeSettings, SchemaChange, TableSchema, TableType, TableView,
+    BucketIndex, BucketSettings, Evolution, HudiTable, MergeSettings, OpenFiles, SchemaChange, TableSchema, TableType,
+    TableView,
 };
 use crate::transaction::{Concurrency, DataFiles};
 
@@ -132,8 +133,8 @@ impl WriteSetup {
     }
 
     /// What the write is planned from.
-    pub(in crate::write) fn planned_from(&self) -> PlannedFrom {
-        PlannedFrom { timeline: self.view.timeline().clone(), columns: self.old_schema.clone() }
+    pub(in crate::write) fn planned_from(&self) -> Result<PlannedFrom> {
+        PlannedFrom::of(&self.table, &self.view, self.old_schema.clone())
     }
 
     /// Whether log files take the rows that meet stored records.
@@ -269,6 +270,8 @@ impl WriteSetup {
         if let Some(columns) = self.table.collected_for_new(&self.schema, self.view.timeline())? {
             context.config.base_file.indexed_columns = Some(columns);
         }
+        let schema = TableSchema::resolve(self.table.config(), &self.view)?;
+        context.opened = Arc::new(OpenFiles::new(schema.and_then(|schema| schema.history)));
         context.files = files;
         context.delete_by_key = self.operation == Operation::Delete;
         if self.config.index.is_global() && !self.config.update_partition_path {

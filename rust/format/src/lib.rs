@@ -9,6 +9,7 @@ pub mod change_data;
 pub mod column_range;
 pub mod field_lookup;
 pub mod instant;
+pub mod internal_schema;
 pub mod java;
 pub mod json;
 pub mod log;

@@ -245,8 +245,6 @@ JOBS = (
             "hoodie.schema.on.read.enable": "true",
             "hoodie.datasource.write.reconcile.schema": "true",
         },
-        refused=("hoodie.schema.on.read.enable",),
-        remedy={"hoodie.schema.on.read.enable": None},
     ),
     Job(
         "change_data_capture",

@@ -33,7 +33,7 @@ pub fn column_ranges(table: &HudiTable, column: &str) -> Result<ColumnRanges> {
     let schema = schema_of(table, &view)?;
     check_column(table, &schema, column)?;
     let bases = slices.iter().filter_map(|s| s.base.clone()).collect();
-    let mut ranges = read_ranges(table.storage(), bases, &[column.to_owned()], &schema.data, table.threads()?)?;
+    let mut ranges = read_ranges(table.storage(), bases, &[column.to_owned()], &schema, table.threads()?)?;
     let with_ranges = |slice: FileSlice| {
         let found = slice.base.as_ref().and_then(|base| ranges.remove(&base.path));
         (slice, found)

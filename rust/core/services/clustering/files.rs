@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileReader;
 use crate::file_group::{BaseFile, FileSlice};
+use crate::format::internal_schema::SchemaHistory;
 use crate::storage::{FileReader, Storage};
+use crate::table::open_base;
 
 /// Maximum number of files that stay open: the bloom filters in their footers take memory.
 const KEPT_OPEN: usize = 64;
@@ -16,16 +18,17 @@ pub(super) type OpenFile = Arc<BaseFileReader<FileReader>>;
 /// Base files by the number of their slice; `None` for a slice with log files.
 pub(super) struct BaseFiles<'a> {
     storage: &'a Storage,
+    history: Option<&'a SchemaHistory>,
     files: Vec<Option<&'a BaseFile>>,
     open: Vec<Mutex<Option<OpenFile>>>,
 }
 
 impl<'a> BaseFiles<'a> {
-    pub(super) fn of(storage: &'a Storage, slices: &'a [FileSlice]) -> Self {
+    pub(super) fn of(storage: &'a Storage, slices: &'a [FileSlice], history: Option<&'a SchemaHistory>) -> Self {
         let files: Vec<Option<&BaseFile>> =
             slices.iter().map(|slice| slice.base.as_ref().filter(|_| slice.logs.is_empty())).collect();
         let kept = if files.len() <= KEPT_OPEN { files.len() } else { 0 };
-        Self { storage, files, open: (0..kept).map(|_| Mutex::default()).collect() }
+        Self { storage, history, files, open: (0..kept).map(|_| Mutex::default()).collect() }
     }
 
     /// The numbers of all slices, when each is a base file and no more.
@@ -49,7 +52,7 @@ impl<'a> BaseFiles<'a> {
     /// `Corrupt`, `Storage`.
     pub(super) fn open(&self, number: usize) -> Result<OpenFile> {
         let base = self.get(number).ok_or_else(|| Error::schema("a file slice has log files"))?;
-        let open = || open(self.storage, base).map(Arc::new).map_err(|e| self.named(number, e));
+        let open = || open_base(self.storage, base, self.history).map(Arc::new).map_err(|e| self.named(number, e));
         let Some(kept) = self.open.get(number) else { return open() };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match kept.take() {
@@ -58,12 +61,4 @@ impl<'a> BaseFiles<'a> {
         };
         Ok(kept.insert(file).clone())
     }
-}
-
-/// Opens a base file.
-///
-/// # Errors
-/// `Corrupt`, `Storage`.
-pub(super) fn open(storage: &Storage, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
-    BaseFileReader::open(storage.reader(&base.path, base.size)?)
 }

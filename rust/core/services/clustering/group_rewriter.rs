@@ -9,11 +9,11 @@ use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::super::planned_files::data_file;
-use super::super::schema_of;
+use super::super::schema_at;
 use super::combine::{Combine, Prepared};
 use super::dictionary_keys::DictionaryColumns;
 use super::execution_strategy::ExecutionStrategy;
-use super::files::{BaseFiles, OpenFile, open};
+use super::files::{BaseFiles, OpenFile};
 use super::ranges::of_footer;
 use super::task::{ClusteringTask, RangeFilter, SortKeys, divide};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use crate::parallel::{self, BatchStream, Part, run_parallel};
 use crate::sort::{Rows, Sorter, batch_rows};
 use crate::storage::{FileMeta, FileReader, SpillOptions};
 use crate::table::file_group_reader::FileGroupReader;
-use crate::table::{HudiTable, TableView};
+use crate::table::{HudiTable, TableSchema, TableView, open_base};
 use crate::transaction::{DataFiles, FILE_NAME, FileSize, RollingFileSettings, RollingFileWriter, WrittenFile};
 
 /// Rows of a batch.
@@ -76,7 +76,7 @@ impl<'a> GroupRewriter<'a> {
         strategy: ExecutionStrategy,
         at_once: usize,
     ) -> Result<Self> {
-        let data = schema_of(table, view)?.data;
+        let TableSchema { data, history } = schema_at(table, view, instant)?;
         let (schema, mut options) = table.file_settings(&data)?;
         let kept = |i: &usize| !table.config().populates_meta_fields() || *i != FILE_NAME;
         let kept: Vec<usize> = (0..schema.fields().len()).filter(kept).collect();
@@ -85,7 +85,8 @@ impl<'a> GroupRewriter<'a> {
         let threads = (table.threads()? / at_once).max(1);
         options.threads = threads;
         options.sorted_by = strategy.sorted_by().to_vec();
-        let reader = Arc::new(table.file_group_reader(Arc::new(view.timeline().clone()), schema.clone())?);
+        let reader =
+            Arc::new(table.file_group_reader(Arc::new(view.timeline().clone()), schema.clone(), history.as_ref())?);
         let spill = table.spill_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
         Ok(Self { table, view, instant, strategy, reader, schema, read, data, options, files, threads, spill })
@@ -128,7 +129,7 @@ impl<'a> GroupRewriter<'a> {
         slices: &[FileSlice],
         settings: RollingFileSettings<'_>,
     ) -> Result<Vec<WrittenFile>> {
-        let files = BaseFiles::of(self.table.storage(), slices);
+        let files = BaseFiles::of(self.table.storage(), slices, self.reader.history());
         let (read, sorted_by) = (&self.read, &self.strategy.sort_columns);
         let dictionaries =
             Arc::new(DictionaryColumns::choose(read, sorted_by, &files, self.spill.budget, self.threads)?);
@@ -311,7 +312,7 @@ impl<'a> GroupRewriter<'a> {
     }
 
     fn open(&self, base: &BaseFile) -> Result<BaseFileReader<FileReader>> {
-        open(self.table.storage(), base)
+        open_base(self.table.storage(), base, self.reader.history())
     }
 
     /// Whether a file is sorted in the order of the strategy and its sort columns have the table's types.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::planned_files::data_file;
-use super::super::schema_of;
 use super::super::task_files::remove_files_of;
+use super::super::{schema_at, schema_of};
 use super::execution_strategy::ExecutionStrategy;
 use super::group_rewriter::{ClusteredFile, GroupRewriter};
 use super::options::ClusteringOptions;
@@ -201,7 +201,9 @@ impl ClusteringJob {
     ) -> Result<ReplaceCommitMetadata> {
         let table = self.transaction.table();
         let stats: Vec<WriteStat> = files.iter().map(|f| f.stat.clone()).collect();
-        let mut metadata = commit_metadata(table, OPERATION, &stats, &schema_of(table, &self.view)?.data)?;
+        let schema = schema_at(table, &self.view, self.transaction.requested())?;
+        let mut metadata = commit_metadata(table, OPERATION, &stats, &schema.data)?;
+        metadata.extra_metadata.extend(schema.field_ids());
         metadata.extra_metadata.insert(FILES.to_owned(), file_stats(files));
         Ok(metadata.replacing(replaced.clone()))
     }

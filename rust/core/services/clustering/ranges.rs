@@ -12,7 +12,7 @@ use crate::file_group::BaseFile;
 use crate::file_group::base::{BaseFileReader, RECORD_KEY_COLUMN};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
-use crate::table::META_COLUMNS;
+use crate::table::{META_COLUMNS, TableSchema, open_base};
 
 /// Reads the footers of these files on several threads; columns that are not in the schema have no known range.
 ///
@@ -22,7 +22,7 @@ pub(crate) fn read_ranges(
     storage: &Storage,
     files: Vec<BaseFile>,
     columns: &[String],
-    schema: &Schema,
+    schema: &TableSchema,
     threads: usize,
 ) -> Result<Ranges> {
     let read = |file: BaseFile| {
@@ -32,8 +32,8 @@ pub(crate) fn read_ranges(
     Ok(run_parallel(files, threads, read)?.into_iter().collect())
 }
 
-fn of_file(storage: &Storage, file: &BaseFile, columns: &[String], schema: &Schema) -> Result<FileRanges> {
-    of_footer(&BaseFileReader::open(storage.reader(&file.path, file.size)?)?, columns, schema)
+fn of_file(storage: &Storage, file: &BaseFile, columns: &[String], schema: &TableSchema) -> Result<FileRanges> {
+    of_footer(&open_base(storage, file, schema.history.as_ref())?, columns, &schema.data)
 }
 
 /// Column ranges of a footer, with the types of this schema.

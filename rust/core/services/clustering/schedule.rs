@@ -192,7 +192,7 @@ fn plan_now(
     })?;
     check_columns(table, &schema, options)?;
     let bases = slices.values().flat_map(|p| &p.slices).filter_map(|s| s.base.as_ref());
-    footers.read(table, options, bases, &schema.data)?;
+    footers.read(table, options, bases, &schema)?;
     let (clusterings, replacing) = clusterings(table, timeline, &slices)?;
     let input = PlanInput {
         partitions: slices,
@@ -222,15 +222,15 @@ impl Footers {
         table: &HudiTable,
         options: &ClusteringOptions,
         files: impl Iterator<Item = &'a BaseFile>,
-        schema: &SchemaRef,
+        schema: &TableSchema,
     ) -> Result<()> {
         if !options.grouping.needs_ranges() && (!self.of_all || options.sort_columns.is_empty()) {
             return Ok(());
         }
         // Ranges of other types cannot be compared.
-        if self.schema.as_ref() != Some(schema) {
+        if self.schema.as_ref() != Some(&schema.data) {
             self.ranges.clear();
-            self.schema = Some(schema.clone());
+            self.schema = Some(schema.data.clone());
         }
         let wanted = |b: &&BaseFile| self.of_all || b.size < options.small_file_limit;
         let new = files.filter(wanted).filter(|b| !self.ranges.contains_key(&b.path)).cloned().collect();

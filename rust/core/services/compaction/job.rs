@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::task_files::remove_files_of;
-use super::super::{read_plan, schema_of};
+use super::super::{read_plan, schema_at};
 use super::plan::Kind;
 use super::unit::Unit;
 use crate::error::{Error, Result};
@@ -108,7 +108,9 @@ impl CompactionJob {
     pub fn complete(self, stats: Vec<WriteStat>) -> Result<Compacted> {
         let Self { mut transaction, view, kind, .. } = self;
         let table = transaction.table();
-        let metadata = commit_metadata(table, kind.operation(), &stats, &schema_of(table, &view)?.data)?;
+        let schema = schema_at(table, &view, transaction.requested())?;
+        let mut metadata = commit_metadata(table, kind.operation(), &stats, &schema.data)?;
+        metadata.extra_metadata.extend(schema.field_ids());
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported = reported_files(&stats);
         let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;

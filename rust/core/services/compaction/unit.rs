@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
-use super::super::schema_of;
+use super::super::schema_at;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::table::file_group_merger::{
     ColumnValues, FileGroupMerger, MergedRowGroup, MergedRows, NewerStrings, Target,
 };
 use crate::table::file_group_reader::{FileGroupReader, LogCounts, MergedLogs, SliceMerge};
-use crate::table::{HudiTable, TableView};
+use crate::table::{HudiTable, TableSchema, TableView, open_base};
 use crate::transaction::{ChangeLog, ChangeLogSettings, DataFiles, FILE_NAME, NewFile, stat_count};
 
 /// Bytes of a row group, however small the budget is.
@@ -58,13 +58,13 @@ impl<'a> Unit<'a> {
         instant: &'a str,
         operations: usize,
     ) -> Result<Self> {
-        let data = schema_of(table, view)?.data;
+        let TableSchema { data, history } = schema_at(table, view, instant)?;
         let key_columns = table.key_config()?.exact_key_columns(&data);
         let (schema, mut options) = table.file_settings(&data)?;
         options.threads = (table.threads()? / operations.max(1)).max(1);
         let changes = ChangeLogSettings::new(table, &schema)?;
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.file_group_reader(timeline, schema.clone())?;
+        let reader = table.file_group_reader(timeline, schema.clone(), history.as_ref())?;
         // Besides the records, the row group that is written is in memory.
         options.row_group_bytes = options.row_group_bytes.min((reader.budget() / 4).max(LEAST_ROW_GROUP));
         Ok(Self { table, view, instant, reader, schema, options, key_columns, changes, files })
@@ -116,7 +116,7 @@ impl<'a> Unit<'a> {
     /// The base file of a slice, where its row groups can be taken over.
     fn old_file(&self, slice: &FileSlice, logs: &MergedLogs) -> Result<Option<(BaseFileReader<FileReader>, Splice)>> {
         let Some(base) = &slice.base else { return Ok(None) };
-        let reader = BaseFileReader::open(self.table.storage().reader(&base.path, base.size)?)?;
+        let reader = open_base(self.table.storage(), base, self.reader.history())?;
         let how = can_splice(&reader, logs, self)?;
         Ok(how.map(|how| (reader, how)))
     }

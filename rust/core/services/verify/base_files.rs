@@ -17,7 +17,7 @@ use crate::parallel::run_parallel;
 use crate::storage::FileReader;
 use crate::table::file_group_reader::FileGroupReader;
 use crate::table::keygen::KeyGenConfig;
-use crate::table::{HudiTable, TableSchema, TableView, with_meta_columns};
+use crate::table::{HudiTable, TableSchema, TableView, open_base, with_meta_columns};
 
 const COMMIT_TIME: &str = "_hoodie_commit_time";
 const RECORD_KEY: &str = "_hoodie_record_key";
@@ -95,7 +95,7 @@ fn check_file(
     schema: Option<&TableSchema>,
 ) -> Result<Checked> {
     let mut checked = Checked { path: file.path.clone(), rows: 0, problems: Vec::new() };
-    let opened = table.storage().reader(&file.path, file.size).and_then(BaseFileReader::open);
+    let opened = open_base(table.storage(), file, schema.and_then(|schema| schema.history.as_ref()));
     let reader = match opened {
         Ok(reader) => reader,
         Err(e) if is_about_content(&e) => {
@@ -204,7 +204,7 @@ fn file_group_reader(
     // Missing metadata was reported already.
     let Some(schema) = schema else { return Ok(None) };
     let (columns, _) = table.file_settings(&schema.data)?;
-    table.file_group_reader(Arc::new(view.timeline().clone()), columns).map(Some)
+    table.file_group_reader(Arc::new(view.timeline().clone()), columns, schema.history.as_ref()).map(Some)
 }
 
 fn check_keys(

@@ -47,7 +47,7 @@ impl LoggedChanges {
             }
             let Some(scan) = &mut self.scan else {
                 let Some((path, size)) = self.files.next() else { return Ok(None) };
-                self.scan = Some(ChangeLogScan::open(&self.reader.storage, &path, size)?);
+                self.scan = Some(self.reader.open_log(&self.instant, &path, size)?);
                 continue;
             };
             let mut records = Vec::new();

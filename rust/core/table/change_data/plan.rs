@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::format::change_data::{AFTER, BEFORE};
+use crate::format::internal_schema::SchemaHistory;
 use crate::storage::FileMeta;
 use crate::table::changes::{WriteTime, check_times};
 use crate::table::scan::ScanRequest;
@@ -32,6 +33,8 @@ pub struct ChangePlan {
     pub(super) rows: SchemaRef,
     /// The state of the table that it is a plan of.
     pub(super) timeline: Arc<Timeline>,
+    /// The names that columns had, where fields have ids.
+    pub(super) history: Option<SchemaHistory>,
 }
 
 /// The changes of one commit in one file group. Can be read by another process.
@@ -92,7 +95,7 @@ impl HudiTable {
         }
         check_times(since, until)?;
         let view = self.view(None)?;
-        let (all, rows) = self.row_columns(&view, request.columns.as_deref())?;
+        let (all, rows, history) = self.row_columns(&view, request.columns.as_deref())?;
         let commits = self.commits_completed_in(&view, since, until)?;
         if commits.iter().any(|commit| shares_log_files(&commit.metadata, &commit.time.requested)) {
             return refused(
@@ -100,14 +103,25 @@ impl HudiTable {
             );
         }
         let units = self.change_units(&view, &commits).map_err(|e| e.with("table", self.storage().uri()))?;
-        Ok(ChangePlan { schema: change_columns(&rows), units, all, rows, timeline: Arc::new(view.timeline().clone()) })
+        Ok(ChangePlan {
+            schema: change_columns(&rows),
+            units,
+            all,
+            rows,
+            timeline: Arc::new(view.timeline().clone()),
+            history,
+        })
     }
 
     /// All columns of the table, and those that are wanted of the rows before and after a change.
-    pub(super) fn row_columns(&self, view: &TableView, wanted: Option<&[String]>) -> Result<(SchemaRef, SchemaRef)> {
+    pub(super) fn row_columns(
+        &self,
+        view: &TableView,
+        wanted: Option<&[String]>,
+    ) -> Result<(SchemaRef, SchemaRef, Option<SchemaHistory>)> {
         let resolved = TableSchema::resolve(self.config(), view)?;
-        let all = resolved.map_or_else(|| Arc::new(Schema::empty()), |schema| schema.data);
-        let Some(wanted) = wanted else { return Ok((all.clone(), all)) };
+        let (all, history) = resolved.map_or_else(|| (Arc::new(Schema::empty()), None), |s| (s.data, s.history));
+        let Some(wanted) = wanted else { return Ok((all.clone(), all, history)) };
         let field = |name: &String| {
             let found = all.fields().iter().find(|field| field.name() == name).cloned();
             let has: Vec<&str> = all.fields().iter().map(|field| field.name().as_str()).collect();
@@ -116,7 +130,7 @@ impl HudiTable {
             })
         };
         let rows = Schema::new(wanted.iter().map(field).collect::<Result<Fields>>()?);
-        Ok((all, Arc::new(rows)))
+        Ok((all, Arc::new(rows), history))
     }
 
     /// The commits of a range that may have changed rows, in the order in which they completed.

@@ -5,6 +5,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::rows::ChangeRows;
 use crate::error::Result;
+use crate::file_group::log::ChangeLogScan;
 use crate::storage::Storage;
 use crate::table::file_group_reader::FileGroupReader;
 
@@ -26,4 +27,12 @@ pub(super) struct ChangeReader {
     pub(super) has_meta: bool,
     /// Whether of two records of a key one is kept as it is.
     pub(super) keeps_one: bool,
+}
+
+impl ChangeReader {
+    /// Opens a change data log of a commit.
+    pub(super) fn open_log(&self, instant: &str, path: &str, size: u64) -> Result<ChangeLogScan> {
+        let names = self.slices.history().map(|history| history.names_at(instant)).transpose()?.flatten();
+        Ok(ChangeLogScan::open(&self.storage, path, size)?.with_names(names.cloned()))
+    }
 }

@@ -39,16 +39,16 @@ impl HudiTable {
     /// Those of [`HudiTable::view`] and [`HudiTable::run_change_data`].
     pub fn read_change_units(&self, units: Vec<ChangeUnit>, request: &ScanRequest) -> Result<BatchStream> {
         let view = self.view(None)?;
-        let (all, rows) = self.row_columns(&view, request.columns.as_deref())?;
+        let (all, rows, history) = self.row_columns(&view, request.columns.as_deref())?;
         let timeline = Arc::new(view.timeline().clone());
-        self.run_change_data(&ChangePlan { schema: change_columns(&rows), units, all, rows, timeline })
+        self.run_change_data(&ChangePlan { schema: change_columns(&rows), units, all, rows, timeline, history })
     }
 
     fn change_reader(&self, plan: &ChangePlan) -> Result<ChangeReader> {
         let all = nullable(&with_meta_columns(&plan.all));
         Ok(ChangeReader {
             storage: self.storage().clone(),
-            slices: self.file_group_reader(plan.timeline.clone(), all.clone())?,
+            slices: self.file_group_reader(plan.timeline.clone(), all.clone(), plan.history.as_ref())?,
             all,
             rows: ChangeRows::new(&plan.rows),
             has_meta: self.config().populates_meta_fields(),

@@ -18,6 +18,7 @@ use super::{HudiTable, TableView};
 use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::file_group::base::{Bounds, KeptStatistics, Predicate, RECORD_KEY_COLUMN, matching_slices};
+use crate::format::internal_schema::SchemaHistory;
 use crate::merge::MergeRule;
 use crate::metadata_table::{COLUMN_STATS, ColumnStats, MetadataTable};
 
@@ -37,13 +38,14 @@ impl HudiTable {
         view: &TableView,
         slices: &mut Vec<FileSlice>,
         predicate: &Predicate,
+        history: Option<&SchemaHistory>,
     ) -> Result<usize> {
         // The footer of a single file says the same.
         if slices.len() < 2 || !self.options().flag(ENABLE, true)? {
             return Ok(0);
         }
         let Some(metadata) = view.metadata_table()?.filter(|metadata| metadata.has(COLUMN_STATS)) else { return Ok(0) };
-        let kept = match may_match(&metadata, slices, predicate, self.threads()?) {
+        let kept = match may_match(&metadata, slices, predicate, history, self.threads()?) {
             Err(e) if is_about_content(&e) => {
                 self.warn_of_metadata_table(&format!(
                     "no file is skipped by column statistics, which cannot be used: {e}"
@@ -105,6 +107,7 @@ fn may_match(
     metadata: &MetadataTable,
     slices: &[FileSlice],
     predicate: &Predicate,
+    history: Option<&SchemaHistory>,
     threads: usize,
 ) -> Result<Vec<bool>> {
     let mut slice_of = Vec::new();
@@ -116,7 +119,9 @@ fn may_match(
             files.push((slice.partition.as_str(), path.rsplit('/').next().unwrap_or(path)));
         }
     }
-    let columns = predicate.columns();
+    let mut columns = predicate.columns();
+    // Statistics go by the name that a column had when they were written.
+    columns.retain(|column| history.is_none_or(|history| history.is_unchanged(column)));
     let stats = metadata.file_stats(&columns, &files, threads)?;
     let statistics = Statistics(columns.into_iter().zip(stats).collect());
     matching_slices(predicate, slices.len(), &slice_of, &statistics)

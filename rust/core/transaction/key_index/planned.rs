@@ -40,6 +40,10 @@ impl PlannedIndex {
         instant: &str,
     ) -> Result<Self> {
         let slices = view.all_latest_slices()?;
+        let schema = TableSchema::resolve(table.config(), view)?;
+        if let (KeyIndexKind::Values(_), Some(schema)) = (kind, &schema) {
+            schema.refuse_field_ids("building a secondary index")?;
+        }
         let shards = match kind {
             KeyIndexKind::Records(is_partitioned) => {
                 let partitions = if *is_partitioned { view.partitions()? } else { Vec::new() };
@@ -51,7 +55,6 @@ impl PlannedIndex {
                 KeyShards::Values { index: index.clone(), file_ids }
             }
         };
-        let schema = TableSchema::resolve(table.config(), view)?;
         let columns = schema.as_ref().map(|schema| schema.data.as_ref());
         let zone = table.config().timeline().zone;
         let groups = slices.iter().map(|slice| location(slice, zone)).collect::<Result<_>>()?;

@@ -45,7 +45,7 @@ impl KeyReader {
     /// # Errors
     /// `InvalidOption` for a column that the table does not have; `Unsupported` for a table whose merger is missing.
     pub(super) fn new(table: &HudiTable, timeline: Timeline, columns: &SchemaRef, shards: &KeyShards) -> Result<Self> {
-        let (column, keys) = (column_of(shards, columns)?, SliceKeys::at(table, timeline, columns)?);
+        let (column, keys) = (column_of(shards, columns)?, SliceKeys::at(table, timeline, columns, None)?);
         Ok(Self { table: table.clone(), keys, column, shards: Arc::new(shards.clone()) })
     }
 

@@ -179,12 +179,16 @@ impl IndexBuild {
         let schema = TableSchema::resolve(config, view)?;
         let has_statistics = asks(&names, COLUMN_STATS) || asks(&names, PARTITION_STATS);
         let is_written = view.timeline().completed_writes().next().is_some();
-        let columns = match (&schema, first) {
+        let mut columns = match (&schema, first) {
             _ if !has_statistics => Vec::new(),
             (_, Some(first)) if !is_written => columns_of(first),
             (Some(schema), _) if is_written => self.columns(table, config, &schema.data, is_there(COLUMN_STATS))?,
             _ => Vec::new(),
         };
+        if let Some(history) = schema.as_ref().and_then(|schema| schema.history.as_ref()) {
+            // Files of before may have other columns of the same name.
+            columns.retain(|column| history.is_unchanged(column));
+        }
         let avro = |schema: &TableSchema| table_schema_to_avro(&schema.data, table.config().name(), false);
         let bloom_filters = asks(&names, BLOOM_FILTERS);
         let wanted =

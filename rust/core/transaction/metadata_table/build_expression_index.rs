@@ -88,6 +88,7 @@ pub(super) fn read_ranges(
     mut known: FunctionRanges,
 ) -> Result<FunctionRanges> {
     if let Some(schema) = TableSchema::resolve(config, view)? {
+        schema.refuse_field_ids("building an expression index")?;
         known.extend(RangeReader::new(table, index, &schema.data)?.ranges(files, &known)?);
     }
     Ok(known)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Result};
@@ -228,6 +228,9 @@ pub(super) fn ranges_of(
     if scan.is_partial() || scan.truncated_files().next().is_some() {
         return Ok(None);
     }
+    // Other columns may have had other types under the same name.
+    let is_wanted = |field: &&FieldRef| columns.iter().any(|column| column.split('.').next() == Some(field.name()));
+    let schema = &Arc::new(Schema::new(schema.fields().iter().filter(is_wanted).cloned().collect::<Fields>()));
     let (mut ranges, mut rows) = (BatchRanges::new(schema, columns), 0);
     for block in 0..scan.blocks() {
         scan.read(block, schema, BATCH_BYTES, &mut |content| match content {

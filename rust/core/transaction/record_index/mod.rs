@@ -68,7 +68,7 @@ pub(super) fn key_changes(
         .ok_or_else(|| Error::internal("the requested time of an action is no time").with("instant", requested))?;
     // What the action wrote is seen as well.
     let timeline = table.timeline()?.with_archived([(requested.to_owned(), requested.to_owned())]);
-    let source = SliceKeys::at(table, timeline, &writes.columns)?;
+    let source = SliceKeys::at(table, timeline, &writes.columns, None)?;
     let collecting = Collecting { keys, source, written_ms };
     run_parallel(units, table.threads()?, |unit| collecting.collect(&unit))?;
     collecting.keys.finish(known)

@@ -25,7 +25,7 @@ pub(in crate::write) fn delete_partitions(
 ) -> Result<Committed> {
     let replaced = file_groups(view, chosen)?;
     refuse_busy(table, view, &replaced)?;
-    let planned_from = PlannedFrom { timeline: view.timeline().clone(), columns: schema.clone() };
+    let planned_from = PlannedFrom::of(table, view, schema.clone())?;
     let pending = PendingCommit::begin(table, Operation::DeletePartition, planned_from, BTreeMap::new(), held, false)?;
     let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
     pending.commit(Vec::new(), replaced, &schema)

@@ -1,5 +1,6 @@
 //! The instant of a write, from requested to completed, and what others did meanwhile.
 
+pub(crate) mod alter;
 pub(in crate::write) mod commit_statistics;
 pub(in crate::write) mod delete_partition;
 pub(in crate::write) mod pending;

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
     CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
 use crate::format::instant::Action;
+use crate::format::internal_schema::{LATEST_SCHEMA, SchemaHistory};
 use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::storage::Storage;
 use crate::table::commit_metadata::read_plan;
-use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView};
+use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView, store_schemas};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
@@ -51,6 +52,8 @@ pub(crate) struct PlannedFrom {
     pub timeline: Timeline,
     /// Its columns; `None` where it has none yet.
     pub columns: Option<SchemaRef>,
+    /// The schemas that it had, where fields have ids.
+    history: Option<SchemaHistory>,
 }
 
 /// A write that was committed just now.
@@ -149,18 +152,20 @@ impl PendingCommit {
         self,
         stats: Vec<WriteStat>,
         replaced: BTreeMap<String, Vec<String>>,
-        schema: &arrow::datatypes::Schema,
+        schema: &Schema,
     ) -> Result<Committed> {
         let Self { mut transaction, operation, planned_from, entries } = self;
         let table = transaction.table().clone();
         let mut metadata = commit_metadata(&table, operation.name(), &stats, schema)?;
-        metadata.extra_metadata.extend(table.options().commit_entries().chain(entries));
+        let own = transaction.requested().to_owned();
+        let schemas = planned_from.schemas_after(&own, schema)?;
+        let latest = schemas.as_ref().map(|(latest, _)| (LATEST_SCHEMA.to_owned(), latest.clone()));
+        metadata.extra_metadata.extend(table.options().commit_entries().chain(entries).chain(latest));
         let body = match operation.replaces() {
             true => encode(&metadata.replacing(replaced.clone()))?,
             false => encode(&metadata)?,
         };
         let reported = reported_files(&stats);
-        let own = transaction.requested().to_owned();
         let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites {
             stats: stats.clone(),
             emptied: replaced.clone(),
@@ -182,7 +187,8 @@ impl PendingCommit {
                 replaces_table: operation == Operation::InsertOverwriteTable,
             };
             let write = Footprint::new(intent, &stats, &replaced);
-            planned_from.refuse_outdated(&table, now, &own, &write)
+            planned_from.refuse_outdated(&table, now, &own, &write)?;
+            schemas.map_or(Ok(()), |(_, all)| store_schemas(table.storage(), now, &own, all))
         });
         let done = match done {
             Err(e) if e.is_outdated_plan() => {
@@ -221,6 +227,22 @@ fn stats_of(profile: &BTreeMap<String, Vec<WriteStat>>) -> Vec<WriteStat> {
 }
 
 impl PlannedFrom {
+    /// A view of a table with these columns.
+    pub(crate) fn of(table: &HudiTable, view: &TableView, columns: Option<SchemaRef>) -> Result<Self> {
+        let history = TableSchema::resolve(table.config(), view)?.and_then(|schema| schema.history);
+        Ok(Self { timeline: view.timeline().clone(), columns, history })
+    }
+
+    /// The schema with field ids after a write that leaves these columns, and all that there were with it.
+    fn schemas_after(&self, own: &str, columns: &Schema) -> Result<Option<(String, String)>> {
+        let Some(history) = &self.history else { return Ok(None) };
+        let latest = match history.table().evolved(columns)? {
+            Some(evolved) => evolved.of_version(own)?,
+            None => history.table().clone(),
+        };
+        Ok(Some((latest.to_text(), history.text_with(&latest))))
+    }
+
     /// Fails when others did something since the write was planned that gets in its way.
     fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
         refuse_outdated(table.storage(), &self.timeline, now, own, write)?;
@@ -243,7 +265,10 @@ impl PlannedFrom {
             return Ok(());
         }
         let view = TableView::new(table.storage().clone(), now.clone())?;
-        if TableSchema::resolve(table.config(), &view)?.map(|schema| schema.data) == self.columns {
+        let schema = TableSchema::resolve(table.config(), &view)?;
+        let ids = schema.as_ref().and_then(|schema| schema.history.as_ref()).map(SchemaHistory::table);
+        let is_same = ids == self.history.as_ref().map(SchemaHistory::table);
+        if is_same && schema.as_ref().map(|schema| &schema.data) == self.columns.as_ref() {
             return Ok(());
         }
         Err(Error::conflict("another writer changed the columns of the table while this write worked on it")

@@ -21,7 +21,7 @@ use crate::format::avro::metadata::{ReplaceCommitMetadata, WriteStat};
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::{decode_write_metadata, read_write_metadata};
 use crate::table::file_group_reader::FileGroupReader;
-use crate::table::{HudiTable, TableType, TableView};
+use crate::table::{HudiTable, TableSchema, TableType, TableView};
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
 
@@ -144,7 +144,8 @@ impl Logs {
             return Ok(None);
         }
         let timeline = Arc::new(view.timeline().clone());
-        let reader = table.file_group_reader(timeline.clone(), columns.clone())?;
+        let history = TableSchema::resolve(table.config(), view)?.and_then(|schema| schema.history);
+        let reader = table.file_group_reader(timeline.clone(), columns.clone(), history.as_ref())?;
         Ok(Some(Self { reader, keys: LogKeys::new(table.storage().clone(), timeline, known) }))
     }
 }

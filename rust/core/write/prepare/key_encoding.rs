@@ -42,7 +42,7 @@ fn first_logged_key<'s>(table: &HudiTable, mut slices: impl Iterator<Item = &'s 
     let view = table.view(None)?;
     let Some(schema) = TableSchema::resolve(table.config(), &view)? else { return Ok(None) };
     let (columns, _) = table.file_settings(&schema.data)?;
-    let reader = table.file_group_reader(Arc::new(view.timeline().clone()), columns)?;
+    let reader = table.file_group_reader(Arc::new(view.timeline().clone()), columns, schema.history.as_ref())?;
     let mut first = None;
     for slice in std::iter::once(slice).chain(slices) {
         reader.each_key_in_logs(slice, &mut |key, _| _ = first.get_or_insert_with(|| key.to_owned()))?;

@@ -111,7 +111,7 @@ impl DistributedWrite {
         let commits = RecentCommits::new(&setup.view);
         let record_size = commits.record_size(&setup.config)?;
         let log_writes = commits.log_writes(&setup.config)?.for_tasks();
-        let planned_from = setup.planned_from();
+        let planned_from = setup.planned_from()?;
         let pending = PendingCommit::begin(table, operation, planned_from, BTreeMap::new(), None, true)?;
         let plan = TaskPlan {
             instant: pending.instant().to_owned(),

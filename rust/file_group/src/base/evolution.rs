@@ -11,6 +11,7 @@ use arrow::datatypes::{
     TimestampMillisecondType,
 };
 
+use super::changed_types::cast_changed;
 use super::row_group::leaf_count;
 use hoodoo_format::field_lookup::FieldLookup;
 use hoodoo_format::java::{double_text, float_text};
@@ -127,7 +128,7 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
         {
             timestamp(array, *unit, *to_unit, zone.as_ref()).ok_or_else(|| refused(path, from, target))
         }
-        _ => Err(refused(path, from, target)),
+        _ => cast_changed(array, target, path).unwrap_or_else(|| Err(refused(path, from, target))),
     }
 }
 

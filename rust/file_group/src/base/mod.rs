@@ -16,12 +16,14 @@ pub mod splice;
 pub mod writer;
 
 mod bounds;
+mod changed_types;
 mod dictionary_keys;
 mod evolution;
 mod footer_checksum;
 pub use evolution::evolve;
 mod column_arrays;
 mod pruning;
+mod renamed;
 mod row_group;
 mod sink;
 mod slice_pruning;

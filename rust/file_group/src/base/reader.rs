@@ -21,12 +21,14 @@ use super::footer_checksum::read_footer;
 use super::keys::KeyRange;
 use super::predicate::Predicate;
 use super::pruning::FileStatistics;
+use super::renamed::renamed;
 use super::{
     AVRO_SCHEMA_KEY, BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, OLD_BLOOM_FILTER_KEY, RECORD_KEY_COLUMN,
     SORTED_BY_KEY,
 };
 use hoodoo_format::bloom::{BloomFilter, BloomFilterType};
 use hoodoo_format::field_lookup::FieldLookup;
+use hoodoo_format::internal_schema::ColumnNames;
 use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::{Chunks, decode};
@@ -92,6 +94,8 @@ pub struct BaseFileReader<R> {
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
     bloom: OnceLock<Option<BloomFilter>>,
+    /// Whether fields have other names than in the file.
+    is_renamed: bool,
 }
 
 impl BaseFileReader<Bytes> {
@@ -126,9 +130,25 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         Ok(Self::with_own_metadata(chunks, metadata))
     }
 
+    /// Reads the footer of a file whose fields have other names in the table now.
+    ///
+    /// # Errors
+    /// Those of [`BaseFileReader::open`].
+    pub fn open_renamed(file: R, names: Option<&ColumnNames>) -> Result<Self> {
+        let reader = Self::open(file)?;
+        let Some(names) = names else { return Ok(reader) };
+        let Self { chunks, metadata, .. } = reader;
+        let metadata = decode("the footer of a base file", || {
+            let footer = Arc::new(renamed(metadata.metadata(), names)?);
+            let plain = ArrowReaderMetadata::try_new(footer, reader_options());
+            with_own_types(plain.map_err(|e| chunks.explain_parquet(e))?, &chunks)
+        })?;
+        Ok(Self { is_renamed: true, ..Self::with_own_metadata(chunks, metadata) })
+    }
+
     fn with_own_metadata(chunks: Chunks<R>, metadata: ArrowReaderMetadata) -> Self {
         let fields: Fields = metadata.schema().fields().iter().map(|f| normal_field(f, f.name())).collect();
-        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new() }
+        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new(), is_renamed: false }
     }
 
     /// Number of rows.
@@ -179,7 +199,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     pub fn is_sorted_by(&self, columns: &[String]) -> bool {
         let ours = self.metadata().file_metadata().created_by().is_some_and(|by| by.starts_with("hoodoo version "));
         let mut sorted_by = self.footer(SORTED_BY_KEY).unwrap_or_default().lines();
-        ours && !columns.is_empty() && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
+        // They are named as they were then.
+        ours && !self.is_renamed
+            && !columns.is_empty()
+            && columns.iter().all(|column| sorted_by.next() == Some(column.as_str()))
     }
 
     /// The Avro schema, if the footer has one.

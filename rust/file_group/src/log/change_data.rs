@@ -1,8 +1,11 @@
 //! Reading change data logs.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 
 use hoodoo_format::change_data::{AFTER, BEFORE, OP, RECORD_KEY, TS_MS};
+use hoodoo_format::internal_schema::ColumnNames;
 use hoodoo_format::log::{self, AvroRecords, BatchSize, Block, BlockKind, ContentChecksum, each_avro_batch};
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::decode;
@@ -19,6 +22,8 @@ pub struct ChangeLogScan {
     path: String,
     file: log::LogFile<FileReader>,
     blocks: std::vec::IntoIter<Block>,
+    /// The names in rows that differ from those of the table.
+    names: Option<Arc<ColumnNames>>,
 }
 
 impl ChangeLogScan {
@@ -34,7 +39,19 @@ impl ChangeLogScan {
             let remedy = "The file was damaged after it was written: restore it from a copy";
             return Err(named(Error::corrupt("a change data log is cut off, or holds something else").remedy(remedy)));
         }
-        Ok(Self { table: storage.uri().to_owned(), path: path.to_owned(), file, blocks: blocks.into_iter() })
+        Ok(Self {
+            table: storage.uri().to_owned(),
+            path: path.to_owned(),
+            file,
+            blocks: blocks.into_iter(),
+            names: None,
+        })
+    }
+
+    /// Gives fields of rows other names.
+    #[must_use]
+    pub fn with_names(self, names: Option<Arc<ColumnNames>>) -> Self {
+        Self { names, ..self }
     }
 
     /// The batches of the next block; `None` behind the last one. `each` gets them one by one.
@@ -47,7 +64,9 @@ impl ChangeLogScan {
             let (content, checksum) = (self.file.content_reader(&block), ContentChecksum::of(&block));
             let size = BatchSize { rows: BATCH_ROWS, bytes: BATCH_BYTES };
             let columns = [OP, TS_MS, RECORD_KEY, BEFORE, AFTER];
-            each_avro_batch(&content, checksum, AvroRecords::schema(&block)?, &columns, size, each)
+            let schema = AvroRecords::schema(&block)?;
+            let renamed = self.names.as_ref().map(|names| names.of_avro_in(schema, &[BEFORE, AFTER])).transpose()?;
+            each_avro_batch(&content, checksum, renamed.as_deref().unwrap_or(schema), &columns, size, each)
         };
         decode("a change data log", read)
             .map_err(|e| e.with("table", &self.table).with("file", &self.path).with("offset", block.range.start))?;

@@ -1,5 +1,7 @@
 //! The records of a slice's log files, block after block.
 
+use std::borrow::Cow;
+
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use crate::LogFile;
 use crate::base::{BaseFileReader, ScanOptions, evolve};
 use hoodoo_format::avro::schema::avro_to_arrow_schema;
 use hoodoo_format::field_lookup::FieldLookup;
+use hoodoo_format::internal_schema::{ColumnNames, SchemaHistory};
 use hoodoo_format::log::{
     self, AvroRecords, BatchSize, Block, BlockContent, BlockKind, ContentChecksum, Deletes, HeaderKey, Wanted,
     each_avro_batch, each_hfile_batch, record_columns,
@@ -54,6 +57,8 @@ pub struct LogScan {
     blocks: Vec<(usize, Block)>,
     /// Files that are empty or have bytes outside of blocks.
     truncated: Vec<usize>,
+    /// The names that fields had when a block was written.
+    history: Option<SchemaHistory>,
 }
 
 impl LogScan {
@@ -84,7 +89,29 @@ impl LogScan {
         let order = order_blocks(&headers, counts);
         let blocks: Option<Vec<_>> = order.into_iter().map(|index| all.get(index).cloned()).collect();
         let blocks = blocks.ok_or_else(|| Error::internal("the order of log blocks has an invalid index"))?;
-        Ok(Self { table, files, blocks, truncated })
+        Ok(Self { table, files, blocks, truncated, history: None })
+    }
+
+    /// Reads blocks by the ids of fields, where the table has a history of schemas.
+    #[must_use]
+    pub fn with_history(self, history: Option<&SchemaHistory>) -> Self {
+        Self { history: history.cloned(), ..self }
+    }
+
+    /// The names in a block that differ from those of the table.
+    fn names_in(&self, block: &Block) -> Result<Option<&ColumnNames>> {
+        let instant = block.header(HeaderKey::InstantTime).unwrap_or_default();
+        let names = self.history.as_ref().map(|history| history.names_at(instant)).transpose()?;
+        Ok(names.flatten().map(AsRef::as_ref))
+    }
+
+    /// The schema of a block, with the names of the table.
+    fn schema_of<'b>(&self, block: &'b Block) -> Result<Cow<'b, str>> {
+        let schema = AvroRecords::schema(block)?;
+        match self.names_in(block)? {
+            Some(names) => names.of_avro(schema).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(schema)),
+        }
     }
 
     /// Paths of files that are empty or have bytes outside of blocks: their writer was killed, or they were damaged
@@ -166,7 +193,7 @@ impl LogScan {
         }
         let path = self.files.get(*number).map_or("", |(path, _)| path.as_str());
         let named = |e: Error| e.with("table", &self.table).with("file", path).with("offset", block.range.start);
-        let schema = avro_to_arrow_schema(AvroRecords::schema(block).map_err(named)?).map_err(named)?;
+        let schema = avro_to_arrow_schema(&self.schema_of(block).map_err(named)?).map_err(named)?;
         Ok(Some(schema.fields().iter().map(|f| f.name().clone()).collect()))
     }
 
@@ -194,19 +221,20 @@ impl LogScan {
                 BlockKind::AvroData => {
                     let size = BatchSize { rows: BATCH_ROWS, bytes: bytes as u64 };
                     let (content, checksum) = (file.content_reader(block), ContentChecksum::of(block));
-                    let schema = AvroRecords::schema(block)?;
-                    each_avro_batch(&content, checksum, schema, &names, size, &mut records)
+                    let schema = self.schema_of(block)?;
+                    each_avro_batch(&content, checksum, &schema, &names, size, &mut records)
                 }
                 BlockKind::HfileData => each_hfile_batch(
                     file.content(block)?,
                     Wanted::All,
-                    AvroRecords::schema(block)?,
+                    &self.schema_of(block)?,
                     &names,
                     BATCH_ROWS,
                     &mut records,
                 ),
                 BlockKind::ParquetData => {
-                    parquet_records(file.content_reader(block), AvroRecords::schema(block)?, schema, bytes, each)
+                    let reader = BaseFileReader::open_renamed(file.content_reader(block), self.names_in(block)?)?;
+                    parquet_records(&reader, &self.schema_of(block)?, schema, bytes, each)
                 }
                 BlockKind::Command | BlockKind::Corrupt | BlockKind::CdcData => Ok(()),
             }
@@ -282,13 +310,12 @@ fn is_partial(block: &Block) -> bool {
 }
 
 fn parquet_records(
-    content: BlockContent<FileReader>,
+    reader: &BaseFileReader<BlockContent<FileReader>>,
     writer: &str,
     schema: &SchemaRef,
     bytes: usize,
     each: &mut dyn FnMut(LogBatch) -> Result<()>,
 ) -> Result<()> {
-    let reader = BaseFileReader::open(content)?;
     // A missing column is null in all rows, unless the schema of the block has it.
     let (wanted, has) = (FieldLookup::new(schema.fields()), FieldLookup::new(reader.schema().fields()));
     let lacks = |name: &String| wanted.has(name) && !has.has(name);

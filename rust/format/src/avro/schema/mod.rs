@@ -27,6 +27,7 @@ mod tests;
 
 pub use from_avro::avro_to_arrow_schema;
 pub use names::{record_name, record_namespace};
+pub(crate) use to_avro::decimal_size;
 pub use to_avro::table_schema_to_avro;
 
 use arrow::datatypes::Schema;

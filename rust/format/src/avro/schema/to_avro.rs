@@ -153,7 +153,7 @@ fn decimal(ty: &DataType, precision: u8, scale: i8, place: &RecordName) -> Resul
 }
 
 /// The least number of bytes whose two's complement holds every number of that many digits.
-fn decimal_size(precision: u8) -> u32 {
+pub(crate) fn decimal_size(precision: u8) -> u32 {
     // 10^38 < 2^127, so the sum with the sign bit never passes 128.
     let largest = 10u128.saturating_pow(u32::from(precision)) - 1;
     (u128::BITS - largest.leading_zeros() + 1).div_ceil(8)
