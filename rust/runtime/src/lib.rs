@@ -6,5 +6,6 @@ pub mod error;
 pub mod interrupt;
 pub mod parallel;
 pub mod process;
+pub mod simulated;
 
 pub use error::{Error, ErrorKind, Result};
