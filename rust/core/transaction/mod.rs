@@ -113,8 +113,8 @@ impl Transaction {
         };
         // Before the instant exists: without a heartbeat it would look failed.
         let heartbeat = |time: &str| match action.is_write() {
-            true => Heartbeat::of_write(table.storage(), time),
-            false => Heartbeat::start(table.storage(), time),
+            true => Heartbeat::of_write(table.storage(), table.clock(), time),
+            false => Heartbeat::start(table.storage(), table.clock(), time),
         };
         let begun =
             timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile, held.map(|(_, known)| known))?;

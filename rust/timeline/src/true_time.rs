@@ -15,6 +15,8 @@ use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::interrupt;
 
+use super::renewal::{RealTimer, Timer};
+
 /// Zone in which instant times are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeZone {
@@ -30,6 +32,18 @@ pub trait Clock: Send + Sync {
     fn now_ms(&self) -> i64;
     /// Waits.
     fn sleep(&self, duration: Duration);
+
+    /// What repeats something at this interval, beside the work of the thread that asks for it. By default in real time,
+    /// because leases expire in real time.
+    fn timer(&self, every: Duration) -> Arc<dyn Timer> {
+        Arc::new(RealTimer::new(every))
+    }
+
+    /// The last time in milliseconds that a generator with this clock gave out. By default one for all clocks of the
+    /// process: times are unique in it, whatever the table.
+    fn last_given(&self) -> &Mutex<i64> {
+        &LAST
+    }
 }
 
 /// The machine's clock.
@@ -67,8 +81,7 @@ pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
     }
 }
 
-/// The last time that any generator of this process gave out, in milliseconds: times are unique in the process,
-/// whatever the table.
+/// The last time that any generator of this process gave out, in milliseconds.
 static LAST: Mutex<i64> = Mutex::new(0);
 
 pub(super) fn hold_lock() -> impl std::any::Any {
@@ -162,7 +175,7 @@ impl TimeGenerator {
                 }
                 behind_table += pause;
             } else {
-                let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = self.clock.last_given().lock().unwrap_or_else(PoisonError::into_inner);
                 if now > *last {
                     *last = now;
                     return Ok(now);
