@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
@@ -13,12 +14,13 @@ use crate::storage::{FileWriter, Storage};
 use crate::table::HudiTable;
 use crate::timeline::Clock;
 
-/// For how many milliseconds a marker in an object store need not be checked again: an action with a heartbeat is not rolled back.
-const MARKER_HOLDS_MS: i64 = 30_000;
+/// For how long a marker in an object store need not be checked again: an action with a heartbeat is not rolled back.
+const MARKER_HOLDS: Duration = Duration::from_secs(30);
 
 /// A marker that this process created.
 struct Marker {
-    made_ms: i64,
+    /// When, by the monotonic clock.
+    made: Duration,
     /// The data file that it names.
     file: String,
 }
@@ -101,7 +103,7 @@ impl DataFiles {
         };
         // The file is written meanwhile; it is published after the marker.
         let marker = BackgroundTask::run(at_once, marker);
-        let made = Marker { made_ms: self.clock.now_ms(), file: path.to_owned() };
+        let made = Marker { made: self.clock.monotonic(), file: path.to_owned() };
         self.made().insert(marker_path(&self.instant, path, kind), made);
         if at_once {
             return Ok(self.storage.writer(path)?.after(marker));
@@ -138,8 +140,8 @@ impl DataFiles {
 
     fn is_marked(&self, path: &str, kind: MarkerType) -> Result<bool> {
         let marker = marker_path(&self.instant, path, kind);
-        let age = |marker: &Marker| self.clock.now_ms().saturating_sub(marker.made_ms);
-        let is_new = || self.made().get(&marker).is_some_and(|marker| age(marker) < MARKER_HOLDS_MS);
+        let age = |marker: &Marker| self.clock.monotonic().saturating_sub(marker.made);
+        let is_new = || self.made().get(&marker).is_some_and(|marker| age(marker) < MARKER_HOLDS);
         if self.watched.is_none() && self.storage.is_remote() && is_new() {
             return Ok(true);
         }

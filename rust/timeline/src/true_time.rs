@@ -7,8 +7,8 @@
 //! Here the time that is returned is one skew old instead, when it is still later than everything on the timeline: the
 //! same promise, without the sleep. Only where the timeline is empty, or the user set the skew, is it slept.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
 
@@ -32,6 +32,11 @@ pub trait Clock: Send + Sync {
     fn now_ms(&self) -> i64;
     /// Waits.
     fn sleep(&self, duration: Duration);
+
+    /// Time since a moment that stays the same: for durations, because nobody sets it back. By default in real time.
+    fn monotonic(&self) -> Duration {
+        STARTED.elapsed()
+    }
 
     /// What repeats something at this interval, beside the work of the thread that asks for it. By default in real time,
     /// because leases expire in real time.
@@ -80,6 +85,9 @@ pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
         TimeZone::Local => Local.from_local_datetime(&naive).earliest().map(|t| t.timestamp_millis()),
     }
 }
+
+/// Where the monotonic time of this process begins.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The last time that any generator of this process gave out, in milliseconds.
 static LAST: Mutex<i64> = Mutex::new(0);

@@ -37,6 +37,10 @@ impl Clock for ActorClock {
         }
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.world.now()).unwrap())
+    }
+
     fn timer(&self, every: Duration) -> Arc<dyn Timer> {
         let actor = self.actor;
         let id = actor.map(|actor| self.world.add_timer(actor, millis(every)));

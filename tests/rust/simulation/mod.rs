@@ -36,11 +36,13 @@ fn process_numbers() -> u32 {
 fn run_seeds(seeds: Range<u64>) {
     let (begun, next, steps) = (Instant::now(), AtomicU64::new(seeds.start), AtomicUsize::new(0));
     let failed = Mutex::new(Vec::new());
+    // For a look at which seed fails, and no more.
+    let only_first = std::env::var_os("FIRST_FAILURE").is_some();
     let work = || {
         let numbers = process_numbers();
         loop {
             let seed = next.fetch_add(1, Ordering::SeqCst);
-            if !seeds.contains(&seed) {
+            if !seeds.contains(&seed) || (only_first && !failed.lock().unwrap().is_empty()) {
                 return;
             }
             let outcome = run(&Scenario::of(seed), numbers);
@@ -56,6 +58,9 @@ fn run_seeds(seeds: Range<u64>) {
     println!("{} seeds, {steps} steps, {:.0} in a second", seeds.end - seeds.start, steps as f64 / seconds);
     let mut failed = failed.into_inner().unwrap();
     failed.sort_by_key(|(seed, _)| *seed);
+    if let Some((seed, _)) = failed.first().filter(|_| only_first) {
+        panic!("seed {seed} fails");
+    }
     if let Some((seed, failure)) = failed.first() {
         let (scenario, outcome) = shrink(&Scenario::of(*seed), failure.kind, process_numbers());
         panic!("{} seeds fail. {}", failed.len(), report(*seed, &scenario, &outcome));

@@ -46,7 +46,7 @@ pub(in crate::write) fn planned_anew<T>(
     let mut patience = table.lock_config()?.wait.time;
     let (mut view, mut held) = (None, None);
     loop {
-        let begun = table.clock().now_ms();
+        let begun = table.clock().monotonic();
         let outcome = attempt(view.take(), held.as_ref());
         let took = since(table, begun);
         let error = match outcome {
@@ -57,7 +57,7 @@ pub(in crate::write) fn planned_anew<T>(
             Err(e) if e.is_waiting_for_clustering() => {
                 // It needs the lock to be completed.
                 held = None;
-                let waited = table.clock().now_ms();
+                let waited = table.clock().monotonic();
                 if !clustering_ended(table, patience)? {
                     return Err(e);
                 }
@@ -74,15 +74,15 @@ pub(in crate::write) fn planned_anew<T>(
     }
 }
 
-/// Time since the clock of a table showed these milliseconds.
-fn since(table: &HudiTable, begun_ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(table.clock().now_ms().saturating_sub(begun_ms)).unwrap_or_default())
+/// Time since a moment of the monotonic clock.
+fn since(table: &HudiTable, begun: Duration) -> Duration {
+    table.clock().monotonic().saturating_sub(begun)
 }
 
 /// Waits as long as the clusterings that are planned are carried out by somebody who is alive; whether one of them has
 /// ended since.
 fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
-    let begun = table.clock().now_ms();
+    let begun = table.clock().monotonic();
     // The actions that `PendingFileGroups` looks at: a plan that is not seen here would be tried again without end.
     let may_be_one = |i: &&Instant| matches!(i.action, Action::Clustering | Action::ReplaceCommit);
     let planned = |timeline: &Timeline| -> BTreeSet<String> {
