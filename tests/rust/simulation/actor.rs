@@ -77,11 +77,11 @@ impl Site {
         let mut state = self.world.state();
         match seen {
             Err(e) => state.fail("error", format!("{when}, the table cannot be read: {e}")),
-            Ok(seen) if seen == Ok(state.model.now()) => {}
             Ok(Err(doubled)) => state.fail("doubled key", format!("{when}, {doubled}")),
+            Ok(Ok(seen)) if state.model.now().contains(&seen) => state.model.seen(&seen),
             Ok(Ok(seen)) => {
                 let expected = state.model.now();
-                state.fail("rows", format!("{when}, readers see {seen:?}, and not {expected:?}"));
+                state.fail("rows", format!("{when}, readers see {seen:?}, and not one of {expected:?}"));
             }
         }
     }
@@ -161,12 +161,12 @@ fn run_all(site: &Site, actor: usize, plan: &ActorPlan) {
             if *pause > 0 {
                 site.world.pause(actor, *pause);
             }
-            let first = {
+            {
                 let mut state = site.world.state();
+                let first = state.model.versions.len();
                 let of = &mut state.actors[actor];
-                (of.op, of.disturbed) = (Some((number, op.clone())), false);
-                state.model.versions.len()
-            };
+                (of.op, of.disturbed, of.first) = (Some((number, op.clone())), false, first);
+            }
             let table = match opened.take().filter(|_| !plan.opens_anew) {
                 Some(table) => Ok(table),
                 None => site.open(Some(actor), plan.skew_ms),
@@ -179,13 +179,13 @@ fn run_all(site: &Site, actor: usize, plan: &ActorPlan) {
             if site.world.is_over() {
                 break;
             }
-            judge(site, (actor, number), op, first, done);
+            judge(site, (actor, number), op, done);
         }
     }
 }
 
-/// Whether an operation may end like this. `first`: how many versions of the table there were when it began.
-fn judge(site: &Site, (actor, number): (usize, usize), op: &Op, first: usize, done: Result<Done>) {
+/// Whether an operation may end like this.
+fn judge(site: &Site, (actor, number): (usize, usize), op: &Op, done: Result<Done>) {
     {
         let mut state = site.world.state();
         let is_published = state.model.commits.iter().any(|(_, a, o)| (*a, *o) == (actor, number));
@@ -197,9 +197,8 @@ fn judge(site: &Site, (actor, number): (usize, usize), op: &Op, first: usize, do
             }
             Ok(Done::Read(Err(doubled))) => Some(("doubled key", doubled.clone())),
             Ok(Done::Read(Ok(seen))) => {
-                let possible = &state.model.versions[first.saturating_sub(1)..];
-                let is_empty = first == 0 && seen.is_empty();
-                (!is_empty && !possible.contains(seen))
+                let possible = state.model.since(state.actors[actor].first);
+                (!possible.contains(seen))
                     .then(|| ("read", format!("read {seen:?}: none of {possible:?}")))
             }
             Ok(_) => None,

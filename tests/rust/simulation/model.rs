@@ -10,8 +10,9 @@ pub type Rows = BTreeMap<String, (i64, String)>;
 
 #[derive(Default)]
 pub struct Model {
-    /// The rows after each commit; the first ones are those before all.
-    pub versions: Vec<Rows>,
+    /// The rows that may be there after each commit. There are several possibilities where a delete did not find a key
+    /// that was inserted meanwhile.
+    pub versions: Vec<Vec<Rows>>,
     /// Completion times of all actions, in the order in which they were published.
     completed: Vec<String>,
     /// Requested times of commits, with the actor and the operation.
@@ -22,25 +23,53 @@ pub struct Model {
 const WRITES: [&str; 2] = ["UPSERT", "DELETE"];
 
 impl Model {
-    pub fn now(&self) -> Rows {
-        self.versions.last().cloned().unwrap_or_default()
+    /// What the table may hold now.
+    pub fn now(&self) -> Vec<Rows> {
+        self.versions.last().cloned().unwrap_or_else(|| vec![Rows::new()])
+    }
+
+    /// Readers see these rows now.
+    pub fn seen(&mut self, rows: &Rows) {
+        if let Some(last) = self.versions.last_mut() {
+            last.retain(|possible| possible == rows);
+        }
+    }
+
+    /// The versions since there were so many of them, with the one of that time.
+    pub fn since(&self, first: usize) -> Vec<Rows> {
+        let empty = (first == 0).then(Rows::new);
+        empty.into_iter().chain(self.versions[first.saturating_sub(1)..].iter().flatten().cloned()).collect()
     }
 }
 
-/// The rows after an operation.
-fn after(mut rows: Rows, actor: usize, number: usize, op: &Op) -> Rows {
+/// The rows after an operation. `since`: the versions that it may have looked at.
+fn after(rows: Rows, actor: usize, number: usize, op: &Op, since: &[Rows]) -> Vec<Rows> {
+    let mut possible = vec![rows];
     match op {
         Op::Upsert(written) => {
             for (key, ts) in written {
+                let rows = &mut possible[0];
                 if rows.get(key).is_none_or(|(before, _)| ts >= before) {
                     rows.insert(key.clone(), (*ts, value(actor, number)));
                 }
             }
         }
-        Op::Delete(keys) => rows.retain(|key, _| !keys.contains(key)),
+        Op::Delete(keys) => {
+            for key in keys {
+                let mut without = possible.clone();
+                without.iter_mut().for_each(|rows| drop(rows.remove(key)));
+                // It removes what it found. A key that was not there and is inserted meanwhile may stay.
+                let may_stay = since.iter().any(|rows| !rows.contains_key(key));
+                if !may_stay {
+                    possible.clear();
+                }
+                possible.extend(without);
+                possible.dedup();
+            }
+        }
         _ => {}
     }
-    rows
+    possible
 }
 
 /// The value of the rows that an operation writes.
@@ -77,15 +106,17 @@ impl State {
     }
 
     fn committed(&mut self, actor: usize, requested: &str) {
-        let Actor { op: Some((number, op)), .. } = &self.actors[actor] else {
+        let Actor { op: Some((number, op)), first, .. } = &self.actors[actor] else {
             return self.fail("commit", format!("actor {actor} commits {requested} without an operation"));
         };
-        let (number, op) = (*number, op.clone());
+        let (number, op, first) = (*number, op.clone(), *first);
         if !op.is_write() || self.model.commits.iter().any(|(_, a, o)| (*a, *o) == (actor, number)) {
             return self.fail("commit", format!("actor {actor} commits {requested} in operation {number}, {op:?}"));
         }
-        let rows = after(self.model.now(), actor, number, &op);
-        self.model.versions.push(rows);
+        let since = self.model.since(first);
+        let now = self.model.now().into_iter().flat_map(|rows| after(rows, actor, number, &op, &since));
+        let now = now.collect();
+        self.model.versions.push(now);
         self.model.commits.push((requested.to_owned(), actor, number));
     }
 }

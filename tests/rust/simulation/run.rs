@@ -2,7 +2,7 @@
 
 use hoodoo::client;
 use hoodoo::format::instant::Action;
-use hoodoo::services::verify::verify;
+use hoodoo::services::verify::{Problem, Repair, verify};
 
 use hoodoo::write::Operation;
 
@@ -43,6 +43,8 @@ fn settle(site: &Site) {
     let done = site.aside(|| -> hoodoo::Result<Vec<String>> {
         let table = site.look();
         let mut problems = Vec::new();
+        // Writes to file groups of a clustering that is planned wait for its end.
+        client::cluster(&table, None, false)?;
         let batch = super::actor::rows(&[("k0".to_owned(), 5_000), ("last".to_owned(), 1)], &value(99, 0));
         write_batch(&table, Operation::Upsert, batch)?;
         if table.config().table_type().name() == "MERGE_ON_READ" {
@@ -52,16 +54,20 @@ fn settle(site: &Site) {
         client::clean(&table)?;
         let table = site.look();
         let mut expected = site.world.state().model.now();
-        expected.insert("k0".to_owned(), (5_000, value(99, 0)));
-        expected.insert("last".to_owned(), (1, value(99, 0)));
+        for rows in &mut expected {
+            rows.insert("k0".to_owned(), (5_000, value(99, 0)));
+            rows.insert("last".to_owned(), (1, value(99, 0)));
+        }
         match read(&table)? {
-            Ok(seen) if seen == expected => {}
+            Ok(seen) if expected.contains(&seen) => {}
             other => problems.push(format!("after the last write, readers see {other:?}, and not {expected:?}")),
         }
         let timeline = table.timeline()?;
         let failed = timeline.pending().filter(|i| matches!(i.action, Action::Commit | Action::DeltaCommit));
         problems.extend(failed.map(|i| format!("{i} is left on the timeline")));
-        problems.extend(verify(&table)?.problems.iter().map(|problem| format!("{problem:?}")));
+        // What the next change of a property puts in order.
+        let counts = |problem: &&Problem| problem.repair != Some(Repair::Properties);
+        problems.extend(verify(&table)?.problems.iter().filter(counts).map(|problem| format!("{problem:?}")));
         Ok(problems)
     });
     let mut state = site.world.state();

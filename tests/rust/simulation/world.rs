@@ -55,6 +55,8 @@ pub struct Actor {
     /// Whether something was done to it during its current operation.
     pub disturbed: bool,
     pub op: Option<(usize, Op)>,
+    /// How many versions of the table there were when its operation began.
+    pub first: usize,
     stalled_until: i64,
     requests: usize,
     faults: Vec<Fault>,
