@@ -36,7 +36,12 @@ pub struct Storage {
     pub(super) uri: Arc<str>,
     pub(super) kept: Arc<ContentCache>,
     pub(super) small: Arc<SmallFiles>,
+    /// Asked before each change in an object store.
+    pub(super) before_change: Option<BeforeChange>,
 }
+
+/// Fails if nothing may be changed any more.
+type BeforeChange = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,7 +55,8 @@ impl Storage {
         let location = Location::parse(uri, options)?;
         let Location { store, prefix, local, remote, uri } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
-        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept: Arc::default(), small: Arc::default() })
+        let (kept, small) = (Arc::default(), Arc::default());
+        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept, small, before_change: None })
     }
 
     /// The storage in a given store, for tests that inject failures.
@@ -64,6 +70,7 @@ impl Storage {
             uri: uri.into(),
             kept: Arc::default(),
             small: Arc::default(),
+            before_change: None,
         })
     }
 

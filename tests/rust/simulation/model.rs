@@ -13,9 +13,11 @@ pub struct Model {
     /// The rows that may be there after each commit. There are several possibilities where a delete did not find a key
     /// that was inserted meanwhile.
     pub versions: Vec<Vec<Rows>>,
-    /// Completion times of all actions, in the order in which they were published.
-    completed: Vec<String>,
-    /// Requested times of commits, with the actor and the operation.
+    /// The newest time that any action was requested or completed at.
+    newest: String,
+    /// Requested times of writes, with the actor and the operation.
+    requested: Vec<(String, usize, usize)>,
+    /// The same of commits.
     pub commits: Vec<(String, usize, usize)>,
 }
 
@@ -88,20 +90,57 @@ impl State {
         }
         let Some(name) = path.strip_prefix("small/.hoodie/timeline/") else { return };
         let Some((times, action)) = name.split_once('.') else { return };
-        let Some((requested, completed)) = times.split_once('_') else { return };
         if name.contains('/') {
             return;
         }
-        if self.model.completed.last().is_some_and(|last| last.as_str() >= completed) {
-            self.fail(
-                "times",
-                format!("{name} completes no later than {}", self.model.completed[self.model.completed.len() - 1]),
-            );
-        }
-        self.model.completed.push(completed.to_owned());
+        let Some((requested, completed)) = times.split_once('_') else {
+            match action {
+                "rollback.requested" => self.rolled_back(actor, times, content),
+                "commit.requested" | "deltacommit.requested" => {
+                    let number = self.actors[actor].op.as_ref().map_or(0, |(number, _)| *number);
+                    self.model.requested.push((times.to_owned(), actor, number));
+                }
+                _ => {}
+            }
+            if action.ends_with(".requested") {
+                self.time_goes_on(name, times);
+            }
+            return;
+        };
+        self.time_goes_on(name, completed);
         let is_commit = matches!(action, "commit" | "deltacommit" | "replacecommit");
         if is_commit && WRITES.iter().any(|operation| has(operation)) {
             self.committed(actor, requested);
+        }
+    }
+
+    /// Looks at what was just deleted.
+    pub fn deleted(&mut self, path: &str) {
+        let Some(name) = path.strip_prefix("small/.hoodie/timeline/") else { return };
+        // A write that its writer takes back: another one may still see its instant.
+        self.model.requested.retain(|(requested, ..)| !name.starts_with(requested.as_str()));
+    }
+
+    fn time_goes_on(&mut self, name: &str, time: &str) {
+        if self.model.newest.as_str() >= time {
+            let newest = self.model.newest.clone();
+            self.fail("times", format!("{name} is no later than {newest}, which was there before"));
+        }
+        self.model.newest = time.to_owned();
+    }
+
+    /// A rollback was planned. `plan`: its content, which names the write.
+    fn rolled_back(&mut self, actor: usize, time: &str, plan: &[u8]) {
+        let is_named = |time: &str| plan.windows(time.len()).any(|window| window == time.as_bytes());
+        let works = |writer: usize, number: usize| {
+            let of = &self.actors[writer];
+            !of.dead && !of.disturbed && of.op.as_ref().is_some_and(|(current, _)| *current == number)
+        };
+        let mut live = self.model.requested.iter().filter(|(requested, ..)| is_named(requested));
+        let live = live.find(|(_, writer, number)| *writer != actor && works(*writer, *number)).cloned();
+        if let Some((requested, writer, number)) = live {
+            let text = format!("{time} of actor {actor} rolls {requested} back: operation {number} of actor {writer}");
+            self.fail("rollback", format!("{text}, which goes on"));
         }
     }
 

@@ -120,7 +120,12 @@ impl ObjectStore for ActorStore {
             let store = store.clone();
             async move {
                 let path = path?;
-                store.request(Request::Delete, path.as_ref(), store.objects.delete(&path)).await.map(|()| path)
+                let delete = async {
+                    store.objects.delete(&path).await?;
+                    store.world.state().deleted(path.as_ref());
+                    Ok(())
+                };
+                store.request(Request::Delete, path.as_ref(), delete).await.map(|()| path)
             }
         };
         locations.then(delete).boxed()

@@ -312,7 +312,8 @@ impl State {
     fn strike(&mut self, actor: usize, fault: FaultKind, request: Request, path: &str) -> Option<FaultKind> {
         let now = self.now;
         let of = &mut self.actors[actor];
-        of.disturbed = true;
+        // That the client of the store sends a request again must not be noticed.
+        of.disturbed |= fault != FaultKind::Twice;
         match fault {
             // A process that stands still behind its last look at the lock, for longer than its lease, is beyond what a
             // lease can exclude; so is a request that the store carries out that late.

@@ -205,6 +205,12 @@ impl LockGuard {
         self.ask(|lease| lease.check())
     }
 
+    /// Fails if the lock is known to be lost, as long as it is held. Makes no request, and does not hold the lock.
+    pub fn watch(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
+        let held = Arc::downgrade(&self.0);
+        move || held.upgrade().map_or(Ok(()), |held| Self(held).check())
+    }
+
     /// Fails unless the storage confirms that the lock is still held. Call it just before publishing.
     ///
     /// # Errors
