@@ -32,6 +32,7 @@ pub struct Site {
     seed: u64,
     /// The process of those that look on.
     onlooker: SimulatedProcess,
+    is_calm: bool,
 }
 
 impl Site {
@@ -39,7 +40,8 @@ impl Site {
         let world = Arc::new(World::new(scenario));
         let options = scenario.options.clone();
         let (seed, onlooker) = (scenario.schedule, SimulatedProcess::new(first_number, scenario.schedule));
-        Self { world, objects: Arc::default(), options, first_number, seed, onlooker }
+        let is_calm = scenario.faults.is_empty();
+        Self { world, objects: Arc::default(), options, first_number, seed, onlooker, is_calm }
     }
 
     fn storage(&self, actor: Option<usize>) -> Storage {
@@ -50,6 +52,11 @@ impl Site {
     fn process(&self, actor: usize) -> SimulatedProcess {
         let number = u32::try_from(actor + 1).unwrap();
         SimulatedProcess::new(self.first_number + number, self.seed.wrapping_add(u64::from(number)))
+    }
+
+    /// Whether no fault hits anybody.
+    pub fn is_calm(&self) -> bool {
+        self.is_calm
     }
 
     /// Does something that is not scheduled.

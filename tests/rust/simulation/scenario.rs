@@ -48,6 +48,8 @@ pub struct Fault {
     pub actor: usize,
     /// Which request of the actor it hits.
     pub at: usize,
+    /// Whether only requests count for which the actor holds the table lock.
+    pub is_locked: bool,
     pub kind: FaultKind,
 }
 
@@ -70,6 +72,8 @@ pub enum FaultKind {
 }
 
 const KEYS: usize = 6;
+/// A standstill from which on heartbeats expire.
+const LONG_MS: i64 = 150_000;
 
 pub fn key(number: usize) -> String {
     format!("k{number}")
@@ -99,7 +103,15 @@ impl Scenario {
         let mut actors: Vec<_> = (0..count).map(|_| ActorPlan::draw(random, kind)).collect();
         // One writes in any case.
         actors[0].ops[0].1 = Op::upsert(random, kind);
-        let faults = (0..random.random_range(0..=3)).map(|_| Fault::draw(random, count)).collect();
+        let faults: Vec<_> = (0..random.random_range(0..=3)).map(|_| Fault::draw(random, count)).collect();
+        for fault in &faults {
+            // Somebody finds out that the heartbeat has expired.
+            if matches!(fault.kind, FaultKind::Stall(ms) if ms >= LONG_MS) {
+                let compacts = is_merge_on_read && random.random_bool(0.3);
+                let op = if compacts { Op::Compact } else { Op::upsert(random, kind) };
+                actors[(fault.actor + 1) % count].ops.push((random.random_range(122_000..LONG_MS), op));
+            }
+        }
         let burst = *[0.0, 0.5, 0.9, 0.97].choose(random).unwrap();
         Self { options: options(random, is_merge_on_read), actors, faults, schedule: random.random(), burst }
     }
@@ -172,15 +184,17 @@ impl Op {
 impl Fault {
     fn draw(random: &mut StdRng, actors: usize) -> Self {
         let kind = match random.random_range(0..14) {
-            0..2 => FaultKind::Error,
-            2..4 => FaultKind::LostAnswer,
+            0 => FaultKind::Error,
+            1..4 => FaultKind::LostAnswer,
             4 => FaultKind::Twice,
             5..7 => FaultKind::Death,
             7..9 => FaultKind::DeathAfter,
             9 => FaultKind::LateThenDeath(random.random_range(0..3_000)),
-            10..12 => FaultKind::Stall(random.random_range(10..5_000)),
-            _ => FaultKind::Stall(random.random_range(100_000..400_000)),
+            10 => FaultKind::Stall(random.random_range(10..5_000)),
+            _ => FaultKind::Stall(random.random_range(LONG_MS..400_000)),
         };
-        Self { actor: random.random_range(0..actors), at: random.random_range(0..150), kind }
+        let is_locked = random.random_bool(0.4);
+        let at = random.random_range(0..if is_locked { 50 } else { 150 });
+        Self { actor: random.random_range(0..actors), at, is_locked, kind }
     }
 }

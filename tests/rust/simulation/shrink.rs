@@ -86,7 +86,8 @@ pub fn report(seed: u64, scenario: &Scenario, outcome: &Outcome) -> String {
         text += &format!("  actor {number}, clock {:+} ms: {:?}\n", plan.skew_ms, plan.ops);
     }
     for fault in &scenario.faults {
-        text += &format!("  fault: request {} of actor {}: {:?}\n", fault.at, fault.actor, fault.kind);
+        let locked = if fault.is_locked { " under the lock" } else { "" };
+        text += &format!("  fault: request {}{locked} of actor {}: {:?}\n", fault.at, fault.actor, fault.kind);
     }
     text += "     ms  actor.operation  request\n";
     let quiet = |outcome: &str| matches!(outcome, "ok" | "not there");

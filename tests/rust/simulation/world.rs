@@ -58,7 +58,8 @@ pub struct Actor {
     /// How many versions of the table there were when its operation began.
     pub first: usize,
     stalled_until: i64,
-    requests: usize,
+    /// Requests so far, and those under the lock.
+    requests: [usize; 2],
     faults: Vec<Fault>,
     busy_timer: Option<u64>,
     timers_ended: bool,
@@ -166,9 +167,12 @@ impl World {
         if state.over {
             return Err(gone());
         }
-        let number = state.actors[actor].requests;
-        state.actors[actor].requests += 1;
-        let fault = state.actors[actor].faults.iter().find(|f| f.at == number).map(|f| f.kind);
+        let of = &mut state.actors[actor];
+        let numbers = of.requests;
+        of.requests[0] += 1;
+        of.requests[1] += usize::from(of.holds_lock);
+        let hits = |f: &&Fault| f.at == numbers[usize::from(f.is_locked)] && (!f.is_locked || of.holds_lock);
+        let fault = of.faults.iter().find(hits).map(|f| f.kind);
         let fault = fault.and_then(|fault| state.strike(actor, fault, request, path));
         let late = if let Some(FaultKind::LateThenDeath(ms)) = fault { ms } else { 0 };
         let due = state.now + late;
