@@ -17,6 +17,8 @@ mod transaction;
 pub mod write;
 
 pub use hoodoo_runtime::error::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use hoodoo_runtime::simulated;
 pub use hoodoo_runtime::{error, interrupt, parallel, visible};
 pub use {
     hoodoo_file_group as file_group, hoodoo_format as format, hoodoo_merge as merge, hoodoo_storage as storage,

@@ -266,3 +266,68 @@ fn markers_that_an_object_store_does_not_delete_are_a_warning() {
     );
     assert_eq!(small_table::read(&table), [("a".to_owned(), "two".to_owned())]);
 }
+
+#[test]
+fn a_writer_whose_lease_ran_out_leaves_the_metadata_table_alone() {
+    const METADATA: &str = "small/.hoodie/metadata";
+    let (store, clock) = (Arc::new(InMemory::new()), Arc::new(Ahead::default()));
+    let options = [("hoodie.metadata.enable", "true"), ("hoodie.write.lock.provider", PROVIDER)]
+        .map(|(k, v)| (k.into(), v.into()));
+    let remote = |store: Arc<dyn ObjectStore>| small_table::storage(store, "metadata-lease").as_remote();
+    let table = small_table::create_with(remote(store.clone()), clock.clone(), &options).unwrap();
+    small_table::write(&table, Operation::Insert, &[("a", 1, "p", "first")]).unwrap();
+
+    let (time, late) = (clock.clone(), Arc::new(AtomicBool::new(false)));
+    let (is_late, changes) = (late.clone(), Arc::new(AtomicI64::new(0)));
+    let changed = changes.clone();
+    let hook = Box::new(move |request, path: &str| {
+        if request != Request::Put || !path.starts_with(METADATA) {
+            return Ok(());
+        }
+        if is_late.swap(true, Ordering::SeqCst) {
+            changed.fetch_add(1, Ordering::SeqCst);
+        } else {
+            // The process stands still here, for longer than its lease.
+            time.0.fetch_add(300_001, Ordering::SeqCst);
+        }
+        Ok(())
+    });
+    let slow =
+        small_table::open_with(remote(Arc::new(HookedStore::new(store, hook))), clock.clone(), &options).unwrap();
+    let error = small_table::write(&slow, Operation::Upsert, &[("a", 2, "p", "second")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lock, "{error}");
+    assert!(late.load(Ordering::SeqCst));
+    // One more may be under way.
+    assert!(changes.load(Ordering::SeqCst) <= 1);
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "first".to_owned())]);
+    clock.0.store(0, Ordering::SeqCst);
+}
+
+#[test]
+fn a_write_that_others_rolled_back_leaves_no_file() {
+    let store = Arc::new(InMemory::new());
+    let remote = |store: Arc<dyn ObjectStore>| small_table::storage(store, "late-file").as_remote();
+    let table = small_table::create(remote(store.clone()), Ticking::shared()).unwrap();
+    small_table::write(&table, Operation::Insert, &[("a", 1, "p", "one")]).unwrap();
+    let behind = store.clone();
+    let hook = Box::new(move |request, path: &str| {
+        if request == Request::Put && path.starts_with("small/p/") {
+            // The process stands still here. Another one finds its heartbeat expired, and no file to delete yet.
+            let folder = Path::from(TIMELINE);
+            for object in block_on(behind.list_with_delimiter(Some(&folder))).unwrap().objects {
+                let name = object.location.filename().unwrap();
+                if !name.contains('_') && !has_completed(&behind, name) {
+                    block_on(behind.delete(&object.location)).unwrap();
+                }
+            }
+        }
+        Ok(())
+    });
+    let slow = small_table::open(remote(Arc::new(HookedStore::new(store.clone(), hook))), Ticking::shared()).unwrap();
+    let error = small_table::write(&slow, Operation::Upsert, &[("a", 2, "p", "two")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let files = block_on(store.list_with_delimiter(Some(&Path::from("small/p")))).unwrap().objects;
+    let files = files.iter().filter(|file| file.location.as_ref().ends_with(".parquet"));
+    assert_eq!(files.count(), 1);
+    assert_eq!(small_table::read(&table), [("a".to_owned(), "one".to_owned())]);
+}

@@ -20,5 +20,6 @@ mod lost_lock;
 mod metadata_services;
 mod power_cut;
 mod requests;
+mod simulation;
 mod true_time;
 mod upgrading;

@@ -95,6 +95,11 @@ pub fn write(table: &HudiTable, operation: Operation, rows: &[Row]) -> Result<Co
     let text = |value: fn(&Row) -> &'static str| Arc::new(StringArray::from_iter_values(rows.iter().map(value)));
     let ts = Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.1)));
     let batch = RecordBatch::try_new(schema(), vec![text(|r| r.0), ts, text(|r| r.2), text(|r| r.3)]).unwrap();
+    write_batch(table, operation, batch)
+}
+
+/// Writes rows with the columns of [`schema`].
+pub fn write_batch(table: &HudiTable, operation: Operation, batch: RecordBatch) -> Result<CommitOutcome> {
     let data = Box::new(RecordBatchIterator::new([Ok(batch)], schema()));
     client::write(table, WriteRequest { operation, data: Some(data), partitions: Vec::new(), partial: false })
 }

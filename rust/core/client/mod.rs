@@ -334,11 +334,25 @@ pub fn cluster(table: &HudiTable, instant: Option<&str>, new_plan: bool) -> Resu
     let (table, left) = ready_to_serve(table)?;
     let missing = MissingFiles::since(&table, left.timeline());
     let mut last: Option<Clustered> = None;
+    let named = instant.is_some();
     for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, new_plan)? {
         let done = missing.explained(|| run_clustering(&table, &instant, is_new));
+        let done = if named { done } else { unless_ended(&table, &instant, done) };
         last = newest(&table, "the next clustering", last, done, |c| &mut c.warnings)?;
     }
     Ok(last.map(clustered))
+}
+
+/// The result of a plan that this call found on the timeline, which is no error if another process ended the plan before
+/// this one began.
+fn unless_ended<T>(table: &HudiTable, instant: &str, done: Result<Option<T>>) -> Result<Option<T>> {
+    match done {
+        Err(e) if e.kind() == ErrorKind::InvalidOption => {
+            let is_pending = table.timeline()?.pending().any(|i| i.requested == instant);
+            if is_pending { Err(e) } else { Ok(None) }
+        }
+        other => other,
+    }
 }
 
 /// Combines the results of services that run one after the other: the newest that completed, with the warnings of all.
@@ -451,6 +465,7 @@ pub fn explain_clustering(table: &HudiTable) -> Result<Option<Planned>> {
 fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<Option<CommitOutcome>> {
     let Ready { table, timeline, _lease: lease } = ready_to_write(table)?;
     let missing = MissingFiles::since(&table, &timeline);
+    let named = instant.is_some();
     let mut planned = match instant {
         Some(instant) => vec![instant.to_owned()],
         None => compaction::pending(&timeline, kind),
@@ -463,6 +478,7 @@ fn compact_kind(table: &HudiTable, kind: Kind, instant: Option<&str>) -> Result<
     let mut last: Option<Compacted> = None;
     for instant in &planned {
         let done = missing.explained(|| compaction::run(&table, instant));
+        let done = if named { done } else { unless_ended(&table, instant, done) };
         last = newest(&table, "the next compaction", last, done, |c| &mut c.warnings)?;
     }
     if let Some(done) = &mut last {

@@ -126,7 +126,7 @@ fn a_plan_that_another_process_executes_is_left_to_it() {
     let [(planned, false)] = &planned_clusterings(&table, table.timeline().unwrap(), None, false).unwrap()[..] else {
         unreachable!("the plan that is pending")
     };
-    let heartbeat = Heartbeat::start(table.storage(), planned).unwrap();
+    let heartbeat = Heartbeat::start(table.storage(), table.clock(), planned).unwrap();
     let mut warnings = Vec::new();
     assert!(cluster_inline(&table, &mut warnings).unwrap());
     assert_eq!((completed(&table, Action::ReplaceCommit), warnings.len()), (0, 0));

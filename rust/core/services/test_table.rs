@@ -95,7 +95,7 @@ impl TestTable {
         let writer = self.table.timeline_writer().unwrap();
         let timeline = writer.load().unwrap();
         self.storage().create(&timeline.path(&pending), "").unwrap();
-        writer.complete(&pending, encode(&record).unwrap(), || Ok(()), |_, ()| Ok(())).unwrap();
+        writer.complete(&pending, encode(&record).unwrap(), |_| Ok(()), |_, ()| Ok(())).unwrap();
     }
 
     /// Data files, sorted, without their folder.
@@ -161,7 +161,7 @@ impl Pending<'_> {
             }),
         };
         let writer = self.made.table.timeline_writer().unwrap();
-        let done = writer.complete(&self.instant, body.unwrap(), || Ok(()), |_, ()| Ok(())).unwrap();
+        let done = writer.complete(&self.instant, body.unwrap(), |_| Ok(()), |_, ()| Ok(())).unwrap();
         let completed = done.instant;
         delete_markers(self.made.storage(), &completed.requested).unwrap();
         completed

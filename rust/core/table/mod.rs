@@ -57,7 +57,8 @@ use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
 use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
-    Clock, LastLease, LockConfig, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline, TimelineWriter,
+    Clock, LastLease, LockConfig, LockGuard, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline,
+    TimelineWriter,
 };
 
 pub use bucket_index::BucketSettings;
@@ -189,6 +190,12 @@ impl HudiTable {
     /// The same table, its configuration read anew.
     pub fn reload(&self) -> Result<Self> {
         Ok(Self { config: TableConfig::load(&self.storage)?, ..self.clone() })
+    }
+
+    /// The same table, whose storage is not changed any more once this lock is lost.
+    #[must_use]
+    pub(crate) fn locked(&self, held: &LockGuard) -> Self {
+        Self { storage: self.storage.checked(held.watch()), ..self.clone() }
     }
 
     /// The same table with another configuration: the one that it is about to get.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant as Stopwatch};
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
@@ -12,13 +12,15 @@ use crate::file_group::markers::{MarkerType, create_marker, delete_markers, has_
 use crate::parallel::{BackgroundTask, both};
 use crate::storage::{FileWriter, Storage};
 use crate::table::HudiTable;
+use crate::timeline::Clock;
 
 /// For how long a marker in an object store need not be checked again: an action with a heartbeat is not rolled back.
 const MARKER_HOLDS: Duration = Duration::from_secs(30);
 
 /// A marker that this process created.
 struct Marker {
-    made: Stopwatch,
+    /// When, by the monotonic clock.
+    made: Duration,
     /// The data file that it names.
     file: String,
 }
@@ -26,6 +28,7 @@ struct Marker {
 /// Marks, writes and publishes the data files of one action.
 pub(crate) struct DataFiles {
     storage: Storage,
+    clock: Arc<dyn Clock>,
     instant: String,
     parquet_partition_metadata: bool,
     /// In a task, which may outlive the action: the table whose timeline is checked.
@@ -39,6 +42,7 @@ impl DataFiles {
     pub(crate) fn new(table: &HudiTable, instant: &str) -> Self {
         Self {
             storage: table.storage().clone(),
+            clock: table.clock().clone(),
             instant: instant.to_owned(),
             parquet_partition_metadata: table.config().partition_metadata_as_parquet(),
             watched: None,
@@ -99,7 +103,7 @@ impl DataFiles {
         };
         // The file is written meanwhile; it is published after the marker.
         let marker = BackgroundTask::run(at_once, marker);
-        let made = Marker { made: Stopwatch::now(), file: path.to_owned() };
+        let made = Marker { made: self.clock.monotonic(), file: path.to_owned() };
         self.made().insert(marker_path(&self.instant, path, kind), made);
         if at_once {
             return Ok(self.storage.writer(path)?.after(marker));
@@ -136,7 +140,8 @@ impl DataFiles {
 
     fn is_marked(&self, path: &str, kind: MarkerType) -> Result<bool> {
         let marker = marker_path(&self.instant, path, kind);
-        let is_new = || self.made().get(&marker).is_some_and(|marker| marker.made.elapsed() < MARKER_HOLDS);
+        let age = |marker: &Marker| self.clock.monotonic().saturating_sub(marker.made);
+        let is_new = || self.made().get(&marker).is_some_and(|marker| age(marker) < MARKER_HOLDS);
         if self.watched.is_none() && self.storage.is_remote() && is_new() {
             return Ok(true);
         }

@@ -115,8 +115,8 @@ impl Transaction {
         };
         // Before the instant exists: without a heartbeat it would look failed.
         let heartbeat = |time: &str| match action.is_write() {
-            true => Heartbeat::of_write(table.storage(), time),
-            false => Heartbeat::start(table.storage(), time),
+            true => Heartbeat::of_write(table.storage(), table.clock(), time),
+            false => Heartbeat::start(table.storage(), table.clock(), time),
         };
         let begun =
             timeline.begin(action, heartbeat, |timeline, _| plan(timeline), profile, held.map(|(_, known)| known))?;
@@ -209,9 +209,14 @@ impl Transaction {
         let heartbeat = self.heartbeat.as_ref();
         let own = || heartbeat.map_or(Ok(()), Heartbeat::check);
         let ahead = metadata_table::look_ahead(&self.table, requested, follow)?;
-        let look = || both(storage.is_remote(), || metadata_table::look(&self.table), own);
+        let look = |held: &LockGuard| {
+            // The metadata table is not changed any more once the lock is lost: others change it then.
+            let table = self.table.locked(held);
+            let (found, ()) = both(storage.is_remote(), || metadata_table::look(&table), own)?;
+            Ok((table, found))
+        };
         let mut warnings = Vec::new();
-        let done = self.timeline.complete(&self.instant, body, look, |timeline, (metadata_table, ())| {
+        let done = self.timeline.complete(&self.instant, body, look, |timeline, (table, metadata_table)| {
             check(timeline)?;
             if self.has_tasks {
                 // Files of failed or repeated task attempts would become visible with the action, so they are deleted
@@ -219,7 +224,7 @@ impl Transaction {
                 remove_unreported_files(storage, requested, reported)?;
             }
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
-            warnings = metadata_table.follow(&self.table, timeline, requested, (follow, ahead), new_time)?;
+            warnings = metadata_table.follow(&table, timeline, requested, (follow, ahead), new_time)?;
             Ok(())
         })?;
         let mut completed = self.end(done, reported);
@@ -247,6 +252,20 @@ impl Transaction {
             removed = Some(BackgroundTask::run(true, remove));
         }
         Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
+    }
+
+    /// Removes the files of a write that another process has rolled back: a file that was written after the rollback had
+    /// looked for them would stay, and look like one of an archived commit.
+    ///
+    /// # Errors
+    /// `Storage`.
+    pub(crate) fn remove_if_rolled_back(&self) -> Result<()> {
+        let (storage, requested) = (self.table.storage(), &self.instant.requested);
+        if self.timeline.load()?.instants().iter().any(|i| i.requested == *requested) {
+            return Ok(());
+        }
+        storage.delete_all(&self.files.marked())?;
+        storage.delete_all(&self.files.markers())
     }
 
     /// Removes an action that cannot be published from the timeline, with its files. It was never visible, so no

@@ -165,7 +165,7 @@ pub fn join(partition: &str, name: &str) -> String {
 
 /// A new file id: a random UUID, and the ordinal of the file among those that one writer made of it.
 pub fn new_file_id(ordinal: usize) -> String {
-    format!("{}-{ordinal}", uuid::Uuid::new_v4())
+    format!("{}-{ordinal}", hoodoo_runtime::simulated::uuid())
 }
 
 fn is_instant(text: &str) -> bool {

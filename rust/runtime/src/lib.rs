@@ -6,6 +6,7 @@ pub mod error;
 pub mod interrupt;
 pub mod parallel;
 pub mod process;
+pub mod simulated;
 pub mod visible;
 
 pub use error::{Error, ErrorKind, Result};

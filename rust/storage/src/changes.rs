@@ -36,6 +36,17 @@ impl Storage {
         }
     }
 
+    /// The same storage; in an object store each change fails if this does: whoever holds a lock may lose it while the
+    /// process stands still.
+    #[must_use]
+    pub fn checked(&self, before_change: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
+        Self { before_change: Some(Arc::new(before_change)), ..self.clone() }
+    }
+
+    pub(super) fn check_change(&self) -> Result<()> {
+        self.before_change.as_ref().map_or(Ok(()), |check| check())
+    }
+
     /// The same storage, which reports every change to a local disk.
     #[doc(hidden)]
     #[must_use]
@@ -46,7 +57,7 @@ impl Storage {
 
     /// The local file of a path that is to be made, replaced or deleted: also its folder must be the table's own.
     pub(super) fn local_change(&self, path: &str) -> Result<Option<(&Arc<LocalDisk>, PathBuf)>> {
-        let Some(disk) = &self.local else { return Ok(None) };
+        let Some(disk) = &self.local else { return self.check_change().map(|()| None) };
         self.refuse_links(path.rsplit_once('/').map_or("", |(folder, _)| folder))?;
         Ok(self.local_file(path)?.map(|file| (disk, file)))
     }

@@ -116,6 +116,7 @@ impl Storage {
         if paths.is_empty() {
             return Ok(());
         }
+        self.check_change()?;
         let keys = paths.iter().map(|path| self.key(path).map(Ok)).collect::<Result<Vec<_>>>()?;
         let deleted = self.store.delete_stream(futures::stream::iter(keys).boxed());
         let gone = |r: &object_store::Result<Path>| !matches!(r, Err(object_store::Error::NotFound { .. }));

@@ -40,7 +40,12 @@ pub struct Storage {
     pub(super) small: Arc<SmallFiles>,
     pub(super) real_folders: RealFolders,
     pub(super) ahead: Option<Arc<ReadAhead>>,
+    /// Asked before each change in an object store.
+    pub(super) before_change: Option<BeforeChange>,
 }
+
+/// Fails if nothing may be changed any more.
+type BeforeChange = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,7 +60,8 @@ impl Storage {
         let Location { store, prefix, local, remote, uri, real_folders } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
         let (kept, small, ahead) = Default::default();
-        Ok(Self { store, prefix, local, remote, uri: uri.into(), kept, small, real_folders, ahead })
+        let (uri, before_change) = (uri.into(), None);
+        Ok(Self { store, prefix, local, remote, uri, kept, small, real_folders, ahead, before_change })
     }
 
     /// The storage in a given store, for tests that inject failures.
@@ -71,6 +77,7 @@ impl Storage {
             small: Arc::default(),
             real_folders: RealFolders::default(),
             ahead: None,
+            before_change: None,
         })
     }
 

@@ -14,6 +14,31 @@ fn each(check: impl Fn(Storage)) {
 }
 
 #[test]
+fn nothing_is_changed_in_an_object_store_once_the_check_fails() {
+    let lost = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_lost = lost.clone();
+    let store = Storage::open("memory://checked/t", &StorageOptions::new()).unwrap();
+    let checked = store.checked(move || match is_lost.load(std::sync::atomic::Ordering::SeqCst) {
+        true => Err(hoodoo_runtime::error::Error::lock("lost")),
+        false => Ok(()),
+    });
+    checked.create("a", "one").unwrap();
+    checked.create("b", "one").unwrap();
+    lost.store(true, std::sync::atomic::Ordering::SeqCst);
+    let failed = [
+        checked.create("c", "two"),
+        checked.replace("a", "two"),
+        checked.writer("a").map(|_| ()),
+        checked.delete("a").map(|_| ()),
+        checked.delete_all(&["a", "b"]),
+        checked.delete_folder(""),
+    ];
+    assert!(failed.into_iter().all(|done| done.unwrap_err().kind() == ErrorKind::Lock));
+    assert_eq!((checked.read("a").unwrap(), store.read("b").unwrap()), ("one".into(), "one".into()));
+    store.replace("a", "two").unwrap();
+}
+
+#[test]
 fn create_is_exclusive() {
     each(|s| {
         s.create("a/b", "one").unwrap();

@@ -15,6 +15,7 @@ use super::local;
 use super::runtime::{block_on, block_on_read};
 use super::store::{Storage, nothing_there};
 use hoodoo_runtime::error::{Error, ErrorKind, Result};
+use hoodoo_runtime::simulated;
 
 /// Name of the metadata entry; valid in every store.
 const MARK: &str = "hoodoo";
@@ -45,7 +46,7 @@ impl Storage {
     /// Creates a file in an object store, as [`Storage::create`] does, and gives the version that was created.
     pub fn create_versioned(&self, path: &str, content: impl Into<Bytes>) -> Result<FileVersion> {
         let key = self.key(path)?;
-        let mark = uuid::Uuid::new_v4().simple().to_string();
+        let mark = simulated::uuid().simple().to_string();
         let attributes = [(Attribute::Metadata(MARK.into()), AttributeValue::from(mark.clone()))];
         // A local disk has no metadata, and repeats nothing either.
         let attributes = if self.is_local() { Attributes::default() } else { Attributes::from_iter(attributes) };

@@ -43,11 +43,11 @@ impl Heartbeat {
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn take_over(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
-        match Self::start(storage, instant) {
+        match Self::start(storage, clock, instant) {
             Err(e) if e.kind() == ErrorKind::Conflict => {
                 check_no_other_writer(storage, clock, instant)?;
                 storage.delete(&path_of(instant))?;
-                Self::start(storage, instant)
+                Self::start(storage, clock, instant)
             }
             other => other,
         }
@@ -57,8 +57,8 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn of_write(storage: &Storage, instant: &str) -> Result<Self> {
-        let mut heartbeat = Self::start(storage, instant)?;
+    pub fn of_write(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
+        let mut heartbeat = Self::start(storage, clock, instant)?;
         heartbeat.is_write = true;
         Ok(heartbeat)
     }
@@ -67,7 +67,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
-    pub fn start(storage: &Storage, instant: &str) -> Result<Self> {
+    pub fn start(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
         let (storage, path, holder) = (storage.clone(), path_of(instant), Holder::default());
         let content = format!("{}\n", holder.name());
         storage.create(&path, content.clone()).map_err(|e| match e.kind() {
@@ -82,7 +82,7 @@ impl Heartbeat {
             }
             true
         };
-        let renewal = Some(Renewal::start("heartbeat", INTERVAL, renew)?);
+        let renewal = Some(Renewal::start("heartbeat", clock.as_ref(), INTERVAL, renew)?);
         Ok(Self { storage, path, content, is_write: false, _holder: holder, renewal, process: Process::this() })
     }
 
@@ -264,12 +264,12 @@ mod tests {
         let first = Heartbeat::take_over(&storage, &now(), "1").unwrap();
         assert!(is_alive(&storage, &now(), "1").unwrap());
         assert_eq!(Heartbeat::take_over(&storage, &now(), "1").unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(Heartbeat::start(&storage, "1").unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(Heartbeat::start(&storage, &now(), "1").unwrap_err().kind(), ErrorKind::Conflict);
         first.check().unwrap();
         drop(first);
         assert!(!is_alive(&storage, &now(), "1").unwrap());
         assert!(!storage.exists(".hoodie/.heartbeat/1").unwrap());
-        drop(Heartbeat::start(&storage, "2").unwrap());
+        drop(Heartbeat::start(&storage, &now(), "2").unwrap());
         assert!(!storage.exists(".hoodie/.heartbeat/2").unwrap());
     }
 

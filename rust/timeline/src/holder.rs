@@ -7,6 +7,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 use uuid::Uuid;
 
+use hoodoo_runtime::simulated;
+
 /// Holders of this process that were not dropped, by their id.
 static ALIVE: LazyLock<Mutex<HashSet<Uuid>>> = LazyLock::new(Mutex::default);
 
@@ -24,7 +26,7 @@ pub(super) struct Holder {
 
 impl Default for Holder {
     fn default() -> Self {
-        let id = Uuid::new_v4();
+        let id = simulated::uuid();
         ALIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         Self { id, text: format!("{} {} {id}", machine(), std::process::id()) }
     }

@@ -20,6 +20,7 @@ pub use heartbeat::Heartbeat;
 pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};
 pub use lock::{LockConfig, LockProviderKind, LockWait, TableLock, table_lock};
+pub use renewal::Timer;
 pub use transitions::{Published, TimelineWriter};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};
 

@@ -1,42 +1,103 @@
 //! The thread that renews a lease or a heartbeat while its holder works.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::Clock;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::process::Process;
+use hoodoo_runtime::simulated;
 
-/// Renews something until it is stopped or dropped. In real time, because leases expire in real time.
+/// Repeats something at an interval.
+pub trait Timer: Send + Sync {
+    /// Calls `work` at the interval, until it returns false or the timer is stopped.
+    fn run(&self, work: &mut dyn FnMut() -> bool);
+
+    /// Stops the timer. It may return while `work` runs for the last time.
+    fn stop(&self);
+}
+
+/// A timer in real time.
 #[derive(Debug)]
+pub(super) struct RealTimer {
+    every: Duration,
+    is_stopped: Mutex<bool>,
+    stopped: Condvar,
+}
+
+impl RealTimer {
+    pub(super) fn new(every: Duration) -> Self {
+        Self { every, is_stopped: Mutex::new(false), stopped: Condvar::new() }
+    }
+
+    /// Waits for the interval. Returns false if the timer was stopped.
+    fn wait(&self) -> bool {
+        let begun = Instant::now();
+        let mut is_stopped = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_stopped {
+            let left = self.every.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            is_stopped = self.stopped.wait_timeout(is_stopped, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+}
+
+impl Timer for RealTimer {
+    fn run(&self, work: &mut dyn FnMut() -> bool) {
+        while self.wait() && work() {}
+    }
+
+    fn stop(&self) {
+        *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stopped.notify_all();
+    }
+}
+
+/// Renews something until it is stopped or dropped.
 pub(super) struct Renewal {
-    running: Option<(Sender<()>, JoinHandle<()>)>,
+    running: Option<(Arc<dyn Timer>, JoinHandle<()>)>,
     process: Process,
 }
 
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Renewal")
+    }
+}
+
 impl Renewal {
-    /// Starts the thread. It calls `renew` at this interval, until that returns false.
+    /// Starts the thread. It calls `renew` at this interval of the clock, until that returns false.
     ///
     /// # Errors
     /// `Storage` if no thread can be started.
-    pub(super) fn start(what: &str, every: Duration, mut renew: impl FnMut() -> bool + Send + 'static) -> Result<Self> {
-        let (stop, stopped) = channel();
-        let run = move || while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) && renew() {};
+    pub(super) fn start(
+        what: &str,
+        clock: &dyn Clock,
+        every: Duration,
+        mut renew: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self> {
+        let timer = clock.timer(every);
+        let of_thread = timer.clone();
+        let run = simulated::carried(move || of_thread.run(&mut renew));
         let thread = std::thread::Builder::new().name(format!("hoodoo-{what}")).spawn(run);
         let thread = thread
             .map_err(|e| Error::storage(format!("failed to start the thread that renews the {what}")).caused_by(e))?;
-        Ok(Self { running: Some((stop, thread)), process: Process::this() })
+        Ok(Self { running: Some((timer, thread)), process: Process::this() })
     }
 
     /// Waits for the end of the thread, unless it is one of the parent of this process.
     pub(super) fn stop(&mut self) {
-        let Some((stop, thread)) = self.running.take() else { return };
+        let Some((timer, thread)) = self.running.take() else { return };
         if self.process.is_this() {
-            drop(stop);
+            timer.stop();
             // A panic of that thread loses nothing: what it renewed expires.
             let _ = thread.join();
         } else {
-            std::mem::forget((stop, thread));
+            std::mem::forget((timer, thread));
         }
     }
 }
@@ -50,10 +111,10 @@ impl Drop for Renewal {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::SystemClock;
 
     #[test]
     fn it_renews_until_it_is_stopped_or_fails() {
@@ -62,13 +123,13 @@ mod tests {
             let calls = calls.clone();
             move || calls.fetch_add(1, Ordering::SeqCst) + 1 < limit
         };
-        let mut renewal = Renewal::start("test", Duration::from_millis(1), count(3)).unwrap();
+        let mut renewal = Renewal::start("test", &SystemClock, Duration::from_millis(1), count(3)).unwrap();
         while calls.load(Ordering::SeqCst) < 3 {
             std::thread::yield_now();
         }
         renewal.stop();
         assert_eq!(calls.load(Ordering::SeqCst), 3);
-        drop(Renewal::start("test", Duration::from_secs(3600), count(9)).unwrap());
+        drop(Renewal::start("test", &SystemClock, Duration::from_secs(3600), count(9)).unwrap());
         assert_eq!(calls.load(Ordering::SeqCst), 3);
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::active::instant_path;
-use super::{TableLock, TimeGenerator, Timeline, TimelineConfig, WriterLease, table_lock};
+use super::{LockGuard, TableLock, TimeGenerator, Timeline, TimelineConfig, WriterLease, table_lock};
 use hoodoo_format::instant::{Action, Instant, Layout, State};
 use hoodoo_runtime::error::{Error, ErrorKind, Result};
 use hoodoo_runtime::interrupt;
@@ -236,8 +236,8 @@ impl TimelineWriter {
         self.storage.sync()
     }
 
-    /// Publishes: creates `T_C.<final action>`. Under the lock, `look` runs while the timeline is loaded, and `before`
-    /// gets the results of both, just before the instant becomes visible.
+    /// Publishes: creates `T_C.<final action>`. Under the lock, which it gets, `look` runs while the timeline is loaded, and
+    /// `before` gets the results of both, just before the instant becomes visible.
     ///
     /// # Errors
     /// `Conflict` if the instant is no longer inflight; `Lock`; `Storage`; those of `look` and `before`.
@@ -245,7 +245,7 @@ impl TimelineWriter {
         &self,
         instant: &Instant,
         body: Vec<u8>,
-        look: impl FnOnce() -> Result<B> + Send,
+        look: impl FnOnce(&LockGuard) -> Result<B> + Send,
         before: impl FnOnce(&Timeline, B) -> Result<()>,
     ) -> Result<Published> {
         let state = next_state(Some(instant.state), instant.action, Transition::Complete)?;
@@ -254,7 +254,7 @@ impl TimelineWriter {
         let staged = self.storage.stage(&self.path(instant), body.clone())?;
         self.storage.sync()?;
         let held = self.lock.acquire()?;
-        let (timeline, found) = both(self.storage.is_remote(), || self.load(), look)?;
+        let (timeline, found) = both(self.storage.is_remote(), || self.load(), || look(&held))?;
         let known = timeline
             .instants()
             .iter()
@@ -389,7 +389,7 @@ mod tests {
     }
 
     fn complete(w: &TimelineWriter, instant: &Instant) -> Result<Instant> {
-        Ok(w.complete(instant, b"x".to_vec(), || Ok(()), |_, ()| Ok(()))?.instant)
+        Ok(w.complete(instant, b"x".to_vec(), |_| Ok(()), |_, ()| Ok(()))?.instant)
     }
 
     #[test]

@@ -7,13 +7,15 @@
 //! Here the time that is returned is one skew old instead, when it is still later than everything on the timeline: the
 //! same promise, without the sleep. Only where the timeline is empty, or the user set the skew, is it slept.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
 
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::interrupt;
+
+use super::renewal::{RealTimer, Timer};
 
 /// Zone in which instant times are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,23 @@ pub trait Clock: Send + Sync {
     fn now_ms(&self) -> i64;
     /// Waits.
     fn sleep(&self, duration: Duration);
+
+    /// Time since a moment that stays the same: for durations, because nobody sets it back. By default in real time.
+    fn monotonic(&self) -> Duration {
+        STARTED.elapsed()
+    }
+
+    /// What repeats something at this interval, beside the work of the thread that asks for it. By default in real time,
+    /// because leases expire in real time.
+    fn timer(&self, every: Duration) -> Arc<dyn Timer> {
+        Arc::new(RealTimer::new(every))
+    }
+
+    /// The last time in milliseconds that a generator with this clock gave out. By default one for all clocks of the
+    /// process: times are unique in it, whatever the table.
+    fn last_given(&self) -> &Mutex<i64> {
+        &LAST
+    }
 }
 
 /// The machine's clock.
@@ -67,8 +86,10 @@ pub fn parse_instant_ms(instant: &str, zone: TimeZone) -> Option<i64> {
     }
 }
 
-/// The last time that any generator of this process gave out, in milliseconds: times are unique in the process,
-/// whatever the table.
+/// Where the monotonic time of this process begins.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The last time that any generator of this process gave out, in milliseconds.
 static LAST: Mutex<i64> = Mutex::new(0);
 
 pub(super) fn hold_lock() -> impl std::any::Any {
@@ -162,7 +183,7 @@ impl TimeGenerator {
                 }
                 behind_table += pause;
             } else {
-                let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = self.clock.last_given().lock().unwrap_or_else(PoisonError::into_inner);
                 if now > *last {
                     *last = now;
                     return Ok(now);

@@ -114,7 +114,7 @@ fn try_create(table: &HudiTable, instant: Option<&str>, user: &str, comment: &st
             .with("instant", &commit)
             .remedy("Do it again"))
     };
-    match writer.complete(&begun, encode(&metadata)?, || Ok(()), holds) {
+    match writer.complete(&begun, encode(&metadata)?, |_| Ok(()), holds) {
         Ok(done) => Ok(savepoint(&done.instant, &metadata)),
         Err(e) => {
             if let Err(left) = remove(&writer, &commit.requested, false) {

@@ -5,7 +5,7 @@
 //! out for ever.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant as Stopwatch};
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::format::instant::{Action, Instant};
@@ -46,9 +46,9 @@ pub(in crate::write) fn planned_anew<T>(
     let mut patience = table.lock_config()?.wait.time;
     let (mut view, mut held) = (None, None);
     loop {
-        let begun = Stopwatch::now();
+        let begun = table.clock().monotonic();
         let outcome = attempt(view.take(), held.as_ref());
-        let took = begun.elapsed();
+        let took = since(table, begun);
         let error = match outcome {
             Err(e) if e.is_outdated_plan() && left > 0 => {
                 left -= 1;
@@ -57,11 +57,11 @@ pub(in crate::write) fn planned_anew<T>(
             Err(e) if e.is_waiting_for_clustering() => {
                 // It needs the lock to be completed.
                 held = None;
-                let waited = Stopwatch::now();
+                let waited = table.clock().monotonic();
                 if !clustering_ended(table, patience)? {
                     return Err(e);
                 }
-                patience = patience.saturating_sub(waited.elapsed());
+                patience = patience.saturating_sub(since(table, waited));
                 e
             }
             other => return other,
@@ -74,10 +74,15 @@ pub(in crate::write) fn planned_anew<T>(
     }
 }
 
+/// Time since a moment of the monotonic clock.
+fn since(table: &HudiTable, begun: Duration) -> Duration {
+    table.clock().monotonic().saturating_sub(begun)
+}
+
 /// Waits as long as the clusterings that are planned are carried out by somebody who is alive; whether one of them has
 /// ended since.
 fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
-    let begun = Stopwatch::now();
+    let begun = table.clock().monotonic();
     // The actions that `PendingFileGroups` looks at: a plan that is not seen here would be tried again without end.
     let may_be_one = |i: &&Instant| matches!(i.action, Action::Clustering | Action::ReplaceCommit);
     let planned = |timeline: &Timeline| -> BTreeSet<String> {
@@ -89,11 +94,11 @@ fn clustering_ended(table: &HudiTable, patience: Duration) -> Result<bool> {
         if at_first.is_empty() || !at_first.is_subset(&now) {
             return Ok(true);
         }
-        if begun.elapsed() >= patience || (look % LOOKS == 0 && !any_under_way(table, &now)?) {
+        if since(table, begun) >= patience || (look % LOOKS == 0 && !any_under_way(table, &now)?) {
             return Ok(false);
         }
         interrupt::check()?;
-        interrupt::sleep(POLL);
+        table.clock().sleep(POLL);
     }
     Ok(false)
 }

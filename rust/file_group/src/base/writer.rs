@@ -220,7 +220,7 @@ impl<W: Write + Send> BaseFileWriter<W> {
         let mut long = None;
         if let Some(KeyRange { min, max }) = &keys.range {
             if let Some(filter) = keys.bloom {
-                let place = uuid::Uuid::new_v4().to_string();
+                let place = hoodoo_runtime::simulated::uuid().to_string();
                 self.footer(BLOOM_FILTER_KEY, place.clone());
                 self.footer(BLOOM_TYPE_KEY, filter.filter_type().code().to_owned());
                 long = Some(LongValue {

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use super::{lock, panicked, receive};
 use crate::error::Result;
-use crate::interrupt;
 use crate::process::Process;
+use crate::{interrupt, simulated};
 
 /// Work under way. Whoever drops it waits for its end, so that no work outlives the call that began it.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl<T: Send + 'static> BackgroundTask<T> {
             // Nobody listens when it only has to be done.
             let _ = sender.send(work());
         };
-        if !at_once {
+        if !at_once || simulated::is_on() {
             send();
             return Self { result, thread: None, process };
         }

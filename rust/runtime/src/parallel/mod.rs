@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
 use crate::error::{Error, Result};
-use crate::interrupt;
+use crate::{interrupt, simulated};
 
 pub use background_task::BackgroundTask;
 pub use stream::BatchStream;
@@ -26,7 +26,7 @@ where
     F: Fn(I) -> Result<O> + Sync,
 {
     let count = items.len();
-    if threads <= 1 || count <= 1 {
+    if threads <= 1 || count <= 1 || simulated::is_on() {
         return items.into_iter().map(|item| interrupt::check().and_then(|()| work(item))).collect();
     }
     let waiting = Mutex::new(items.into_iter().enumerate());
@@ -86,7 +86,7 @@ pub fn both<A: Send, B: Send>(
     one: impl FnOnce() -> Result<A> + Send,
     other: impl FnOnce() -> Result<B> + Send,
 ) -> Result<(A, B)> {
-    if !at_once {
+    if !at_once || simulated::is_on() {
         return Ok((one()?, other()?));
     }
     std::thread::scope(|scope| {
@@ -102,7 +102,7 @@ pub fn both<A: Send, B: Send>(
 
 /// Starts a thread that works for the call of this one. If it panics, it sends nothing more: see [`receive`].
 pub fn spawn<'s>(scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) {
-    let work = interrupt::carried(work);
+    let work = simulated::carried(interrupt::carried(work));
     scope.spawn(move || {
         guarded(|| {
             work();

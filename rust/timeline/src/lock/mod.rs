@@ -28,8 +28,6 @@ mod writer_lease;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rand::Rng;
-
 pub use config::{LockConfig, LockProviderKind, LockWait};
 pub use external::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub(super) use in_process::hold_lock;
@@ -51,6 +49,7 @@ use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::interrupt;
 use hoodoo_runtime::parallel::BackgroundTask;
 use hoodoo_runtime::process::Process;
+use hoodoo_runtime::simulated;
 use hoodoo_storage::Storage;
 
 /// Name of the lock in messages.
@@ -206,6 +205,12 @@ impl LockGuard {
         self.ask(|lease| lease.check())
     }
 
+    /// Fails if the lock is known to be lost, as long as it is held. Makes no request, and does not hold the lock.
+    pub fn watch(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
+        let held = Arc::downgrade(&self.0);
+        move || held.upgrade().map_or(Ok(()), |held| Self(held).check())
+    }
+
     /// Fails unless the storage confirms that the lock is still held. Call it just before publishing.
     ///
     /// # Errors
@@ -250,7 +255,7 @@ impl Drop for HeldLock {
 
 /// Varies a pause, so that writers that began to wait together do not try again together.
 fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(rand::rng().random_range(0.5..=1.0))
+    pause.mul_f64(simulated::factor())
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ impl StorageLease {
         });
         let (mine, every) = (shared.clone(), lock.renew_every);
         let mut lease = Self { shared, renewal: None };
-        match Renewal::start("table lock", every, move || mine.keep_alive()) {
+        match Renewal::start("table lock", lock.clock.as_ref(), every, move || mine.keep_alive()) {
             Ok(renewal) => lease.renewal = Some(renewal),
             Err(e) => {
                 lease.release()?;
