@@ -87,6 +87,7 @@ impl FileGroupReader {
             timeline: self.timeline.clone(),
             settings: self.settings.clone(),
             table: self.table.clone(),
+            history: self.history.clone(),
             spill: self.spill.clone(),
             skips_corrupt_blocks: self.skips_corrupt_blocks,
         }
