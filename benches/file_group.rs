@@ -44,7 +44,7 @@ fn bench(c: &mut Criterion) {
         });
         group.throughput(Throughput::Elements(ROWS));
         group.bench_function(format!("merged_rows_read/{format}"), |b| {
-            let reader = table.file_group_reader(Arc::new(view.timeline().clone()), columns.clone()).unwrap();
+            let reader = table.file_group_reader(Arc::new(view.timeline().clone()), columns.clone(), None).unwrap();
             b.iter(|| {
                 let rows = reader.read(&slice, &columns).unwrap().map(|batch| batch.unwrap().num_rows() as u64);
                 assert_eq!(rows.sum::<u64>(), ROWS);
