@@ -121,16 +121,16 @@ def test_both_go_on(altering: Hudi, tmp_path: Path, kind: str):
     table.upsert(pa.Table.from_pylist([{**fourth, "ts": 9, "c": "of hoodoo"}], table.schema))
     same()
     with table.update_schema() as update:
-        update.rename_column("n", "a").change_column("d", pa.int64())
+        update.rename_column("n", "n2").change_column("d", pa.int64())
     same()
-    altering.sql(f"update {name} set ts = 12, a = 'again' where id = 1")
+    altering.sql(f"update {name} set ts = 12, n2 = 'again' where id = 1")
     same()
     if kind == "MERGE_ON_READ":
         table.compact()
     else:
         table.cluster()
     same()
-    altering.sql(f"update {name} set ts = 13, a = 'more' where id = 2")
+    altering.sql(f"update {name} set ts = 13, n2 = 'more' where id = 2")
     assert len(same()) == 4
     altering.sql(f"drop table {name}")
 

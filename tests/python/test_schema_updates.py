@@ -299,6 +299,8 @@ def test_columns_with_an_index_stay(tmp_path: Path):
     with pytest.raises(hoodoo.UnsupportedError, match="secondary index of a table with a schema history"):
         table.index("secondary_index", columns=["b"])
     table.index("bloom_filters")
+    (secondary,) = (name for name in table.metadata_table.partitions if name.startswith("secondary_index_"))
+    table.drop_index(secondary)
     table.rebuild_metadata_table()
     assert table.to_arrow(columns=["id"], filters=IS_NULL).num_rows == 3
     assert table.verify().ok
@@ -306,7 +308,6 @@ def test_columns_with_an_index_stay(tmp_path: Path):
 
 def test_the_history_outlives_the_archive(tmp_path: Path):
     options = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
-    options["hoodie.compact.inline"] = "false"
     table = make(tmp_path, "MERGE_ON_READ", **options)
     alter(table)
     expected = dict(EXPECTED)
@@ -317,7 +318,12 @@ def test_the_history_outlives_the_archive(tmp_path: Path):
     files = sorted((tmp_path / "t" / ".hoodie" / ".schema").iterdir())
     assert len(files) < 6
     assert rows_of(hoodoo.Table(table.uri)) == expected
-    for file in files:
+
+
+def test_a_lost_history_is_an_error(tmp_path: Path):
+    table = make(tmp_path, "MERGE_ON_READ")
+    alter(table)
+    for file in (tmp_path / "t" / ".hoodie" / ".schema").iterdir():
         file.unlink()
     with pytest.raises(hoodoo.CorruptFileError, match=r"\.hoodie/\.schema"):
         hoodoo.Table(table.uri).to_arrow()

@@ -183,3 +183,55 @@ fn group(of: &Type, name: &str, fields: Vec<TypePtr>) -> ParquetResult<Type> {
     }
     new.build()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use hoodoo_format::internal_schema::InternalSchema;
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::printer::print_schema;
+
+    fn schema(leaf: &str, id: i32) -> InternalSchema {
+        let inner = format!(r#"{{"type":"record","fields":[{{"id":{id},"name":"{leaf}","type":"int"}}]}}"#);
+        let list = |number: i32| format!(r#"{{"type":"array","element_id":{number},"element":{inner}}}"#);
+        let map = format!(r#"{{"type":"map","key_id":20,"key":"string","value_id":21,"value":{inner}}}"#);
+        let field = |id: i32, name: &str, of: &str| format!(r#"{{"id":{id},"name":"{name}","type":{of}}}"#);
+        let fields = [
+            field(0, "plain", r#""int""#),
+            field(1, "old", &list(10)),
+            field(2, "new", &list(11)),
+            field(3, "map", &map),
+            field(4, "st", &inner),
+        ];
+        InternalSchema::parse(&format!(r#"{{"fields":[{}]}}"#, fields.join(","))).unwrap()
+    }
+
+    fn message(leaf: &str) -> String {
+        format!(
+            "message m {{
+              optional int32 plain;
+              optional group old (LIST) {{ repeated group array {{ optional int32 {leaf}; optional int32 other; }} }}
+              optional group new (LIST) {{ repeated group list {{ optional group element {{ optional int32 {leaf}; }} }} }}
+              optional group map (MAP) {{ repeated group key_value {{ required binary key (STRING); optional group value {{ optional int32 {leaf}; }} }} }}
+              optional group st {{ optional int32 {leaf} (INTEGER(16,true)); }}
+            }}"
+        )
+    }
+
+    fn printed(root: &Type) -> String {
+        let mut text = Vec::new();
+        print_schema(&mut text, root);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn lists_and_maps_of_all_writers_are_renamed_inside() {
+        for (new, id, expected) in [("w", 30, "w"), ("u", 31, "_hoodoo_dropped_30")] {
+            let names = ColumnNames::between(&schema("u", 30), &schema(new, id)).unwrap();
+            let root = parse_message_type(&message("u")).unwrap();
+            let renamed = group(&root, root.name(), fields(&root, &names).unwrap()).unwrap();
+            assert_eq!(printed(&renamed), printed(&parse_message_type(&message(expected)).unwrap()));
+        }
+    }
+}
