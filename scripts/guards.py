@@ -37,7 +37,8 @@ def without(text: str, guard: dict[str, Any]) -> str:
 
 def copy(guards: list[dict[str, Any]]) -> None:
     """Write the copy. Files that are as they were keep their time, so that they are not compiled again."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, copied = ROOT / name, COPY / name
         if not source.is_file():
