@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::HudiTable;
 use super::committed_files::RESTORE_FILE;
+use super::{HudiTable, TableConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::written_at;
 use crate::format::instant::{Action, Instant};
@@ -29,7 +29,14 @@ impl MissingFiles {
 
     /// A missing data file is `Corrupt`, unless files were removed meanwhile, or are being removed: then it is still
     /// `NotFound`, for the work may be done again. Other errors stay what they are.
+    /// So is what looks damaged because another process dropped a partition of the metadata table meanwhile: a `Conflict`.
     pub(crate) fn explain(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Corrupt && self.lost_partitions() {
+            return Error::conflict("another process dropped a partition of the metadata table while this one read it")
+                .caused_by(error)
+                .with("table", self.table.storage().uri())
+                .remedy("Nothing was written; do it again");
+        }
         let file = error.context().iter().find(|(name, _)| *name == "file").map(|(_, file)| file.clone());
         let Some(file) = file.filter(|_| error.kind() == ErrorKind::NotFound) else { return error };
         // Of other files, as of those that are being made, there may be many reasons.
@@ -49,6 +56,13 @@ impl MissingFiles {
             .with("file", file)
             .with("table", self.table.storage().uri())
             .remedy(RESTORE_FILE)
+    }
+
+    /// Whether the metadata table has lost partitions since the table was opened.
+    fn lost_partitions(&self) -> bool {
+        let Ok(now) = TableConfig::load(self.table.storage()) else { return false };
+        let now = now.complete_metadata_partitions();
+        self.table.config().complete_metadata_partitions().iter().any(|name| !now.contains(name))
     }
 
     /// Does work whose errors are explained.

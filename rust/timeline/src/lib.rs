@@ -12,6 +12,7 @@ pub mod history;
 mod holder;
 mod lock;
 mod renewal;
+mod timer;
 mod transitions;
 mod true_time;
 
@@ -20,7 +21,7 @@ pub use heartbeat::Heartbeat;
 pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};
 pub use lock::{LockConfig, LockProviderKind, LockWait, TableLock, table_lock};
-pub use renewal::Timer;
+pub use timer::Timer;
 pub use transitions::{Published, TimelineWriter};
 pub use true_time::{Clock, SystemClock, TimeGenerator, TimeZone, format_instant, parse_instant_ms};
 

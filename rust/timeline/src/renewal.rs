@@ -1,61 +1,14 @@
 //! The thread that renews a lease or a heartbeat while its holder works.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Clock;
+use super::timer::Timer;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::process::Process;
 use hoodoo_runtime::simulated;
-
-/// Repeats something at an interval.
-pub trait Timer: Send + Sync {
-    /// Calls `work` at the interval, until it returns false or the timer is stopped.
-    fn run(&self, work: &mut dyn FnMut() -> bool);
-
-    /// Stops the timer. It may return while `work` runs for the last time.
-    fn stop(&self);
-}
-
-/// A timer in real time.
-#[derive(Debug)]
-pub(super) struct RealTimer {
-    every: Duration,
-    is_stopped: Mutex<bool>,
-    stopped: Condvar,
-}
-
-impl RealTimer {
-    pub(super) fn new(every: Duration) -> Self {
-        Self { every, is_stopped: Mutex::new(false), stopped: Condvar::new() }
-    }
-
-    /// Waits for the interval. Returns false if the timer was stopped.
-    fn wait(&self) -> bool {
-        let begun = Instant::now();
-        let mut is_stopped = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_stopped {
-            let left = self.every.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return true;
-            }
-            is_stopped = self.stopped.wait_timeout(is_stopped, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        false
-    }
-}
-
-impl Timer for RealTimer {
-    fn run(&self, work: &mut dyn FnMut() -> bool) {
-        while self.wait() && work() {}
-    }
-
-    fn stop(&self) {
-        *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stopped.notify_all();
-    }
-}
 
 /// Renews something until it is stopped or dropped.
 pub(super) struct Renewal {

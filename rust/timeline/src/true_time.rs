@@ -15,7 +15,7 @@ use chrono::{DateTime, Local, NaiveDateTime, TimeZone as _, Utc};
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::interrupt;
 
-use super::renewal::{RealTimer, Timer};
+use super::timer::{RealTimer, Timer};
 
 /// Zone in which instant times are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -106,10 +106,14 @@ impl Scenario {
         let faults: Vec<_> = (0..random.random_range(0..=3)).map(|_| Fault::draw(random, count)).collect();
         for fault in &faults {
             // Somebody finds out that the heartbeat has expired.
-            if matches!(fault.kind, FaultKind::Stall(ms) if ms >= LONG_MS) {
+            if let FaultKind::Stall(ms) = fault.kind
+                && ms >= LONG_MS
+            {
                 let compacts = is_merge_on_read && random.random_bool(0.3);
                 let op = if compacts { Op::Compact } else { Op::upsert(random, kind) };
-                actors[(fault.actor + 1) % count].ops.push((random.random_range(122_000..LONG_MS), op));
+                // Often when the other one is about to go on.
+                let pause = if random.random_bool(0.5) { ms } else { LONG_MS };
+                actors[(fault.actor + 1) % count].ops.push((pause - random.random_range(0..2_500), op));
             }
         }
         let burst = *[0.0, 0.5, 0.9, 0.97].choose(random).unwrap();

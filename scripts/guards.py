@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Take each guard of tests/rust/simulation/guards.toml out of a copy of the library, and run the simulation.
 
-    scripts/guards [--seeds FIRST..END] [NAME...]
+    scripts/guards.py [--seeds FIRST..END] [NAME...]
 
 Prints for each guard the first seed that fails without it. Fails if there is none. The copy is in target/guards; all
-guards are in it, and the environment of a run says which one is out, so that it is compiled once.
+guards are in it, and the environment of a run says which one is out, so that it is compiled once. It has a target
+folder of its own: in that of the library, cargo would take one for the other.
 """
 
 import argparse
@@ -13,19 +14,21 @@ import re
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
 GUARDS = ROOT / "tests/rust/simulation/guards.toml"
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-COPY = TARGET / "guards"
+COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "guards"
 VARIABLE = "HOODOO_GUARD_OUT"
+CRATES = ["hoodoo", *(f"hoodoo-{name}" for name in ("file-group", "format", "merge", "runtime", "storage", "timeline"))]
+"""They are compiled with few optimizations, as for the other tests."""
 
 
 def without(text: str, guard: dict[str, Any]) -> str:
-    """The text of a file in which a guard can be taken out."""
+    """Return the text of a file in which a guard can be taken out."""
     if text.count(guard["old"]) != 1:
         raise SystemExit(f"{guard['file']} does not have the guard {guard['name']} once: {guard['old']}")
     out = f'std::env::var("{VARIABLE}").is_ok_and(|out| out == "{guard["name"]}")'
@@ -33,8 +36,9 @@ def without(text: str, guard: dict[str, Any]) -> str:
 
 
 def copy(guards: list[dict[str, Any]]) -> None:
-    """Writes the copy. Files that are as they were keep their time, so that they are not compiled again."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    """Write the copy. Files that are as they were keep their time, so that they are not compiled again."""
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, copied = ROOT / name, COPY / name
         if not source.is_file():
@@ -50,17 +54,19 @@ def copy(guards: list[dict[str, Any]]) -> None:
 
 
 def run(seeds: str, guard: str | None, *options: str) -> subprocess.CompletedProcess[str]:
-    settings = []
-    if os.environ.get("CARGO_PROFILE_RELEASE_OPT_LEVEL") != "1":
-        crates = ["hoodoo", *(f"hoodoo-{crate.name.replace('_', '-')}" for crate in (ROOT / "rust").iterdir() if (crate / "Cargo.toml").is_file() and crate.name not in ("bindings", "hfile"))]
-        settings = [part for crate in crates for part in ("--config", f"profile.release.package.{crate}.opt-level=1")]
-    command = ["cargo", "test", "--release", "--locked", "--quiet", "-p", "hoodoo", *settings, "--test", "rust"]
+    """Run the simulation of the copy, without this guard."""
+    few = [part for crate in CRATES for part in ("--config", f"profile.release.package.{crate}.opt-level=1")]
+    if os.environ.get("CARGO_PROFILE_RELEASE_OPT_LEVEL") == "1":
+        few = []
+    command = ["cargo", "test", "--release", "--locked", "--quiet", "-p", "hoodoo", *few, "--test", "rust"]
     command += options or ["very_many_seeds", "--", "--ignored", "--nocapture"]
-    environment = {**os.environ, "SEEDS": seeds, "CARGO_TARGET_DIR": str(TARGET), VARIABLE: guard or "none", "FIRST_FAILURE": "1"}
+    more = {"SEEDS": seeds, "CARGO_TARGET_DIR": str(COPY / "target"), VARIABLE: guard or "none", "FIRST_FAILURE": "1"}
+    environment = {**os.environ, **more}
     return subprocess.run(command, cwd=COPY, env=environment, check=False, capture_output=bool(guard), text=True)
 
 
 def main() -> int:
+    """Run the simulation once for each guard."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seeds", default="0..20000")
     arguments.add_argument("names", nargs="*")
