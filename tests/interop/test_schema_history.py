@@ -79,6 +79,7 @@ def _read(hudi: Hudi, path: Path) -> list[Row]:
     return hudi.read(path, **BY_IDS)
 
 
+@pytest.mark.slow
 def test_hudi_reads_what_hoodoo_altered(altering: Hudi, tmp_path: Path):
     table = _table(tmp_path / "altered", "MERGE_ON_READ")
     _alter(table)
