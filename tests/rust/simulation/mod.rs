@@ -20,7 +20,7 @@ use self::scenario::Scenario;
 use self::shrink::{report, shrink};
 
 /// Seeds in the usual tests.
-const FEW: u64 = 500;
+const FEW: u64 = 300;
 /// Seeds in all tests.
 const MANY: u64 = 20_000;
 /// Runs beside each other.

@@ -12,7 +12,7 @@ use crate::format::avro::metadata::{
 use crate::format::instant::Action;
 use crate::format::internal_schema::{LATEST_SCHEMA, SchemaHistory};
 use crate::metadata_table::write::{FileChanges, KeyWrites};
-use crate::storage::Storage;
+use crate::storage::{Storage, optional};
 use crate::table::commit_metadata::read_plan;
 use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView, store_schemas};
 use crate::timeline::{LockGuard, Timeline};
@@ -287,7 +287,8 @@ impl PlannedFrom {
 /// Fails when another writer, for which this write has failed, is about to remove its files. To be asked under the table lock.
 fn refuse_rolled_back(storage: &Storage, timeline: &Timeline, own: &str) -> Result<()> {
     for rollback in timeline.pending().filter(|i| i.action == Action::Rollback) {
-        let Some(plan) = read_plan(storage, timeline, rollback)? else { continue };
+        // One that is gone was carried out, or never begun.
+        let Some(plan) = optional(read_plan(storage, timeline, rollback))?.flatten() else { continue };
         let plan: RollbackPlan = decode(&plan).map_err(|e| e.with("table", storage.uri()).with("instant", rollback))?;
         if plan.instant_to_rollback.is_some_and(|target| target.commit_time == own) {
             return Err(Error::conflict("another writer rolls this write back, as one that failed")
