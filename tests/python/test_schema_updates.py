@@ -299,7 +299,9 @@ def test_columns_with_an_index_stay(tmp_path: Path):
     with pytest.raises(hoodoo.UnsupportedError, match="secondary index of a table with a schema history"):
         table.index("secondary_index", columns=["b"])
     table.index("bloom_filters")
-    (secondary,) = (name for name in table.metadata_table.partitions if name.startswith("secondary_index_"))
+    metadata = table.metadata_table
+    assert metadata is not None
+    (secondary,) = (name for name in metadata.partitions if name.startswith("secondary_index_"))
     table.drop_index(secondary)
     table.rebuild_metadata_table()
     assert table.to_arrow(columns=["id"], filters=IS_NULL).num_rows == 3
