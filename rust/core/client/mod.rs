@@ -337,7 +337,8 @@ pub fn cluster(table: &HudiTable, instant: Option<&str>, new_plan: bool) -> Resu
     let named = instant.is_some();
     for (instant, is_new) in planned_clusterings(&table, left.into_timeline(), instant, new_plan)? {
         let done = missing.explained(|| run_clustering(&table, &instant, is_new));
-        let done = if named { done } else { unless_ended(&table, &instant, done) };
+        // A plan of its own that cannot be carried out is taken back, and is an error.
+        let done = if named || is_new { done } else { unless_ended(&table, &instant, done) };
         last = newest(&table, "the next clustering", last, done, |c| &mut c.warnings)?;
     }
     Ok(last.map(clustered))
