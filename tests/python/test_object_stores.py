@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,12 @@ import pyarrow as pa
 import pytest
 
 from hoodoo import HudiError, InvalidOptionError, StorageError, Table
-from tests import memory_azure
+from tests import memory_azure, store_tables
 from tests.many_writers import Plan, run
 from tests.memory_azure import MemoryAzure
 from tests.memory_gcs import MemoryGcs
-from tests.memory_s3 import Answer
 from tests.memory_stores import BUCKET, MemoryStore, in_sequence
-from tests.rows import arrow_rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 LOCK = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
@@ -46,71 +43,37 @@ def store(request: pytest.FixtureRequest) -> Iterator[MemoryStore]:
     server.delay, server.fail = 0.0, None
 
 
-def _rows(*rows: tuple[str, str, int, str]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
-
-
-def _create(store: MemoryStore, kind: str = "COPY_ON_WRITE", **more: str) -> Table:
-    uri = store.uri(f"{uuid.uuid4().hex}/a table")
-    Table.create(
-        uri,
-        SCHEMA,
-        name="t",
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type=kind,
-        storage_options=store.storage_options,
-    )
-    return Table(uri, more, store.storage_options)
-
-
-def _values(data: pa.Table | pa.RecordBatchReader) -> dict[str, str]:
-    return {row["id"]: row["val"] for row in arrow_rows(data)}
-
-
-def _status(status: int, times: int) -> tuple[list[str], Callable[[str, str], Answer | None]]:
-    """A failure for the first requests, and the list in which they are counted."""
-    failed: list[str] = []
-
-    def fail(method: str, path: str) -> Answer | None:
-        if len(failed) >= times:
-            return None
-        failed.append(f"{method} {path}")
-        return status, {}, b"<Error><Code>Busy</Code></Error>"
-
-    return failed, fail
-
-
 @KINDS
 def test_every_operation(store: MemoryStore, kind: str):
-    table = _create(store, kind, **{"hoodie.clean.automatic": "false", "hoodie.clean.commits.retained": "1"})
-    first = table.insert(_rows(("a", "p 1", 1, "a1"), ("b", "p 1", 1, "b1"), ("c", "p%2", 1, "c1")))
-    second = table.upsert(_rows(("a", "p 1", 2, "a2"), ("b", "p 1", 0, "late"), ("d", "p3", 1, "d1")))
+    table = store_tables.create(
+        store, kind, **{"hoodie.clean.automatic": "false", "hoodie.clean.commits.retained": "1"}
+    )
+    first = table.insert(store_tables.rows(("a", "p 1", 1, "a1"), ("b", "p 1", 1, "b1"), ("c", "p%2", 1, "c1")))
+    second = table.upsert(store_tables.rows(("a", "p 1", 2, "a2"), ("b", "p 1", 0, "late"), ("d", "p3", 1, "d1")))
     # Log files take all rows.
     assert (second.inserted, second.updated) == (1, 1 if kind == "COPY_ON_WRITE" else 2)
     assert table.delete(["c"]).deleted == 1
     now = {"a": "a2", "b": "b1", "d": "d1"}
-    assert _values(table.to_arrow()) == now
+    assert store_tables.values(table.to_arrow()) == now
     if kind == "MERGE_ON_READ":
         assert any(s.log_files for s in table.file_slices())
         assert table.compact() is not None
         assert not any(s.log_files for s in table.file_slices())
-        assert _values(table.to_arrow()) == now
+        assert store_tables.values(table.to_arrow()) == now
     assert table.cluster() is not None
     again = Table(table.uri, storage_options=store.storage_options)
-    assert _values(again.to_arrow()) == now
-    assert _values(again.to_arrow(filters=[("part", "=", "p3")])) == {"d": "d1"}
-    assert _values(again.to_arrow(as_of=first.instant)) == {"a": "a1", "b": "b1", "c": "c1"}
-    assert _values(again.changes(second.completed)) == {}
+    assert store_tables.values(again.to_arrow()) == now
+    assert store_tables.values(again.to_arrow(filters=[("part", "=", "p3")])) == {"d": "d1"}
+    assert store_tables.values(again.to_arrow(as_of=first.instant)) == {"a": "a1", "b": "b1", "c": "c1"}
+    assert store_tables.values(again.changes(second.completed)) == {}
     saved = table.savepoint()
-    table.insert_overwrite(_rows(("e", "p3", 1, "e1")))
+    table.insert_overwrite(store_tables.rows(("e", "p3", 1, "e1")))
     table.restore(saved.instant)
     table.delete_savepoint(saved.instant)
-    assert _values(table.to_arrow()) == now
-    table.upsert(_rows(("a", "p 1", 3, "a3")))
+    assert store_tables.values(table.to_arrow()) == now
+    table.upsert(store_tables.rows(("a", "p 1", 3, "a3")))
     assert table.clean().files
-    assert _values(again.to_arrow()) == {**now, "a": "a3"}
+    assert store_tables.values(again.to_arrow()) == {**now, "a": "a3"}
     report = again.verify()
     assert not report.problems, report.problems
 
@@ -153,7 +116,7 @@ def test_one_of_eight_threads_creates_the_table(store: MemoryStore):
 
     def create(name: str) -> None:
         try:
-            Table.create(uri, SCHEMA, name=name, record_key="id", storage_options=store.storage_options)
+            Table.create(uri, store_tables.SCHEMA, name=name, record_key="id", storage_options=store.storage_options)
             won.append(name)
         except HudiError as e:
             said.append(str(e))
@@ -170,26 +133,26 @@ def test_one_of_eight_threads_creates_the_table(store: MemoryStore):
 
 def test_an_object_is_written_once_in_a_while(gcs: MemoryGcs):
     """Google's store refuses writes to one object that come soon after each other, and the table lock is one."""
-    table = _create(gcs)
+    table = store_tables.create(gcs)
     gcs.seconds_between_writes = 0.05
     try:
         for n in range(2):
-            table.upsert(_rows(("a", "p1", n, f"a{n}")))
+            table.upsert(store_tables.rows(("a", "p1", n, f"a{n}")))
     finally:
         gcs.seconds_between_writes = 0.0
     assert any(r.status == 429 for r in gcs.log)
-    assert _values(table.to_arrow()) == {"a": "a1"}
+    assert store_tables.values(table.to_arrow()) == {"a": "a1"}
     assert table.verify().ok
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_passes_is_tried_again(store: MemoryStore, status: int):
-    table = _create(store)
-    failed, fail = _status(status, 3)
+    table = store_tables.create(store)
+    failed, fail = store_tables.status(status, 3)
     with store.failing(fail):
-        table.upsert(_rows(("a", "p1", 1, "a1")))
+        table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
     assert len(failed) == 3
-    assert _values(table.to_arrow()) == {"a": "a1"}
+    assert store_tables.values(table.to_arrow()) == {"a": "a1"}
     assert table.verify().ok
 
 
@@ -204,9 +167,12 @@ _WRONG = {
 @pytest.mark.parametrize("case", _WRONG)
 def test_wrong_credentials(request: pytest.FixtureRequest, case: str):
     server: MemoryStore = request.getfixturevalue(case.partition("-")[0])
-    uri = _create(server).uri
+    uri = store_tables.create(server).uri
     given = {key: value for key, value in {**server.storage_options, **_WRONG[case]}.items() if value}
-    for act in (Table, lambda uri, **more: Table.create(f"{uri}2", SCHEMA, name="t", record_key="id", **more)):
+    for act in (
+        Table,
+        lambda uri, **more: Table.create(f"{uri}2", store_tables.SCHEMA, name="t", record_key="id", **more),
+    ):
         with pytest.raises(StorageError, match=r"(?s)Check.*credentials in storage_options") as error:
             act(uri, storage_options=given)
         assert "wrong-secret" not in str(error.value)
@@ -224,10 +190,10 @@ def test_wrong_credentials(request: pytest.FixtureRequest, case: str):
     ids=lambda secret: next(iter(secret)),
 )
 def test_kinds_of_credentials_of_azure(azure: MemoryAzure, secret: Mapping[str, str]):
-    table = _create(azure)
+    table = store_tables.create(azure)
     table = Table(table.uri, storage_options={**azure.without_credentials, **secret})
-    table.upsert(_rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1")))
-    assert _values(table.to_arrow()) == {"a": "a1", "b": "b1"}
+    table.upsert(store_tables.rows(("a", "p1", 1, "a1"), ("b", "p2", 1, "b1")))
+    assert store_tables.values(table.to_arrow()) == {"a": "a1", "b": "b1"}
     assert table.verify().ok
 
 
@@ -235,20 +201,20 @@ def test_settings_from_the_environment(gcs: MemoryGcs, azure: MemoryAzure, monke
     for server in (gcs, azure):
         for key, value in server.storage_options.items():
             monkeypatch.setenv(key.upper(), value)
-        table = _create(server)
-        table.upsert(_rows(("a", "p1", 1, "a1")))
-        assert _values(Table(table.uri).to_arrow()) == {"a": "a1"}
+        table = store_tables.create(server)
+        table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
+        assert store_tables.values(Table(table.uri).to_arrow()) == {"a": "a1"}
     monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "another")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "YW5vdGhlcg==")
     for server in (gcs, azure):
-        uri = _create(server).uri
+        uri = store_tables.create(server).uri
         assert Table(uri, storage_options=server.storage_options).to_arrow().num_rows == 0
         with pytest.raises(StorageError):
             Table(uri)
 
 
 def test_a_service_account(gcs: MemoryGcs, tmp_path: Path):
-    table = _create(gcs)
+    table = store_tables.create(gcs)
     without = {key: value for key, value in gcs.storage_options.items() if key != "google_bearer_token"}
     for option, value in (
         ("google_service_account_path", str(tmp_path / "none.json")),
@@ -260,23 +226,23 @@ def test_a_service_account(gcs: MemoryGcs, tmp_path: Path):
 
 
 def test_a_write_into_many_files_makes_few_requests_in_sequence(store: MemoryStore):
-    table = _create(store, **{"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false"})
-    table.insert(_rows(*[(f"k{n}", f"p{n}", 1, "v") for n in range(60)]))
-    table.upsert(_rows(("k7", "p7", 2, "w")))
+    table = store_tables.create(store, **{"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false"})
+    table.insert(store_tables.rows(*[(f"k{n}", f"p{n}", 1, "v") for n in range(60)]))
+    table.upsert(store_tables.rows(("k7", "p7", 2, "w")))
     store.delay = 0.02
     with store.recorded() as requests:
-        table.upsert(_rows(("k8", "p8", 2, "w")))
+        table.upsert(store_tables.rows(("k8", "p8", 2, "w")))
     assert in_sequence(requests) <= 15, [(r.method, r.path, r.query) for r in requests]
 
 
 def test_spellings_of_azure(azure: MemoryAzure):
     """The endpoint of the options stands for the account's."""
-    table = _create(azure)
-    table.upsert(_rows(("a", "p1", 1, "a1")))
+    table = store_tables.create(azure)
+    table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
     path = table.uri.removeprefix(f"az://{BUCKET}/")
     host = f"{memory_azure.ACCOUNT}.dfs.core.windows.net"
     for location in (f"abfss://{BUCKET}@{host}/{path}", f"abfs://{BUCKET}@{host}/{path}/", f"abfs://{BUCKET}/{path}"):
-        Table(location, storage_options=azure.storage_options).upsert(_rows(("b", "p1", 1, location)))
+        Table(location, storage_options=azure.storage_options).upsert(store_tables.rows(("b", "p1", 1, location)))
         read = Table(table.uri, storage_options=azure.storage_options).to_arrow()
-        assert _values(read) == {"a": "a1", "b": location}
+        assert store_tables.values(read) == {"a": "a1", "b": location}
     assert table.verify().ok

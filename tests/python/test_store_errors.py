@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import unquote
 
-import pyarrow as pa
 import pytest
 
 import hoodoo
 from hoodoo import InvalidOptionError, StorageError, Table
-from tests import memory_azure
+from tests import memory_azure, store_tables
 from tests.memory_azure import MemoryAzure
 from tests.memory_gcs import MemoryGcs
-from tests.memory_s3 import Answer
 from tests.memory_stores import BUCKET, MemoryStore, Request, in_flight
-from tests.rows import arrow_rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 LOCK = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"
 KINDS = pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
@@ -51,47 +46,11 @@ def store(request: pytest.FixtureRequest) -> Iterator[MemoryStore]:
     server.delay, server.fail = 0.0, None
 
 
-def _rows(*rows: tuple[str, str, int, str]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
-
-
-def _create(store: MemoryStore, kind: str = "COPY_ON_WRITE", **more: str) -> Table:
-    uri = store.uri(f"{uuid.uuid4().hex}/a table")
-    Table.create(
-        uri,
-        SCHEMA,
-        name="t",
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type=kind,
-        storage_options=store.storage_options,
-    )
-    return Table(uri, more, store.storage_options)
-
-
-def _values(data: pa.Table | pa.RecordBatchReader) -> dict[str, str]:
-    return {row["id"]: row["val"] for row in arrow_rows(data)}
-
-
-def _status(status: int, times: int) -> tuple[list[str], Callable[[str, str], Answer | None]]:
-    """A failure for the first requests, and the list in which they are counted."""
-    failed: list[str] = []
-
-    def fail(method: str, path: str) -> Answer | None:
-        if len(failed) >= times:
-            return None
-        failed.append(f"{method} {path}")
-        return status, {}, b"<Error><Code>Busy</Code></Error>"
-
-    return failed, fail
-
-
 def test_folders_do_not_stay(folders: MemoryAzure):
     """Those of markers: each write would look at all of them."""
-    table = _create(folders)
+    table = store_tables.create(folders)
     for n in range(3):
-        table.upsert(_rows(("a", "p1", n, f"a{n}"), ("b", "p2", n, "b")))
+        table.upsert(store_tables.rows(("a", "p1", n, f"a{n}"), ("b", "p2", n, "b")))
     prefix = table.uri.removeprefix(f"az://{BUCKET}/")
     assert not [key for key in folders.bucket.keys if key.startswith(f"{prefix}/.hoodie/.temp/")]
     # What a writer left that was killed, and one whose files somebody else deleted.
@@ -101,43 +60,43 @@ def test_folders_do_not_stay(folders: MemoryAzure):
         if "deep" in left:
             folders.bucket.delete(key)
     assert len(table.verify().problems) == 2
-    Table(table.uri, storage_options=folders.storage_options).upsert(_rows(("a", "p1", 9, "a9")))
+    Table(table.uri, storage_options=folders.storage_options).upsert(store_tables.rows(("a", "p1", 9, "a9")))
     assert not [key for key in folders.bucket.keys if key.startswith(f"{prefix}/.hoodie/.temp/")]
     assert not table.verify().problems
 
 
 def test_an_account_without_folders_is_asked_once(azure: MemoryAzure):
-    table = _create(azure)
-    table.upsert(_rows(("a", "p1", 1, "a1")))
+    table = store_tables.create(azure)
+    table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
     batches = []
     for n in range(2, 5):
         with azure.recorded() as requests:
-            table.upsert(_rows(("a", "p1", n, f"a{n}")))
+            table.upsert(store_tables.rows(("a", "p1", n, f"a{n}")))
         batches.append(sum("comp=batch" in r.query for r in requests))
     assert batches == [1, 1, 1]
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_does_not_pass_is_an_error(store: MemoryStore, status: int):
-    uri = _create(store).uri
+    uri = store_tables.create(store).uri
     few = {**store.storage_options, "max_retries": "2", "retry_timeout": "20s"}
     table = Table(uri, storage_options=few)
-    failed, fail = _status(status, 1_000_000)
+    failed, fail = store_tables.status(status, 1_000_000)
     with store.failing(fail):
         with pytest.raises(StorageError, match=str(status)) as error:
             table.to_arrow()
         assert error.value.retryable
         assert len(failed) == 3
         with pytest.raises(StorageError, match=str(status)):
-            table.upsert(_rows(("a", "p1", 1, "a1")))
-    table.upsert(_rows(("a", "p1", 2, "a2")))
-    assert _values(table.to_arrow()) == {"a": "a2"}
+            table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
+    table.upsert(store_tables.rows(("a", "p1", 2, "a2")))
+    assert store_tables.values(table.to_arrow()) == {"a": "a2"}
     assert table.verify().ok
 
 
 def test_no_such_bucket(store: MemoryStore):
     uri = store.uri("t").replace(BUCKET, "nowhere")
-    for act in (Table, lambda uri, **more: Table.create(uri, SCHEMA, name="t", record_key="id", **more)):
+    for act in (Table, lambda uri, **more: Table.create(uri, store_tables.SCHEMA, name="t", record_key="id", **more)):
         with pytest.raises(StorageError, match=r"(?s)no such bucket or container.*nowhere/t.*Create it"):
             act(uri, storage_options=store.storage_options)
     with pytest.raises(hoodoo.TableNotFoundError):
@@ -152,8 +111,8 @@ def test_an_endpoint_without_encryption_is_asked_for(store: MemoryStore):
 
 def test_spellings_of_azure(azure: MemoryAzure):
     """The endpoint of the options stands for the account's."""
-    table = _create(azure)
-    table.upsert(_rows(("a", "p1", 1, "a1")))
+    table = store_tables.create(azure)
+    table.upsert(store_tables.rows(("a", "p1", 1, "a1")))
     path = table.uri.removeprefix(f"az://{BUCKET}/")
     for location in (
         f"abfss://{BUCKET}@{memory_azure.ACCOUNT}.dfs.core.windows.net/{path}",
@@ -167,8 +126,11 @@ def test_spellings_of_azure(azure: MemoryAzure):
     ):
         own = Table(location, storage_options=azure.storage_options)
         assert own.uri.split(":")[0] == location.split(":")[0].lower()
-        own.upsert(_rows(("b", "p1", 1, location)))
-        assert _values(Table(own.uri, storage_options=azure.storage_options).to_arrow()) == {"a": "a1", "b": location}
+        own.upsert(store_tables.rows(("b", "p1", 1, location)))
+        assert store_tables.values(Table(own.uri, storage_options=azure.storage_options).to_arrow()) == {
+            "a": "a1",
+            "b": location,
+        }
     assert table.verify().ok
 
 
@@ -177,8 +139,8 @@ def is_data_file(request: Request) -> bool:
 
 
 def test_a_scan_keeps_sixteen_requests_in_flight(store: MemoryStore):
-    table = _create(store, **{"hoodie.metadata.enable": "false"})
-    table.insert(_rows(*[(f"k{n}", f"p{n}", 1, "v") for n in range(60)]))
+    table = store_tables.create(store, **{"hoodie.metadata.enable": "false"})
+    table.insert(store_tables.rows(*[(f"k{n}", f"p{n}", 1, "v") for n in range(60)]))
     store.delay = 0.02
     table = Table(table.uri, {"hoodoo.threads": "1"}, store.storage_options)
     with store.recorded() as requests:

@@ -265,7 +265,7 @@ impl Transaction {
             return Ok(());
         }
         storage.delete_all(&self.files.marked())?;
-        storage.delete_all(&self.files.markers())
+        delete_these(storage, requested, &self.files.markers())
     }
 
     /// Removes an action that cannot be published from the timeline, with its files. It was never visible, so no

@@ -63,17 +63,12 @@ pub(crate) fn alter_schema(table: &HudiTable, edits: &[SchemaEdit]) -> Result<Co
         }
     };
     let changes = FileChanges::of_writes(&[]);
+    // A failure is rolled back by the caller, as that of any write: the answer of the store may be lost, and the commit be
+    // there.
     let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |now| {
         refuse_others(table, timeline, now)?;
         stored.map_or(Ok(()), |all| store_schemas(table.storage(), now, &own, all))
-    });
-    let done = match done {
-        Err(e) => {
-            transaction.take_back()?;
-            return Err(e);
-        }
-        Ok(done) => done,
-    };
+    })?;
     let outcome = CommitOutcome {
         instant: done.instant.requested,
         completed: done.instant.completed.unwrap_or_default(),
