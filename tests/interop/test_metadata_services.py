@@ -22,6 +22,12 @@ OPTIONS = {
     "hoodie.clustering.inline": "false",
 }
 
+MERGE_LOGS = {
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": "3",
+    "hoodie.metadata.compact.max.delta.commits": "14",
+}
+
 
 def _instants(path: Path) -> set[str]:
     timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
@@ -41,17 +47,17 @@ def _compacted_by_us(path: Path) -> bool:
 class Served:
     """A table to which hoodoo and Hudi write in turns, both with services of the metadata table."""
 
-    def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str) -> None:
-        self.hudi, self.path = hudi, path
+    def __init__(self, hudi: Hudi, path: Path, table_type: str, version: str, **options: str) -> None:
+        self.hudi, self.path, self.options = hudi, path, OPTIONS | options
         self.turns = Turns(hudi, path, table_type, version)
-        self.turns.options |= OPTIONS
+        self.turns.options |= self.options
         self.seen: set[str] = set()
 
     def ours(self, at: int) -> None:
         """Write once; what was archived meanwhile is seen too."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            commit = Table(self.path, OPTIONS).upsert(rows(range(at, at + 3), at))
+            commit = Table(self.path, self.options).upsert(rows(range(at, at + 3), at))
         assert not commit.warnings
         self.seen |= _instants(self.path)
 
@@ -109,10 +115,15 @@ def test_both_serve_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: s
     assert properties.read_text(encoding="utf-8") == made, "Hudi built a new metadata table"
 
 
-def test_hudi_reads_what_hoodoo_compacted_alone(hudi: Hudi, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "requested"), [({}, ".compaction.requested"), (MERGE_LOGS, ".logcompaction.requested")]
+)
+def test_hudi_reads_what_hoodoo_compacted_alone(
+    hudi: Hudi, tmp_path: Path, options: dict[str, str], requested: str
+) -> None:
     """Every record of the metadata table, by Hudi's own reader, before and after."""
     path = tmp_path / "alone"
-    served = Served(hudi, path, "MERGE_ON_READ", "9")
+    served = Served(hudi, path, "MERGE_ON_READ", "9", **options)
     served.turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
 
     def records() -> list[str]:
@@ -126,17 +137,49 @@ def test_hudi_reads_what_hoodoo_compacted_alone(hudi: Hudi, tmp_path: Path) -> N
         before = _instants(path)
         served.ours(at)
         new = _instants(path) - before
-        if any(name.endswith(".commit") for name in new):
+        if any(name.endswith(requested) for name in new):
             found = True
             break
     assert found, "no compaction"
     compacted = records()
-    (commit,) = [name for name in new if name.endswith(".commit")]
-    time = commit.split("_")[0]
+    (plan,) = [name for name in new if name.endswith(requested)]
+    time = plan.split(".")[0]
     # Without the compaction: the log files are still there.
     timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
     for file in timeline.glob(f"{time}*"):
         file.unlink()
-    for file in (path / ".hoodie" / "metadata").rglob(f"*_{time}.hfile"):
+    written = [file for file in (path / ".hoodie" / "metadata").rglob(f"*_{time}.*") if not file.name.endswith(".crc")]
+    assert len(written) >= 3, "hardly anything was compacted"
+    for file in written:
         file.unlink()
     assert compacted == records()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_both_merge_log_files_of_one_metadata_table(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
+    """With a record index, whose records are deleted and come back."""
+    index = {
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        # With another index, Hudi finds deleted keys in base files, and leaves them out of the record index.
+        "hoodie.index.type": "RECORD_INDEX",
+    }
+    served = Served(hudi, tmp_path / f"merged_{table_type[0].lower()}", table_type, "9", **MERGE_LOGS, **index)
+    served.turns.theirs(rows(range(30), 1), "insert", mode="overwrite")
+    merged: dict[str, set[str]] = {"ours": set(), "theirs": set()}
+    for at in range(2, 30):
+        before = _instants(served.path)
+        ours = at % 5 in (0, 1, 2)
+        if at % 7 == 0:
+            Table(served.path, served.options).delete(rows(range(3, 6), at).select(["id"]))
+        if ours:
+            served.ours(at)
+        else:
+            hudi.write(rows(range(at % 12, at % 12 + 3), at), served.path, "upsert", **served.turns.options)
+        new = {name for name in _instants(served.path) - before if name.endswith(".logcompaction.requested")}
+        merged["ours" if ours else "theirs"] |= new
+        if new or at % 6 == 0:
+            served.check(f"write {at}, log compactions: {merged}")
+    assert all(merged.values()), merged
+    assert Table(served.path).verify().ok

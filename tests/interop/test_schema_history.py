@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodoo
+from hoodoo.statements.alter import parse_alter
 from tests.fixtures.schema_history.record import SETTINGS
 from tests.interop.hudi import Hudi
 from tests.rows import Row, arrow_rows
@@ -142,3 +143,30 @@ def test_plain_changes_need_no_schema_on_read(hudi: Hudi, tmp_path: Path):
         update.add_column("n", pa.string()).change_column("a", pa.int64()).change_column("b", pa.float64())
     assert list((tmp_path / "plain" / ".hoodie" / ".schema").iterdir()) == []
     assert hudi.read(tmp_path / "plain") == arrow_rows(table.to_arrow())
+
+
+@pytest.mark.slow
+def test_alter_table_means_what_it_means_to_hudi(altering: Hudi, tmp_path: Path):
+    ours, theirs = _table(tmp_path / "ours", "COPY_ON_WRITE"), _table(tmp_path / "theirs", "COPY_ON_WRITE")
+    altering.sql(f"create table theirs using hudi location '{theirs.uri}'")
+    for change in (
+        "ADD COLUMNS (n string COMMENT 'new' AFTER ID, f array<struct<q: bigint>>)",
+        "ADD COLUMNS (st.w decimal(12,3) AFTER x)",
+        "RENAME COLUMN c TO cc",
+        "RENAME COLUMN st.y TO yy",
+        "DROP COLUMN d",
+        "DROP COLUMNS (arr.element.z)",
+        "ALTER COLUMN a TYPE bigint",
+        "ALTER COLUMN st.x TYPE double",
+        "ALTER COLUMN b COMMENT 'a float'",
+        "ALTER COLUMN b AFTER id",
+        "ALTER COLUMN st.yy FIRST",
+        "CHANGE COLUMN e e decimal(20,5)",
+    ):
+        altering.sql(f"alter table theirs {change}")
+        statement = parse_alter(f"alter table ours {change}")
+        statement.execute(ours)
+        assert hoodoo.Table(ours.uri).schema == hoodoo.Table(theirs.uri).schema, change
+    altering.sql("drop table theirs")
+    rows = _read(altering, tmp_path / "ours")
+    assert rows == _read(altering, tmp_path / "theirs") == arrow_rows(hoodoo.Table(ours.uri).to_arrow())

@@ -36,6 +36,15 @@ def test_update_and_delete(spark: Any, trips: str):
     assert hoodoo.spark.sql(spark, f"delete from hudi.`{trips}`").deleted == 2
 
 
+def test_columns_are_altered(spark: Any, trips: str):
+    done = hoodoo.spark.sql(spark, f"ALTER TABLE hoodoo.`{trips}` RENAME COLUMN Fare TO price")
+    assert done.operation == "ALTER_SCHEMA"
+    hoodoo.spark.sql(spark, "ALTER TABLE trips ADD COLUMNS (note string AFTER id)", tables={"trips": trips})
+    hoodoo.spark.sql(spark, "UPDATE trips SET note = 'dear' WHERE price > 2", tables={"trips": trips})
+    rows = hoodoo.spark.read(spark, trips).select("id", "note", "price").collect()
+    assert sorted((r.id, r.note, r.price) for r in rows) == [(1, None, 1.0), (2, None, 2.0), (3, "dear", 3.0)]
+
+
 @pytest.mark.parametrize("using", ["changes", "(select * from changes where id > 0)", "other"])
 def test_merge(spark: Any, frame: Frame, trips: str, using: str, tmp_path: Path):
     rows = [pa.table({"id": [n], "ts": [2], "city": ["a"], "fare": [10.0 * n]}, schema=SCHEMA) for n in (1, 2, 9)]
@@ -73,7 +82,7 @@ def test_merge_of_an_empty_source_inserts_nothing(spark: Any, frame: Frame, trip
         ("INSERT INTO trips VALUES (1)", "INSERT"),
         ("CALL show_commits(table => 'trips')", r"hoodoo\.procedures"),
         ("DROP TABLE trips", "DROP"),
-        ("ALTER TABLE trips ADD COLUMNS (x int)", "ALTER"),
+        ("ALTER TABLE trips RENAME TO other", "RENAME TO"),
         ("UPDATE trips SET fare = (SELECT max(fare) FROM other)", "not supported"),
         ("DELETE FROM trips WHERE id IN (SELECT id FROM other)", "not supported"),
         ("DELETE FROM trips USING other WHERE id = 1", "USING"),

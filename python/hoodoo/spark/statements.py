@@ -1,4 +1,4 @@
-"""UPDATE, DELETE FROM and MERGE INTO on Hudi tables, from a Spark session."""
+"""UPDATE, DELETE FROM, MERGE INTO and ALTER TABLE on Hudi tables, from a Spark session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.spark.executor import arrow_of
+from hoodoo.statements.alter import AlterStatement
 from hoodoo.statements.sql_statements import DeleteStatement, MergeStatement, UpdateStatement, parse_statement
 from hoodoo.table import Table
 
@@ -33,11 +34,11 @@ def sql(
     options: Options | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Commit:
-    """Run one UPDATE, DELETE FROM or MERGE INTO on a Hudi table, as one commit.
+    """Run one UPDATE, DELETE FROM, MERGE INTO or ALTER TABLE on a Hudi table, as one commit.
 
     The statement runs on the driver, as `hoodoo.Table.update`, `delete` and `merge` do: Spark's part is the source of a
     merge, a table, a view or a query of the session, whose rows come to the driver as Arrow batches. For rows by the
-    hundred million, use `hoodoo.spark.write`.
+    hundred million, use `hoodoo.spark.write`. An ALTER TABLE changes columns, as `hoodoo.Table.update_schema` does.
 
     Args:
         spark: The session, classic or Connect.
@@ -68,6 +69,7 @@ def sql(
             WHEN NOT MATCHED THEN INSERT (uuid, ts, city, fare) VALUES (c.uuid, c.ts, c.city, c.fare)
         \"\"\", tables={"trips": "s3://lake/trips"})
         hoodoo.spark.sql(spark, "DELETE FROM hoodoo.`s3://lake/trips` WHERE fare < 0")
+        hoodoo.spark.sql(spark, "ALTER TABLE hoodoo.`s3://lake/trips` RENAME COLUMN fare TO price")
         ```
     """
     parsed = parse_statement(statement)
@@ -80,6 +82,8 @@ def sql(
             f"tables={{{parsed.table!r}: URI}}. Names in tables: {names}"
         )
     table = Table(uri, options, storage_options)
+    if isinstance(parsed, AlterStatement):
+        return parsed.execute(table)
     if isinstance(parsed, UpdateStatement):
         return table.update(parsed.assignments, parsed.where)
     if isinstance(parsed, DeleteStatement):

@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE INTO as SQL text."""
+"""UPDATE, DELETE, MERGE INTO and ALTER TABLE as SQL text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
+from hoodoo.statements.alter import AlterStatement, parse_alter
 from hoodoo.statements.sql import SqlReader, parsed
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class MergeStatement:
     clauses: list[MergeClause] = field(default_factory=list)
 
 
-Statement: TypeAlias = UpdateStatement | DeleteStatement | MergeStatement
+Statement: TypeAlias = UpdateStatement | DeleteStatement | MergeStatement | AlterStatement
+
+_STATEMENTS = "UPDATE, DELETE FROM, MERGE INTO, ALTER TABLE"
 
 # What the classes of sqlglot may say here; anything else would be left out.
 _KNOWN = {
@@ -78,7 +81,7 @@ def parse_statement(text: Any) -> Statement:
     """Return a statement.
 
     Args:
-        text: One UPDATE, DELETE FROM or MERGE INTO in the dialect of Spark.
+        text: One UPDATE, DELETE FROM, MERGE INTO or ALTER TABLE in the dialect of Spark.
 
     Returns:
         The statement.
@@ -93,8 +96,12 @@ def parse_statement(text: Any) -> Statement:
         'trips'
     """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidOptionError("the statement is empty: expected UPDATE, DELETE FROM or MERGE INTO")
-    if text.split(maxsplit=1)[0].upper() == "CALL":
+        raise InvalidOptionError(f"the statement is empty: expected one of {_STATEMENTS}")
+    first_word = text.split(maxsplit=1)[0].upper()
+    if first_word == "ALTER":
+        # sqlglot reads half of its forms.
+        return parse_alter(text)
+    if first_word == "CALL":
         raise UnsupportedError(
             f"{text.strip()!r} is not supported: call the function of hoodoo.procedures with that name"
         )
@@ -111,7 +118,7 @@ class _Reader:
         kind = type(tree).__name__
         if kind not in {"Update", "Delete", "Merge"}:
             named = kind.upper() if kind != "Command" else str(tree.this).upper()
-            raise UnsupportedError(f"{named} is not supported: expected one of UPDATE, DELETE FROM, MERGE INTO")
+            raise UnsupportedError(f"{named} is not supported: expected one of {_STATEMENTS}")
         self._check(tree)
         if kind == "Merge":
             return self._merge(tree)

@@ -28,7 +28,7 @@ pub(super) fn is_ahead(table: &Timeline, metadata: &Timeline) -> bool {
     let newest = times(table);
     let is_known = |requested: &str| table.instants().iter().any(|i| i.requested == requested);
     // Compactions of the metadata table add nothing to it. One that was made anew may have what was completed meanwhile.
-    let mut actions = metadata.completed(Action::DeltaCommit);
+    let mut actions = metadata.completed(Action::DeltaCommit).filter(|i| !metadata.is_log_compaction(&i.requested));
     actions.any(|i| i.completed > newest && !is_known(&i.requested))
 }
 

@@ -305,13 +305,8 @@ pub const KEYS: &[OptionKey] = &[
     yes("hoodie.metadata.index.expression.file.group.count", &[]),
     yes("hoodie.metadata.auto.delete.partitions", &[]),
     yes("hoodie.metadata.compact.max.delta.commits", &[]),
-    absent(
-        harmless("hoodie.metadata.log.compaction.enable"),
-        OFF,
-        "the metadata table is compacted into base files only. Leave it out, or lower \
-         hoodie.metadata.compact.max.delta.commits",
-    ),
-    harmless("hoodie.metadata.log.compaction.blocks.threshold"),
+    yes("hoodie.metadata.log.compaction.enable", &[]),
+    yes("hoodie.metadata.log.compaction.blocks.threshold", &[]),
     yes("hoodie.time.generator.max_expected_clock_skew_ms", &["hoodie.time.generator.max.expected.clock.skew.ms"]),
     yes(LOCK_PROVIDER, &[]),
     yes("hoodie.write.num.retries.on.conflict.failures", &[]),

@@ -112,6 +112,11 @@ impl Timeline {
         rest.get(..rest.partition_point(|(i, _)| i.requested == requested)).unwrap_or_default()
     }
 
+    /// Whether the action of this requested time is a log compaction, which completes as a delta commit.
+    pub fn is_log_compaction(&self, requested: &str) -> bool {
+        self.files_of(requested).iter().any(|(instant, _)| instant.action == Action::LogCompaction)
+    }
+
     /// Which of these files have others beside them.
     pub fn side_files(&self) -> &SideFiles {
         &self.side_files

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `own_action.rs` | an action on the timeline of the metadata table, from its plan to its completion |
 //! | `failed.rs` | takes compactions back whose process died |
-//! | `compaction` | base files and log files of all shards become new base files |
+//! | `compaction` | base files and log files of all shards become new base files; or their log files one log file |
 //!
 //! Which file slices are cleaned and which instants are archived is decided as for the table itself, where the services of
 //! the table are.

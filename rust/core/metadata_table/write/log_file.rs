@@ -25,8 +25,8 @@ const WRITE_TOKEN: &str = "0-0-0";
 pub(super) fn content(instant: &str, partition: &str, update: PartitionUpdate) -> Result<Vec<u8>> {
     let PartitionUpdate { first, records, deletes } = update;
     let deletes: StringArray = deletes.into_iter().map(Some).collect();
-    let mut content = content_of(instant, partition, &StringArray::new_null(0), sorted(partition, first)?)?;
-    content.extend(content_of(instant, partition, &deletes, sorted(partition, records)?)?);
+    let mut content = content_of(instant, None, partition, &StringArray::new_null(0), sorted(partition, first)?)?;
+    content.extend(content_of(instant, None, partition, &deletes, sorted(partition, records)?)?);
     Ok(content)
 }
 
@@ -46,14 +46,14 @@ fn sorted(partition: &str, mut records: Vec<KeyedRecord>) -> Result<Records> {
 }
 
 /// Records in the order of their keys.
-pub(super) struct Records {
+pub(in crate::metadata_table) struct Records {
     file: HFileWriter<Vec<u8>>,
     count: usize,
 }
 
 impl Records {
     /// None yet, of a partition.
-    pub(super) fn of(partition: &str) -> Self {
+    pub(in crate::metadata_table) fn of(partition: &str) -> Self {
         Self { file: HFileWriter::new(Vec::new(), options_of(partition)), count: 0 }
     }
 
@@ -61,13 +61,13 @@ impl Records {
     ///
     /// # Errors
     /// `Internal` for a key that is not.
-    pub(super) fn add(&mut self, key: &str, value: &[u8]) -> Result<()> {
+    pub(in crate::metadata_table) fn add(&mut self, key: &str, value: &[u8]) -> Result<()> {
         self.count += 1;
         self.file.append(key.as_bytes(), value).map_err(not_written)
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::metadata_table) fn count(&self) -> usize {
         self.count
     }
 }
@@ -87,13 +87,20 @@ fn not_written(e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error 
     Error::internal("a record of the metadata table cannot be written").caused_by(e)
 }
 
-/// The content of a log file with these deletes and records.
+/// The content of a log file with these deletes and records. A log compaction has one more entry in the headers.
 ///
 /// # Errors
 /// `InvalidOption` for a block of more than 2 GiB.
-pub(super) fn content_of(instant: &str, partition: &str, deletes: &StringArray, records: Records) -> Result<Vec<u8>> {
+pub(in crate::metadata_table) fn content_of(
+    instant: &str,
+    more: Option<(HeaderKey, String)>,
+    partition: &str,
+    deletes: &StringArray,
+    records: Records,
+) -> Result<Vec<u8>> {
     let mut file = Vec::new();
-    let header = [(HeaderKey::InstantTime, instant), (HeaderKey::Schema, RECORD_SCHEMA)];
+    let mut header = vec![(HeaderKey::InstantTime, instant), (HeaderKey::Schema, RECORD_SCHEMA)];
+    header.extend(more.as_ref().map(|(key, value)| (*key, value.as_str())));
     if !deletes.is_empty() {
         let deletes = (0..deletes.len()).map(|row| (deletes.value(row), partition, OrderingValue::Default));
         write_block(&mut file, BlockKind::Delete, &header, &Deletes::write(deletes)?)?;
@@ -117,7 +124,7 @@ pub(super) fn empty(instant: &str) -> Result<Vec<u8>> {
 }
 
 /// What the delta commit says of a log file of a shard: its bytes, how many records and deletes it has.
-pub(super) fn stat(
+pub(in crate::metadata_table) fn stat(
     instant: &str,
     (partition, file_id, version): (&str, &str, u32),
     bytes: usize,

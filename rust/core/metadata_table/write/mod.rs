@@ -31,7 +31,7 @@ mod commit;
 mod create;
 mod expression_index;
 mod initialize;
-mod log_file;
+pub(super) mod log_file;
 mod partition_stats;
 pub(crate) mod record_index;
 mod records;

@@ -110,7 +110,7 @@ impl ShardLogs<'_> {
             return Ok(());
         };
         let counts = (records.count(), deleted);
-        let content = content_of(self.instant, self.partition, &deletes.finish(), records)?;
+        let content = content_of(self.instant, None, self.partition, &deletes.finish(), records)?;
         self.publish(shard, version, content, counts)
     }
 

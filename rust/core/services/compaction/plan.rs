@@ -2,14 +2,14 @@
 //!
 //! Source: `ScheduleCompactionActionExecutor`, `HoodieCompactionPlanGenerator` and the strategies of Hudi 1.2.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use chrono::NaiveDate;
 
 use super::strategy::{Choice, sizes};
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, LogFile};
-use crate::format::avro::metadata::{CompactionOperation, CompactionPlan, CompactionStrategy};
+use crate::format::avro::metadata::{CompactionOperation, CompactionPlan};
 use crate::format::instant::Action;
 use crate::table::Options;
 use crate::timeline::{TimeZone, Timeline, parse_instant_ms};
@@ -141,9 +141,6 @@ impl Kind {
     }
 }
 
-/// Class that a plan of a log compaction names.
-const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper";
-
 /// Plans the compaction of logs: of slices with at least so many log files, of which those before the last log compaction
 /// (its requested time) do not count, for it stands in for them.
 pub(crate) fn plan_log_compaction(
@@ -158,18 +155,7 @@ pub(crate) fn plan_log_compaction(
         !is_pending && s.logs.iter().filter(|log| counts(log)).count() >= threshold.max(2)
     };
     let operations: Vec<CompactionOperation> = slices.iter().filter(|s| taken(s)).map(operation).collect();
-    (!operations.is_empty()).then(|| CompactionPlan {
-        operations: Some(operations),
-        extra_metadata: Some(BTreeMap::new()),
-        version: Some(2),
-        strategy: Some(CompactionStrategy {
-            compactor_class_name: Some(LOG_COMPACTOR.to_owned()),
-            strategy_params: Some(BTreeMap::new()),
-            version: Some(1),
-        }),
-        preserve_hoodie_metadata: Some(true),
-        missing_schedule_partitions: Some(Vec::new()),
-    })
+    (!operations.is_empty()).then(|| CompactionPlan::of_logs(operations))
 }
 
 /// Plans the compaction of slices; `None` when there is nothing to compact. `pending_groups` are those of other plans.
@@ -186,14 +172,7 @@ pub(crate) fn plan_compaction(
         |s: &FileSlice| !s.logs.is_empty() && !pending_groups.contains(&(s.partition.clone(), s.file_id.clone()));
     let slices = options.choice.choose(slices.into_iter().filter(free).collect(), today)?;
     let operations: Vec<CompactionOperation> = slices.iter().map(operation).collect();
-    Ok((!operations.is_empty()).then(|| CompactionPlan {
-        operations: Some(operations),
-        extra_metadata: Some(BTreeMap::new()),
-        version: Some(2),
-        strategy: None,
-        preserve_hoodie_metadata: Some(false),
-        missing_schedule_partitions: Some(Vec::new()),
-    }))
+    Ok((!operations.is_empty()).then(|| CompactionPlan::of_base_files(operations)))
 }
 
 fn operation(slice: &FileSlice) -> CompactionOperation {

@@ -25,7 +25,9 @@ pub(crate) use options::MetadataServiceOptions;
 use crate::error::Result;
 use crate::format::instant::Action;
 use crate::metadata_table::FILES;
-use crate::metadata_table::services::compaction::{compact, half_completed, is_due as compaction_is_due};
+use crate::metadata_table::services::compaction::{
+    compact, compact_logs, half_completed, is_due as compaction_is_due, log_compaction_is_due,
+};
 use crate::metadata_table::services::{MetadataServices, take_back_failed};
 use crate::table::HudiTable;
 use crate::timeline::Timeline;
@@ -39,6 +41,7 @@ pub(crate) fn serve_metadata_table(table: &HudiTable, timeline: impl FnOnce() ->
     let Some(metadata) = table.take_metadata_timeline() else { return Ok(()) };
     let options = MetadataServiceOptions::from_options(table.options())?;
     let is_due = is_pending(&metadata)
+        || options.log_blocks.is_some_and(|blocks| log_compaction_is_due(&metadata, blocks))
         || compaction_is_due(&metadata, options.max_delta_commits)
         || clean::is_due(&metadata, options.commits_retained)
         || archive::may_be_due(&metadata, &options) && archive::is_due(&metadata, &timeline()?, &options);
@@ -79,11 +82,17 @@ fn serve(table: &HudiTable, options: &MetadataServiceOptions) -> Result<()> {
     if clean::is_due(metadata.timeline(), options.commits_retained) && clean::clean(&services, &metadata, options)? {
         metadata = services.open()?;
     }
-    if compaction_is_due(metadata.timeline(), options.max_delta_commits)
-        && half_completed(&timeline, metadata.timeline()).is_none()
-        && compact(&services, &metadata)?.is_some()
-    {
-        metadata = services.open()?;
+    if half_completed(&timeline, metadata.timeline()).is_none() {
+        let compacted = match options.log_blocks {
+            _ if compaction_is_due(metadata.timeline(), options.max_delta_commits) => compact(&services, &metadata)?,
+            Some(blocks) if log_compaction_is_due(metadata.timeline(), blocks) => {
+                compact_logs(&services, &metadata, blocks)?
+            }
+            _ => None,
+        };
+        if compacted.is_some() {
+            metadata = services.open()?;
+        }
     }
     archive::archive(&services, metadata.timeline(), options)
 }

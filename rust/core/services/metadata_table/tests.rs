@@ -33,7 +33,11 @@ fn time(number: usize) -> String {
 /// All files of an action.
 fn action(number: usize, action: &str) -> Vec<String> {
     let (time, done) = (time(number), format!("202601010000{number:02}500"));
-    let completed = if action == "compaction" { "commit" } else { action };
+    let completed = match action {
+        "compaction" => "commit",
+        "logcompaction" => "deltacommit",
+        other => other,
+    };
     let pending = ["requested", "inflight"].map(|state| format!("{time}.{action}.{state}"));
     pending.into_iter().chain([format!("{time}_{done}.{completed}")]).collect()
 }
@@ -56,6 +60,29 @@ fn options_are_those_that_hudi_derives() {
     let zero = BTreeMap::from([("hoodie.metadata.compact.max.delta.commits".to_owned(), "0".to_owned())]);
     let refused = MetadataServiceOptions::from_options(&Options::new(zero).unwrap()).unwrap_err();
     assert_eq!(refused.kind(), crate::ErrorKind::InvalidOption);
+    assert_eq!(standard.log_blocks, None);
+    let on = ("hoodie.metadata.log.compaction.enable", "true");
+    assert_eq!(options_with_logs(&[on]), Ok(Some(5)));
+    assert_eq!(options_with_logs(&[on, ("hoodie.metadata.log.compaction.blocks.threshold", "3")]), Ok(Some(3)));
+    let one = options_with_logs(&[on, ("hoodie.metadata.log.compaction.blocks.threshold", "1")]);
+    assert_eq!(one, Err(crate::ErrorKind::InvalidOption));
+}
+
+fn options_with_logs(given: &[(&str, &str)]) -> Result<Option<usize>, crate::ErrorKind> {
+    let given = given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let options = MetadataServiceOptions::from_options(&Options::new(given).unwrap());
+    options.map(|options| options.log_blocks).map_err(|e| e.kind())
+}
+
+#[test]
+fn a_log_compaction_is_due_after_so_many_delta_commits() {
+    let due = |count: usize, others: &[(usize, &str)]| log_compaction_is_due(&actions(count, others), 3);
+    assert!(!due(2, &[]) && due(3, &[]));
+    for other in ["logcompaction", "compaction"] {
+        assert!(!due(6, &[(3, other)]) && due(7, &[(3, other)]), "{other}");
+    }
+    // The metadata table is compacted when it would have been without.
+    assert!(compaction_is_due(&actions(10, &[(3, "logcompaction"), (7, "logcompaction")]), 10));
 }
 
 #[test]

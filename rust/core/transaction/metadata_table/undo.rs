@@ -85,8 +85,8 @@ fn is_separable(table: &HudiTable, config: &TableConfig, timeline: &Timeline, un
     let Some(first) = undone.iter().map(|i| i.requested.as_str()).min() else { return Ok(true) };
     let actions: HashSet<&str> = timeline.instants().iter().map(|i| i.requested.as_str()).collect();
     let is_own_delta = |i: &Instant| {
-        let is_compacted = metadata.files_of(&i.requested).iter().any(|(file, _)| file.action == Action::LogCompaction);
-        i.action == Action::DeltaCommit && actions.contains(i.requested.as_str()) && !is_compacted
+        let is_own = actions.contains(i.requested.as_str()) && !metadata.is_log_compaction(&i.requested);
+        i.action == Action::DeltaCommit && is_own
     };
     let since = |i: &&Instant| i.requested.as_str() >= first || i.completed.as_deref().is_some_and(|at| at >= first);
     let is_harmless =

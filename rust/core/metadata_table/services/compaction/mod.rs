@@ -1,8 +1,10 @@
-//! Compaction: the base file and the log files of each shard become a new base file.
+//! Compaction: the base file and the log files of each shard become a new base file. Log compaction: its log files become
+//! one.
 //!
 //! A compaction of the metadata table takes all shards at once, for the table archives nothing beyond it. Readers go on
 //! meanwhile: the instant of the compaction is later than all that is completed, so that what comes next belongs behind it.
 
+mod logs;
 mod shard;
 mod shard_records;
 mod statistics;
@@ -12,7 +14,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::MetadataServices;
+pub(crate) use logs::{compact_logs, is_due as log_compaction_is_due};
+
+use super::{MetadataServices, OwnAction};
 use crate::error::Result;
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
@@ -58,14 +62,7 @@ pub(crate) fn compact(services: &MetadataServices<'_>, metadata: &MetadataTable)
     if shards.is_empty() {
         return Ok(None);
     }
-    let plan = CompactionPlan {
-        operations: Some(shards.iter().map(|(_, slice)| operation(slice)).collect()),
-        extra_metadata: Some(BTreeMap::new()),
-        version: Some(2),
-        strategy: None,
-        preserve_hoodie_metadata: Some(false),
-        missing_schedule_partitions: Some(Vec::new()),
-    };
+    let plan = CompactionPlan::of_base_files(shards.iter().map(|(_, slice)| operation(slice)).collect());
     let action = services.begin(Action::Compaction, encode(&plan)?, metadata.timeline())?;
     let instant = action.requested();
     let numbered: Vec<(usize, (Kind, FileSlice))> = shards.into_iter().enumerate().collect();
@@ -73,6 +70,16 @@ pub(crate) fn compact(services: &MetadataServices<'_>, metadata: &MetadataTable)
         let counts = |t: &str| metadata.counts(t);
         compact_shard(services.storage, kind, &slice, counts, instant, &format!("{task}-0-0"))
     })?;
+    complete(services, action, compacted, OPERATION).map(Some)
+}
+
+/// Publishes a compaction with what it wrote.
+fn complete(
+    services: &MetadataServices<'_>,
+    action: OwnAction<'_>,
+    compacted: Vec<Compacted>,
+    operation: &str,
+) -> Result<Instant> {
     let mut by_partition: BTreeMap<String, Vec<WriteStat>> = BTreeMap::new();
     for one in compacted {
         match one {
@@ -94,9 +101,9 @@ pub(crate) fn compact(services: &MetadataServices<'_>, metadata: &MetadataTable)
         compacted: Some(true),
         extra_metadata: BTreeMap::from([("schema".to_owned(), RECORD_SCHEMA.to_owned())]),
         version: None,
-        operation_type: Some(OPERATION.to_owned()),
+        operation_type: Some(operation.to_owned()),
     };
-    action.complete(encode(&body)?).map(Some)
+    action.complete(encode(&body)?)
 }
 
 /// What a plan says of a shard.

@@ -27,9 +27,24 @@ pub(super) enum Compacted {
 
 /// What was read of the log files.
 #[derive(Default)]
-struct LogCounts {
+pub(super) struct LogCounts {
     records: i64,
     blocks: i64,
+}
+
+impl LogCounts {
+    /// A write stat with what was read of the log files of a slice.
+    pub(super) fn add_to(&self, stat: WriteStat, slice: &FileSlice) -> WriteStat {
+        WriteStat {
+            total_log_records: Some(self.records),
+            total_log_blocks: Some(self.blocks),
+            total_corrupt_log_block: Some(0),
+            total_rollback_blocks: Some(0),
+            total_log_files_compacted: i64::try_from(slice.logs.len()).ok(),
+            total_log_size_compacted: i64::try_from(slice.logs.iter().map(|log| log.size).sum::<u64>()).ok(),
+            ..stat
+        }
+    }
 }
 
 /// Compacts a shard. `counts` says which instants count.
@@ -46,11 +61,18 @@ pub(super) fn compact_shard(
 ) -> Result<Compacted> {
     match write_shard(storage, kind, slice, counts, instant, write_token) {
         Ok(stat) => Ok(Compacted::Written(Box::new(stat))),
-        // Records of another schema, or keys in another order: Hudi can compact these.
-        Err(e) if e.kind() == ErrorKind::Unsupported => {
-            Ok(Compacted::Skipped { file_id: slice.file_id.clone(), why: e })
-        }
-        Err(e) => Err(e),
+        Err(e) => skipped(slice, e),
+    }
+}
+
+/// What cannot be compacted here: records of another schema, or keys in another order. Hudi can compact these.
+///
+/// # Errors
+/// The error, if it is another one.
+pub(super) fn skipped(slice: &FileSlice, why: Error) -> Result<Compacted> {
+    match why.kind() {
+        ErrorKind::Unsupported => Ok(Compacted::Skipped { file_id: slice.file_id.clone(), why }),
+        _ => Err(why),
     }
 }
 
@@ -63,7 +85,9 @@ fn write_shard(
     write_token: &str,
 ) -> Result<WriteStat> {
     let mut records = ShardRecords::new(kind)?;
-    let logged = read_logs(storage, slice, counts, &mut records)?;
+    let scan = LogScan::open(storage, &slice.logs, counts)?;
+    check_logs(storage, &scan)?;
+    let logged = read_logs(&scan, &mut records)?;
     let (log_keys, partition) = (records.len(), super::super::partition_of(slice));
     let mut file = NewBaseFile::create(storage, partition, &slice.file_id, instant, write_token)?;
     let mut updated = 0;
@@ -79,30 +103,20 @@ fn write_shard(
     let count = |n: usize| i64::try_from(n).ok();
     let base = slice.base.as_ref();
     Ok(WriteStat {
-        prev_commit: base.map(|base| base.instant.clone()).or(stat.prev_commit),
+        prev_commit: base.map(|base| base.instant.clone()).or(stat.prev_commit.clone()),
         prev_base_file: base.map(|base| base.name().to_owned()),
         num_update_writes: count(updated),
         num_inserts: count(log_keys.saturating_sub(updated)),
-        total_log_records: Some(logged.records),
-        total_log_blocks: Some(logged.blocks),
         total_updated_records_compacted: count(log_keys),
-        total_corrupt_log_block: Some(0),
-        total_rollback_blocks: Some(0),
-        total_log_files_compacted: count(slice.logs.len()),
-        total_log_size_compacted: i64::try_from(slice.logs.iter().map(|log| log.size).sum::<u64>()).ok(),
-        ..stat
+        ..logged.add_to(stat, slice)
     })
 }
 
 /// Reads the blocks of the log files, in the order in which they are merged.
-fn read_logs(
-    storage: &Storage,
-    slice: &FileSlice,
-    counts: impl Fn(&str) -> bool,
-    records: &mut ShardRecords,
-) -> Result<LogCounts> {
-    let scan = LogScan::open(storage, &slice.logs, counts)?;
-    check_logs(storage, &scan)?;
+///
+/// # Errors
+/// `Corrupt`, with the file; `Unsupported` for records of another schema; `Storage`.
+pub(super) fn read_logs(scan: &LogScan, records: &mut ShardRecords) -> Result<LogCounts> {
     let mut read = LogCounts::default();
     for block in 0..scan.blocks() {
         read.blocks += 1;

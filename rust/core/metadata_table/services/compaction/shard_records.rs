@@ -35,6 +35,13 @@ pub(super) struct LoggedKey {
     replaces_base: bool,
 }
 
+impl LoggedKey {
+    /// Whether the base file has nothing to say of it.
+    pub(super) fn replaces_base(&self) -> bool {
+        self.replaces_base
+    }
+}
+
 /// Log records by the bytes of their keys.
 pub(super) struct ShardRecords {
     kind: Kind,
@@ -97,6 +104,15 @@ impl ShardRecords {
         // Keys before it are out already.
         let first = self.by_key.first_entry()?;
         (first.key().as_slice() == key).then(|| first.remove())
+    }
+
+    /// The value that a log file has of a key, which is still to be merged with the base file; `None` if it is deleted.
+    pub(super) fn logged_value(&self, key: &[u8], logged: &LoggedKey) -> Option<Vec<u8>> {
+        match &logged.last {
+            Logged::Deleted => None,
+            Logged::Files(files) => Some(encode(key, files)),
+            Logged::Record(record) => Some(record.clone()),
+        }
     }
 
     /// The value that the base file of a compaction has of a key: `base` is the one that is there. `None` if the key is

@@ -4,6 +4,7 @@
 use arrow::array::RecordBatch;
 use hoodoo_hfile::{HFileReader, HFileWriter, HFileWriterOptions};
 
+use super::logs::merge_logs;
 use super::shard::{Compacted, compact_shard};
 use super::shard_records::ShardRecords;
 use super::statistics;
@@ -188,6 +189,22 @@ fn compacted(storage: &Storage, kind: Kind, before: &FileSlice, instant: &str) -
     }
 }
 
+/// Compacts the log files of a slice; the slice afterwards, in which the files of before still are.
+fn logs_compacted(storage: &Storage, kind: Kind, before: &FileSlice, instant: &str) -> FileSlice {
+    let stat = merge_logs(storage, kind, before, |instant| instant != "999", instant).unwrap();
+    let path = format!("{FOLDER}/{}", stat.path.unwrap());
+    let file = FileMeta { path, size: stat.file_size_in_bytes.unwrap() as u64, modified_ms: 0 };
+    let mut after = before.clone();
+    after.logs.push(LogFile::parse(&file).unwrap());
+    after
+}
+
+/// Files of a slice that a reader needs after a log compaction.
+fn without_the_merged(slice: &FileSlice, instant: &str) -> FileSlice {
+    let logs = slice.logs.iter().filter(|log| log.instant.as_str() >= instant).cloned().collect();
+    FileSlice { logs, ..slice.clone() }
+}
+
 #[test]
 fn readers_see_the_same_afterwards() {
     let key = |name: &str| name.as_bytes().to_vec();
@@ -217,6 +234,17 @@ fn readers_see_the_same_afterwards() {
             let after = compacted(&storage, kind, &before, "100");
             let wanted = rows(&storage, kind, &before);
             assert!(wanted.len() > 10, "{partition}");
+            let merged = logs_compacted(&storage, kind, &before, "050");
+            assert_eq!(rows(&storage, kind, &merged), wanted, "{partition}, log compaction");
+            assert_eq!(rows(&storage, kind, &without_the_merged(&merged, "050")), wanted, "{partition}, alone");
+            // Log compactions of log compactions, and a compaction of it all.
+            let mut later = merged.clone();
+            later.logs.push(log_file(&storage, partition, "060", &["k07$x", "k38$x"], records(30, 33, 7)));
+            let wanted_later = rows(&storage, kind, &later);
+            assert_ne!(wanted_later, wanted);
+            let again = logs_compacted(&storage, kind, &later, "070");
+            assert_eq!(rows(&storage, kind, &again), wanted_later, "{partition}, again");
+            assert_eq!(rows(&storage, kind, &compacted(&storage, kind, &again, "080")), wanted_later, "{partition}");
             assert_eq!(rows(&storage, kind, &after), wanted, "{partition}, with a base file: {with_base}");
             // And again, with more on top of it.
             let more = log_file(&storage, partition, "110", &["k36$x"], records(0, 3, 6));
@@ -241,18 +269,28 @@ fn files_are_added_up() {
         // Came back, without the files that it had.
         log_file(&storage, "files", "040", &[], vec![partition("q", &[("z", 5, false)])]),
     ];
-    let after = compacted(&storage, Kind::Files, &slice("files", Some(base), logs), "100");
-    let stored = HFileReader::open(storage.read(&after.base.unwrap().path).unwrap()).unwrap();
-    let mut found = Vec::new();
-    for block in stored.data_blocks().unwrap() {
-        found.extend(block.unwrap().entries().map(|entry| (entry.key.to_vec(), entry.value.to_vec())));
-    }
+    let before = slice("files", Some(base), logs);
+    let merged = logs_compacted(&storage, Kind::Files, &before, "050");
+    assert_eq!(rows(&storage, Kind::Files, &merged), rows(&storage, Kind::Files, &before));
+    // What is deleted stays in the log file: the base file has it.
+    assert_eq!(compacted_files(&storage, &merged, "090"), compacted_files(&storage, &before, "100"));
     let wanted = vec![
         partition("p", &[("b", 2, false), ("c", 9, false), ("gone", 0, true)]),
         partition("q", &[("z", 5, false)]),
         partition("r", &[("y", 7, false)]),
     ];
-    assert_eq!(found, wanted);
+    assert_eq!(compacted_files(&storage, &before, "110"), wanted);
+}
+
+/// The records of the base file that a compaction makes of a slice of files.
+fn compacted_files(storage: &Storage, before: &FileSlice, instant: &str) -> Vec<Record> {
+    let after = compacted(storage, Kind::Files, before, instant);
+    let stored = HFileReader::open(storage.read(&after.base.unwrap().path).unwrap()).unwrap();
+    let mut found = Vec::new();
+    for block in stored.data_blocks().unwrap() {
+        found.extend(block.unwrap().entries().map(|entry| (entry.key.to_vec(), entry.value.to_vec())));
+    }
+    found
 }
 
 #[test]
@@ -277,6 +315,8 @@ fn values_of_another_schema_are_left_alone() {
     let before = slice("record_index", None, vec![log]);
     let outcome = compact_shard(&storage, Kind::RecordIndex, &before, |_| true, "100", "0-0-0").unwrap();
     assert!(matches!(outcome, Compacted::Skipped { why, .. } if why.kind() == ErrorKind::Unsupported));
+    let refused = merge_logs(&storage, Kind::RecordIndex, &before, |_| true, "100").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert_eq!(storage.list(&format!("{FOLDER}/record_index")).unwrap().files.len(), 1);
 }
 

@@ -24,6 +24,36 @@ record! {
     }
 }
 
+/// Class that a plan of a log compaction names.
+const LOG_COMPACTOR: &str = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper";
+
+impl CompactionPlan {
+    /// A plan that makes base files of base files and their log files.
+    pub fn of_base_files(operations: Vec<CompactionOperation>) -> Self {
+        Self {
+            operations: Some(operations),
+            extra_metadata: Some(BTreeMap::new()),
+            version: Some(2),
+            strategy: None,
+            preserve_hoodie_metadata: Some(false),
+            missing_schedule_partitions: Some(Vec::new()),
+        }
+    }
+
+    /// A plan that makes one log file of several.
+    pub fn of_logs(operations: Vec<CompactionOperation>) -> Self {
+        Self {
+            strategy: Some(CompactionStrategy {
+                compactor_class_name: Some(LOG_COMPACTOR.to_owned()),
+                strategy_params: Some(BTreeMap::new()),
+                version: Some(1),
+            }),
+            preserve_hoodie_metadata: Some(true),
+            ..Self::of_base_files(operations)
+        }
+    }
+}
+
 record! {
     /// The compaction of one file group.
     pub struct CompactionOperation "HoodieCompactionOperation" {
