@@ -12,7 +12,7 @@ import pytest
 import hoodoo
 import hoodoo.spark
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
-from tests.pairs import every_pair
+from tests.pairs import every_pair, every_value
 from tests.rows import arrow_rows
 from tests.spark.same_table import SameTable
 
@@ -71,7 +71,7 @@ def test_global_index(index: str, mode: str, moves: bool, frame: Frame, tmp_path
     assert set(_parts(same.spark)) == set(_parts(same.alone))
 
 
-@pytest.mark.parametrize(("moves", "mode", "index"), every_pair([True, False], [EVENT, COMMIT], INDEXES))
+@pytest.mark.parametrize(("moves", "mode", "index"), every_value([True, False], [EVENT, COMMIT], INDEXES))
 def test_one_key_in_several_partitions_of_a_batch(
     index: str, mode: str, moves: bool, frame: Frame, tmp_path: Path, settings: Callable[[str, str], None]
 ):

@@ -8,27 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hoodoo import InvalidOptionError
+from hoodoo.statements.sql_types import SPARK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["schema_of"]
 
-# The names of Spark SQL; others are those of Arrow.
-_TYPES = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+),(\d+)\)")
 
 
@@ -59,13 +45,13 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 
 def _type(kind: str, text: str) -> pa.DataType:
-    if kind in _TYPES:
-        return _TYPES[kind]
+    if kind in SPARK_TYPES:
+        return SPARK_TYPES[kind]
     try:
         if decimal := _DECIMAL.fullmatch(kind):
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
         return pa.type_for_alias(kind)
     except ValueError as error:
         raise InvalidOptionError(
-            f"unknown type in the column {text!r}: expected {', '.join(_TYPES)}, decimal(p,s) or a type of Arrow"
+            f"unknown type in the column {text!r}: expected {', '.join(SPARK_TYPES)}, decimal(p,s) or a type of Arrow"
         ) from error

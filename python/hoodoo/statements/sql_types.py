@@ -11,15 +11,16 @@ from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 if TYPE_CHECKING:
     from hoodoo.statements.sql_tokens import Tokens
 
-__all__ = ["read_type"]
+__all__ = ["SPARK_TYPES", "read_type"]
 
-_TYPES = {
-    "BOOLEAN": pa.bool_(), "INT": pa.int32(), "INTEGER": pa.int32(), "BIGINT": pa.int64(), "LONG": pa.int64(),
-    "FLOAT": pa.float32(), "REAL": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(), "DATE": pa.date32(),
-    "BINARY": pa.binary(), "TIMESTAMP": pa.timestamp("us", "UTC"), "TIMESTAMP_LTZ": pa.timestamp("us", "UTC"),
-    "TIMESTAMP_NTZ": pa.timestamp("us"),
+SPARK_TYPES = {
+    "boolean": pa.bool_(), "int": pa.int32(), "integer": pa.int32(), "bigint": pa.int64(), "long": pa.int64(),
+    "float": pa.float32(), "real": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
+    "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ltz": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
-_DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
+"""Types without parameters that a column of a Hudi table can have, by the names of Spark SQL."""
+_DECIMALS = {"decimal", "dec", "numeric"}
 _MOST_DIGITS = 38
 _DEEPEST = 50
 
@@ -46,27 +47,27 @@ def read_type(tokens: Tokens, depth: int = 0) -> pa.DataType:
     if depth > _DEEPEST:
         raise UnsupportedError(f"a type in a statement of {len(tokens.text)} characters is nested too deeply")
     name = tokens.name()
-    kind = name.upper()
-    if kind in _TYPES and not tokens.follows("("):
-        return _TYPES[kind]
+    kind = name.lower()
+    if kind in SPARK_TYPES and not tokens.follows("("):
+        return SPARK_TYPES[kind]
     if kind in _DECIMALS:
         return _decimal(tokens)
-    if kind == "ARRAY":
+    if kind == "array":
         tokens.expect("<")
         element = read_type(tokens, depth + 1)
         tokens.expect(">")
         return pa.list_(pa.field("element", element))
-    if kind == "MAP":
+    if kind == "map":
         tokens.expect("<")
         key = read_type(tokens, depth + 1)
         tokens.expect(",")
         value = read_type(tokens, depth + 1)
         tokens.expect(">")
         return pa.map_(key, value)
-    if kind == "STRUCT":
+    if kind == "struct":
         return _struct(tokens, depth)
     raise UnsupportedError(
-        f"the type `{name}` in {tokens.text!r} is not supported: expected one of {', '.join(_TYPES).lower()}, "
+        f"the type `{name}` in {tokens.text!r} is not supported: expected one of {', '.join(SPARK_TYPES)}, "
         "decimal(p,s), array<…>, map<…>, struct<…>"
     )
 
