@@ -312,6 +312,9 @@ fn a_write_that_others_rolled_back_leaves_no_file() {
     let behind = store.clone();
     let hook = Box::new(move |request, path: &str| {
         if request == Request::Put && path.starts_with("small/p/") {
+            // The instant is made inflight meanwhile, in the background.
+            let waits = (0..5_000).take_while(|_| !is_inflight(&behind));
+            waits.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
             // The process stands still here. Another one finds its heartbeat expired, and no file to delete yet.
             let folder = Path::from(TIMELINE);
             for object in block_on(behind.list_with_delimiter(Some(&folder))).unwrap().objects {
