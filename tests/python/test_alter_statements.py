@@ -104,6 +104,18 @@ def test_columns_are_renamed_dropped_changed_and_moved(table: hoodoo.Table):
     assert found.to_arrow(columns=["cents", "s"]).to_pylist() == [{"cents": 5, "s": {"why": "y", "x": 1.0}}]
 
 
+def test_null_is_allowed_and_a_comment_is_kept(tmp_path: Path):
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("n", pa.int32(), nullable=False)])
+    made = hoodoo.Table.create(str(tmp_path / "required"), schema, name="t", record_key="id")
+    made.insert(pa.Table.from_pylist([{"id": 1, "n": 2}], schema))
+    found = _altered(made, "ALTER TABLE t ALTER COLUMN N DROP NOT NULL", "ALTER TABLE t ALTER n COMMENT 'a number'")
+    assert found.schema.field("n").nullable
+    found.insert({"id": [2], "n": pa.array([None], pa.int32())})
+    newest = found.timeline.metadata(found.timeline.instants()[-1])["extraMetadata"]
+    assert '"doc":"a number"' in newest["latest_schema"]
+    assert [row["id"] for row in found.to_arrow().to_pylist() if row["n"] is None] == [2]
+
+
 def test_several_are_dropped_at_once(table: hoodoo.Table):
     assert _altered(table, "ALTER TABLE t DROP COLUMN s.x, l, M").schema.names == ["id", "Price", "s"]
 

@@ -34,6 +34,33 @@ def _read(table: Table, **query: Any) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_what_a_log_compaction_of_the_metadata_table_took_is_taken_back(tmp_path: Path, table_type: str) -> None:
+    table = _table(
+        tmp_path / "t",
+        table_type,
+        **{
+            "hoodie.metadata.log.compaction.enable": "true",
+            "hoodie.metadata.log.compaction.blocks.threshold": "2",
+            "hoodie.metadata.compact.max.delta.commits": "30",
+        },
+    )
+    timeline = tmp_path / "t/.hoodie/metadata/.hoodie/timeline"
+    for n in range(1, 9):
+        before, known = _read(table), set(timeline.glob("*.logcompaction.requested"))
+        newest = table.upsert(_rows(n, "a1", f"b{n}")).instant
+        if n > 2 and set(timeline.glob("*.logcompaction.requested")) - known:
+            break
+    else:
+        pytest.fail("no log compaction")
+    table.rollback(newest)
+    assert _read(table) == before == _read(Table(table.uri, {"hoodie.metadata.enable": "false"}))
+    assert table.verify().problems == ()
+    table.upsert(_rows(20, "a1", "z9"))
+    assert {("a1", 20), ("z9", 20)} <= set(_read(table))
+    assert table.verify().problems == ()
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("index", [None, "RECORD_INDEX"])
 def test_restore_takes_everything_back(tmp_path: Path, table_type: str, index: str | None) -> None:
     options = {"hoodie.index.type": index} if index else {}

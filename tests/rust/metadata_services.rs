@@ -16,14 +16,31 @@ use crate::small_table::{Row, Ticking, create_with, open_with, read, storage, wr
 const TIMELINE: &str = ".hoodie/metadata/.hoodie/timeline";
 
 fn options(table_type: &str) -> Vec<(String, String)> {
+    options_of(table_type, COMPACTIONS)
+}
+
+/// The metadata table is compacted often.
+const COMPACTIONS: [(&str, &str); 2] =
+    [("hoodie.metadata.compact.max.delta.commits", "4"), ("hoodie.metadata.log.compaction.enable", "false")];
+/// It is compacted seldom, and its log files are merged in between.
+const LOG_COMPACTIONS: [(&str, &str); 3] = [
+    ("hoodie.metadata.compact.max.delta.commits", "14"),
+    ("hoodie.metadata.log.compaction.enable", "true"),
+    ("hoodie.metadata.log.compaction.blocks.threshold", "3"),
+];
+
+fn options_of<'a>(
+    table_type: &'a str,
+    services: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(String, String)> {
     let given = [
         ("hoodie.metadata.enable", "true"),
-        ("hoodie.metadata.compact.max.delta.commits", "4"),
         ("hoodie.table.type", table_type),
         ("hoodie.keep.min.commits", "3"),
         ("hoodie.keep.max.commits", "5"),
     ];
-    given.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    let given = given.into_iter().chain(services);
+    given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 fn open(storage: Storage, table_type: &str) -> HudiTable {
@@ -99,52 +116,68 @@ fn files_and_instants_stay_few() {
 #[test]
 fn a_service_that_dies_is_taken_up_by_the_next_write() {
     // The write whose services compact, and the first one whose services clean as well.
-    for (table_type, wanted) in [("MERGE_ON_READ", ".commit"), ("COPY_ON_WRITE", ".clean")] {
-        let (shared, table) = table_of(0, table_type, &format!("base {table_type}"));
-        let last = (0..40).map(|round| {
-            let before = (shared.fork(), instants(&table));
-            write(&table, Operation::Upsert, &[row(round)]).unwrap();
-            let is_new = |name: &&String| !before.1.contains(name);
-            (round, before.0, instants(&table).iter().filter(is_new).any(|name| name.ends_with(wanted)))
-        });
-        let (rounds, base, _) = last.into_iter().find(|(_, _, found)| *found).expect("no service in so many rounds");
-        let calls_of = |more: &[(&str, &str)], name: &str| {
-            let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
-            let more = more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let options: Vec<_> = options(table_type).into_iter().chain(more).collect();
-            let table = open_with(storage(Arc::new(counting.clone()), name), Ticking::shared(), &options).unwrap();
-            write(&table, Operation::Upsert, &[row(rounds)]).unwrap();
-            (counting.calls(), read(&table))
-        };
-        // The calls before those of services are tested with the write itself.
-        let (first, _) = calls_of(&[("hoodie.table.services.enabled", "false")], "alone");
-        let (calls, after) = calls_of(&[], "whole");
-        assert!(calls > first + 10, "{calls} calls, {first} without services");
-        for failure in FAILURES {
-            for call in failure.at(first..calls) {
-                let context = format!("{table_type}, {failure:?} at call {call} of {calls}");
-                let store = Arc::new(base.fork());
-                let failing = FailingStore::new(store.clone(), call, failure);
-                let uri = format!("services {table_type}-{failure:?}-{call}");
-                let opened = open_with(storage(Arc::new(failing), &uri), Ticking::shared(), &options(table_type));
-                let outcome = opened.and_then(|table| write(&table, Operation::Upsert, &[row(rounds)]));
-                let table = open(storage(store.clone(), &uri), table_type);
-                assert!(outcome.is_err() || read(&table) == after, "{context}: was reported done");
-                assert_eq!(read(&table), rows_by_listing(&table), "{context}");
-                for round in rounds + 1..rounds + 4 {
-                    let done = write(&table, Operation::Upsert, &[row(round)]).unwrap();
-                    assert!(done.warnings.is_empty(), "{context}: {:?}", done.warnings);
-                }
-                check(&table, &context);
-                let names = instants(&table);
-                let pending = names.iter().filter(|name| name.ends_with(".requested"));
-                let completed = |name: &&String| {
-                    let (time, action) = name.trim_end_matches(".requested").split_once('.').unwrap();
-                    let action = if action == "compaction" { "commit" } else { action };
-                    names.iter().any(|n| n.starts_with(&format!("{time}_")) && n.ends_with(&format!(".{action}")))
-                };
-                assert_eq!(pending.filter(|name| !completed(name)).count(), 0, "{context}: {names:?}");
+    dies("MERGE_ON_READ", ".commit", &COMPACTIONS);
+    dies("COPY_ON_WRITE", ".clean", &COMPACTIONS);
+}
+
+#[test]
+fn a_log_compaction_that_dies_is_taken_up_by_the_next_write() {
+    dies("MERGE_ON_READ", ".logcompaction.requested", &LOG_COMPACTIONS);
+}
+
+/// Fails the storage at each call of the services of the first write that leaves such a file on the timeline.
+fn dies(table_type: &str, wanted: &str, services: &[(&str, &str)]) {
+    let options = |table_type| options_of(table_type, services.iter().copied());
+    let open = |storage, table_type| open_with(storage, Ticking::shared(), &options(table_type)).unwrap();
+    let (shared, made) = table_of(0, table_type, &format!("base {table_type} {wanted}"));
+    let table = open(made.storage().clone(), table_type);
+    let last = (0..40).map(|round| {
+        let before = (shared.fork(), instants(&table));
+        write(&table, Operation::Upsert, &[row(round)]).unwrap();
+        let is_new = |name: &&String| !before.1.contains(name);
+        (round, before.0, instants(&table).iter().filter(is_new).any(|name| name.ends_with(wanted)))
+    });
+    let (rounds, base, _) = last.into_iter().find(|(_, _, found)| *found).expect("no service in so many rounds");
+    let calls_of = |more: &[(&str, &str)], name: &str| {
+        let counting = FailingStore::new(Arc::new(base.fork()), usize::MAX, Failure::Error);
+        let more = more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let options: Vec<_> = options(table_type).into_iter().chain(more).collect();
+        let table = open_with(storage(Arc::new(counting.clone()), name), Ticking::shared(), &options).unwrap();
+        write(&table, Operation::Upsert, &[row(rounds)]).unwrap();
+        (counting.calls(), read(&table))
+    };
+    // The calls before those of services are tested with the write itself.
+    let (first, _) = calls_of(&[("hoodie.table.services.enabled", "false")], &format!("alone {wanted}"));
+    let (calls, after) = calls_of(&[], &format!("whole {wanted}"));
+    assert!(calls > first + 10, "{calls} calls, {first} without services");
+    for failure in FAILURES {
+        for call in failure.at(first..calls) {
+            let context = format!("{table_type}, {failure:?} at call {call} of {calls}");
+            let store = Arc::new(base.fork());
+            let failing = FailingStore::new(store.clone(), call, failure);
+            let uri = format!("services {wanted}-{failure:?}-{call}");
+            let opened = open_with(storage(Arc::new(failing), &uri), Ticking::shared(), &options(table_type));
+            let outcome = opened.and_then(|table| write(&table, Operation::Upsert, &[row(rounds)]));
+            let table = open(storage(store.clone(), &uri), table_type);
+            assert!(outcome.is_err() || read(&table) == after, "{context}: was reported done");
+            assert_eq!(read(&table), rows_by_listing(&table), "{context}");
+            for round in rounds + 1..rounds + 4 {
+                let done = write(&table, Operation::Upsert, &[row(round)]).unwrap();
+                assert!(done.warnings.is_empty(), "{context}: {:?}", done.warnings);
             }
+            check(&table, &context);
+            let names = instants(&table);
+            let pending = names.iter().filter(|name| name.ends_with(".requested"));
+            let completed = |name: &&String| {
+                let (time, action) = name.trim_end_matches(".requested").split_once('.').unwrap();
+                let action = match action {
+                    "compaction" => "commit",
+                    "logcompaction" => "deltacommit",
+                    other => other,
+                };
+                names.iter().any(|n| n.starts_with(&format!("{time}_")) && n.ends_with(&format!(".{action}")))
+            };
+            assert_eq!(pending.filter(|name| !completed(name)).count(), 0, "{context}: {names:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ __all__ = ["AlterStatement", "ColumnChange", "parse_alter"]
 
 _EXPECTED = (
     "Expected ALTER TABLE name, then ADD COLUMNS (name type, …), RENAME COLUMN name TO name, DROP COLUMNS (name, …), "
-    "or ALTER COLUMN name TYPE type | COMMENT 'text' | DROP NOT NULL | FIRST | AFTER name"
+    "or ALTER COLUMN name TYPE type | COMMENT 'string' | DROP NOT NULL | FIRST | AFTER name"
 )
 
 
