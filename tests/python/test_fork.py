@@ -54,8 +54,8 @@ def ended(pid):
 """
 
 
-def run(root: Path, code: str) -> str:
-    command = [sys.executable, "-c", PRELUDE + code, str(root)]
+def run(root: Path, code: str, before: str = "") -> str:
+    command = [sys.executable, "-c", before + PRELUDE + code, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -98,7 +98,8 @@ def work(n):
         table.to_arrow() if n else table.upsert(rows(50, 2))
 
 
-threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+# Those of a parent that fails end with it.
+threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(3)]
 [thread.start() for thread in threads]
 
 
@@ -115,6 +116,34 @@ stop.set()
 print(table.to_arrow().num_rows, table.verify().ok)
 """
     assert run(tmp_path / "t", code) == "20000 True\n"
+
+
+def test_beside_hooks_of_others(tmp_path: Path) -> None:
+    # Those that were registered before hoodoo's may come later, and let other threads of Python go on.
+    hook = """
+import os, time
+
+os.register_at_fork(before=lambda: time.sleep(0.05))
+"""
+    code = """
+def work():
+    while True:
+        table.to_arrow()
+
+
+def child():
+    assert table.to_arrow().num_rows == 1000
+
+
+table = make(1000)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(5):
+    time.sleep(0.02)
+    ended(fork(child))
+print("ended")
+"""
+    assert run(tmp_path / "t", code, hook) == "ended\n"
 
 
 def test_what_the_parent_holds_stays_its_own(tmp_path: Path) -> None:

@@ -72,5 +72,5 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(table::option_warnings, m)?)?;
     m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;
     logging::register();
-    fork::register(m)
+    fork::register()
 }

@@ -65,12 +65,13 @@ impl State {
 
 /// To be called around a fork: a child has only the thread that forked, and could wait for ever for a lock of another.
 pub fn before_fork() {
-    HELD.with(|held| held.replace(Some(state())));
+    // Fails in a thread that ends: none that forks.
+    let _ = HELD.try_with(|held| held.replace(Some(state())));
 }
 
 /// See [`before_fork`].
 pub fn after_fork() {
-    HELD.with(RefCell::take);
+    let _ = HELD.try_with(RefCell::take);
 }
 
 fn level_of(level: Level) -> u32 {
