@@ -272,6 +272,33 @@ def test_creating_with_a_column_that_is_not_there(tmp_path: Path, missing: str) 
         hoodoo.Table(str(tmp_path / "t"))
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("hoodie.index.type", "HBASE"),
+        ("hoodie.clean.policy", "KEEP_ALL"),
+        ("hoodie.compact.inline", "perhaps"),
+        ("hoodie.write.concurrency.mode", "EVERYBODY"),
+        ("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL"),
+        ("hoodie.parquet.compression.codec", "no_such_codec"),
+        ("hoodie.logfile.data.block.format", "text"),
+        ("hoodie.index.bucket.engine", "CONSISTENT_HASHING"),
+        ("hoodie.bucket.index.num.buckets", "0"),
+    ],
+)
+def test_creating_with_an_option_with_which_no_write_goes_on(tmp_path: Path, option: str, value: str) -> None:
+    index = {"hoodie.index.type": "BUCKET"} if "bucket" in option else {}
+    options = {**OPTIONS, **index, "hoodie.datasource.write.table.type": "MERGE_ON_READ", option: value}
+    refused = pytest.raises((hoodoo.InvalidOptionError, hoodoo.UnsupportedError), match=f"(?i){value}")
+    with refused:
+        hoodoo.write(_batch(_good()), str(tmp_path / "t"), operation="upsert", options=options)
+    with refused:
+        hoodoo.Table.create(
+            str(tmp_path / "t"), _batch(_good()).schema, name="strict", record_key="id", options=options
+        )
+    assert not (tmp_path / "t").exists()
+
+
 def test_creating_over_a_table(table: Path) -> None:
     def create() -> None:
         hoodoo.Table.create(str(table), SCHEMA, name="strict", record_key="id", partition_by=["part"], ordering=["ts"])

@@ -117,7 +117,8 @@ def test_damaged_log_files(tmp_path: Path, damage: str) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    table = _table(str(tmp_path / "t"), hoodie__logfile__data__block__format="hfile")
+    _table(str(tmp_path / "t"))
+    table = Table(str(tmp_path / "t"), {"hoodie.logfile.data.block.format": "hfile"})
     with pytest.raises(hoodoo.UnsupportedError, match="HFile"):
         table.insert(_rows(range(1), 1, "first"))
     with pytest.raises(hoodoo.InvalidOptionError, match="MERGE_ON_WRITE"):

@@ -107,8 +107,8 @@ def test_overlap_by_column(tmp_path: Path):
 
 
 def test_a_service_that_cannot_be_told_is_named(tmp_path: Path):
-    table = make(tmp_path / "t", hoodie__keep__min__commits="30", hoodie__keep__max__commits="20")
-    report = table.report()
+    make(tmp_path / "t")
+    report = Table(tmp_path / "t", {"hoodie.keep.min.commits": "30", "hoodie.keep.max.commits": "20"}).report()
     assert "hoodie.keep" in service(report, "archival").note
     assert not service(report, "archival").due
     assert service(report, "clean").note == ""

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::file_group::log::BlockFormat;
 use crate::format::change_data::LOGGING_MODE;
 use crate::format::instant::Action;
+use crate::format::properties::Properties;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::MetadataWriter;
 use crate::metadata_table::{FOLDER, MetadataListing};
@@ -15,10 +16,10 @@ use crate::services::compaction::CompactionOptions;
 use crate::services::metadata_table::MetadataServiceOptions;
 use crate::table::keygen::KeyGeneratorType;
 use crate::table::merge_config::{MergeRequest, orders_by};
-use crate::table::{CHANGE_CAPTURE, HudiTable, TableType, has_bucket_index};
+use crate::table::{CHANGE_CAPTURE, HudiTable, Options, TableType, check_bucket_options, has_bucket_index};
 use crate::timeline::Timeline;
 use crate::transaction::Concurrency;
-use crate::write::UpdateStrategy;
+use crate::write::{UpdateStrategy, WriteConfig};
 
 /// Options whose value has to be the table's, with the property that has it.
 const FIXED: [(&str, &str, &str); 11] = [
@@ -76,8 +77,9 @@ pub(super) fn check_options(table: &HudiTable) -> Result<()> {
         table.storage().refuse_links(folder)?;
     }
     check_conflicts(table)?;
-    check_services(table)?;
-    Ok(())
+    let is_merge_on_read = config.table_type() == TableType::MergeOnRead;
+    let has_metadata_table = !config.metadata_partitions().is_empty();
+    check_services(table.options(), is_merge_on_read, has_metadata_table).map_err(|e| e.with("table", uri))
 }
 
 /// A metadata table is kept up to date, or dropped; and the former only if it can be read.
@@ -108,36 +110,46 @@ fn check_metadata_table(table: &HudiTable, timeline: &Timeline) -> Result<()> {
     Ok(())
 }
 
+/// Checks the options with which a table is created: those of the writes that it is created for are no better later.
+///
+/// # Errors
+/// `InvalidOption`; `Unsupported`.
+pub(super) fn check_new(options: &Options, properties: &Properties) -> Result<()> {
+    let is_merge_on_read = properties.get("hoodie.table.type") == Some("MERGE_ON_READ");
+    WriteConfig::new(options)?;
+    if has_bucket_index(options) {
+        check_bucket_options(options)?;
+    }
+    check_services(options, is_merge_on_read, options.flag("hoodie.metadata.enable", true)?)
+}
+
 /// Checks the options of the inline services, because their errors after the commit would be warnings only.
-fn check_services(table: &HudiTable) -> Result<()> {
-    let options = table.options();
+fn check_services(options: &Options, is_merge_on_read: bool, has_metadata_table: bool) -> Result<()> {
     if options.number("hoodie.clean.trigger.max.commits", 1u32)? == 0 {
         return Err(Error::invalid_value("hoodie.clean.trigger.max.commits", 0, "a number from 1"));
     }
-    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.clean.automatic", true)? {
+    let inline = options.flag("hoodie.table.services.enabled", true)?;
+    if inline && options.flag("hoodie.clean.automatic", true)? {
         CleanOptions::from_options(options)?;
     }
-    if options.flag("hoodie.table.services.enabled", true)? && options.flag("hoodie.archive.automatic", true)? {
+    if inline && options.flag("hoodie.archive.automatic", true)? {
         ArchiveOptions::from_options(options)?;
     }
-    if options.flag("hoodie.table.services.enabled", true)? && !table.config().metadata_partitions().is_empty() {
+    if inline && has_metadata_table {
         MetadataServiceOptions::from_options(options)?;
     }
-    if table.config().table_type() == TableType::MergeOnRead {
+    if is_merge_on_read {
         CompactionOptions::from_options(options)?;
     }
-    if Concurrency::from_options(options)?.non_blocking
-        && (table.config().table_type() != TableType::MergeOnRead || !has_bucket_index(options))
-    {
+    if Concurrency::from_options(options)?.non_blocking && !(is_merge_on_read && has_bucket_index(options)) {
         return Err(Error::invalid_option(
             "NON_BLOCKING_CONCURRENCY_CONTROL needs a merge-on-read table, and writers with a bucket index",
         )
-        .with("table", table.storage().uri())
         .remedy("Set hoodie.index.type=BUCKET for all writers, or use OPTIMISTIC_CONCURRENCY_CONTROL"));
     }
     let clustering = ClusteringOptions::from_options(options)?;
     if (clustering.inline || clustering.schedule_inline) && has_bucket_index(options) {
-        return Err(buckets_not_supported().with("table", table.storage().uri()));
+        return Err(buckets_not_supported());
     }
     UpdateStrategy::from_options(options)?;
     Ok(())

@@ -67,9 +67,19 @@ pub fn create_table(
     options: BTreeMap<String, String>,
     storage_options: &StorageOptions,
 ) -> Result<HudiTable> {
-    let options = Options::new(options)?;
-    let storage = Storage::open(uri, storage_options)?;
-    TableSpec { options: &options, schema, keep_schema: true }.create(storage, Arc::new(SystemClock))
+    create(uri, &Options::new(options)?, schema, storage_options, true)
+}
+
+fn create(
+    uri: &str,
+    options: &Options,
+    schema: &Schema,
+    storage_options: &StorageOptions,
+    keep_schema: bool,
+) -> Result<HudiTable> {
+    let spec = TableSpec { options, schema, keep_schema };
+    checks::check_new(options, &spec.properties()?)?;
+    spec.create(Storage::open(uri, storage_options)?, Arc::new(SystemClock))
 }
 
 /// Opens the table, or creates it for data of this schema when there is none.
@@ -81,9 +91,7 @@ pub fn open_or_create(
 ) -> Result<HudiTable> {
     match HudiTable::open(uri, options.clone(), storage_options) {
         Err(e) if e.kind() == ErrorKind::TableNotFound => {
-            let options = Options::new(options)?;
-            let storage = Storage::open(uri, storage_options)?;
-            TableSpec { options: &options, schema, keep_schema: false }.create(storage, Arc::new(SystemClock))
+            create(uri, &Options::new(options)?, schema, storage_options, false)
         }
         other => other,
     }

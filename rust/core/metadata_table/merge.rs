@@ -100,6 +100,9 @@ impl LogRecords {
     /// Merges with rows of the base file; returns those that no log record is about.
     fn meet(&mut self, base: &RecordBatch) -> Result<RecordBatch> {
         let keys = keys_of(base)?;
+        if self.by_key.is_empty() {
+            return Ok(base.clone());
+        }
         let mut kept = Vec::with_capacity(keys.len());
         for row in 0..keys.len() {
             let slot = self.by_key.get(keys.value(row)).copied();

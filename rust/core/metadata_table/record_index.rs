@@ -1,5 +1,6 @@
 //! `record_index`: the file group of each record key.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringBuilder};
@@ -23,26 +24,36 @@ pub(super) fn flat_schema() -> SchemaRef {
     ]))
 }
 
+/// The id that the bits of a UUID stand for, and the number behind it.
+fn file_id(high: i64, low: i64, index: Option<i64>) -> String {
+    let uuid = Uuid::from_u64_pair(high.cast_unsigned(), low.cast_unsigned());
+    index.map_or_else(|| uuid.to_string(), |index| format!("{uuid}-{index}"))
+}
+
 pub(super) fn flatten(stored: &RecordBatch, zone: TimeZone) -> Result<RecordBatch> {
     let records = raw::records(stored, "recordIndexMetadata")?;
     let (high, low) = (raw::longs(records, "fileIdHighBits")?, raw::longs(records, "fileIdLowBits")?);
     let (index, encoding) = (raw::longs(records, "fileIndex")?, raw::longs(records, "fileIdEncoding")?);
     let (named, written) = (raw::strings(records, "fileId")?, raw::longs(records, "instantTime")?);
     let (mut file_ids, mut instants) = (StringBuilder::new(), StringBuilder::new());
+    // There are few of either beside the records.
+    let (mut known_ids, mut known_instants) = (HashMap::new(), HashMap::new());
     for row in 0..records.len() {
         if encoding(row) == Some(ENCODING_STRING) {
             file_ids.append_value(if named.is_valid(row) { named.value(row) } else { "" });
         } else {
-            let bits = high(row).zip(low(row)).ok_or_else(|| {
+            let (high, low) = high(row).zip(low(row)).ok_or_else(|| {
                 Error::corrupt("a record of the record index names no file group").with("record", row)
             })?;
-            let uuid = Uuid::from_u64_pair(bits.0.cast_unsigned(), bits.1.cast_unsigned());
-            match index(row).filter(|index| *index >= 0) {
-                Some(index) => file_ids.append_value(format!("{uuid}-{index}")),
-                None => file_ids.append_value(uuid.to_string()),
-            }
+            let index = index(row).filter(|index| *index >= 0);
+            file_ids.append_value(known_ids.entry((high, low, index)).or_insert_with(|| file_id(high, low, index)));
         }
-        instants.append_option(written(row).map(|ms| format_instant(ms, zone)));
+        match written(row) {
+            Some(ms) => {
+                instants.append_value(known_instants.entry(ms).or_insert_with(|| format_instant(ms, zone)));
+            }
+            None => instants.append_null(),
+        }
     }
     let not_deleted = std::iter::repeat_n(Some(false), records.len()).collect::<arrow::array::BooleanArray>();
     let columns: Vec<ArrayRef> = vec![

@@ -62,7 +62,7 @@ use crate::timeline::{
 };
 
 pub use bucket_index::BucketSettings;
-pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, has_bucket_index};
+pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, check_bucket_options, has_bucket_index};
 pub(crate) use change_capture::CHANGE_CAPTURE;
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files, shares_log_files};
 pub(crate) use config::{TableConfig, TableType};

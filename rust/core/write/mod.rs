@@ -25,6 +25,7 @@ pub(crate) use commit::alter::{alter_schema, held_type};
 pub use commit::pending::CommitOutcome;
 pub(crate) use commit::pending::Committed;
 pub use config::Operation;
+pub(crate) use config::WriteConfig;
 pub use in_process::WriteRequest;
 pub(crate) use in_process::run_write;
 pub(crate) use locate::pending_file_groups::UpdateStrategy;

@@ -118,6 +118,15 @@ pub(crate) fn has_bucket_index(options: &Options) -> bool {
     options.get("hoodie.index.type").is_some_and(|index| index.trim().eq_ignore_ascii_case("BUCKET"))
 }
 
+/// Checks the options of a bucket index.
+///
+/// # Errors
+/// `Unsupported` for consistent hashing; `InvalidOption`.
+pub(crate) fn check_bucket_options(options: &Options) -> Result<()> {
+    check_engine(options)?;
+    given_buckets(options).map(drop)
+}
+
 fn check_engine(options: &Options) -> Result<()> {
     match options.get(ENGINE).unwrap_or("SIMPLE").trim().to_ascii_uppercase().as_str() {
         "SIMPLE" => Ok(()),

@@ -1,6 +1,7 @@
-//! Records whose fields are all simple, decoded straight into columns.
+//! Records of which simple fields are wanted, or records of such, decoded straight into columns.
 //!
 //! * `bytes.rs`: values out of bytes, with what may be wrong with them.
+//! * `field.rs`: what the fields are.
 //! * `column.rs`: the values of one field as they become a column.
 //!
 //! Which columns there are, and their types, is the general decoder's choice: it is asked for the columns of the schema, and
@@ -9,6 +10,7 @@
 
 mod bytes;
 mod column;
+mod field;
 
 #[cfg(test)]
 mod tests;
@@ -16,35 +18,29 @@ mod tests;
 use std::collections::HashSet;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
-use crate::avro::datum::{DatumSchema, Node};
+use crate::avro::datum::{DatumSchema, MAX_DEPTH, Node};
 use bytes::Damage;
-use column::{Column, Form, Null};
+use column::Column;
+use field::{Field, Fields, Skipper};
 use hoodoo_runtime::error::{Error, Result};
 
-/// Decodes records of one schema, all of whose fields are simple: no lists, maps or records, and no unions but with null.
+/// Decodes records of one schema. The fields that are wanted are simple, or records of such fields: there are no lists and
+/// maps among them, and no unions but with null. What is not wanted may be anything.
 #[derive(Debug)]
 pub(super) struct FlatRecords {
     fields: Vec<Field>,
     columns: SchemaRef,
 }
 
-#[derive(Debug)]
-struct Field {
-    name: String,
-    null: Null,
-    form: Form,
-    wanted: bool,
-}
-
 impl FlatRecords {
-    /// A decoder of the fields at some positions, given in their order, into the columns that they become; none if a field is
-    /// not simple.
+    /// A decoder of the fields at some positions, given in their order, into the columns that they become; none if another
+    /// decoder would have to make one of them.
     pub(super) fn new(schema: &DatumSchema, json: &Value, positions: &[usize], columns: SchemaRef) -> Option<Self> {
         let Node::Record(nodes) = schema.node(schema.root()) else { return None };
-        if positions.is_empty() || positions.len() != columns.fields().len() || has_other_names(json) {
+        if positions.is_empty() || positions.len() != columns.fields().len() || has_other_names(json, 0) {
             return None;
         }
         let names: HashSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
@@ -52,27 +48,30 @@ impl FlatRecords {
             return None;
         }
         let mut wanted = positions.iter().zip(columns.fields()).peekable();
+        let mut all = Fields::new(schema);
         let mut fields = Vec::with_capacity(nodes.len());
         for (position, (name, node)) in nodes.iter().enumerate() {
             let column = wanted.next_if(|(wanted, _)| **wanted == position).map(|(_, column)| column);
-            fields.push(Field::new(schema, name, *node, column)?);
+            fields.push(all.field(name, *node, column, 0)?);
         }
         wanted.next().is_none().then_some(Self { fields, columns })
     }
 
-    /// Decodes so many records, each of which is the bytes of one datum and nothing else.
+    /// Decodes so many records of the schema, each of which is the bytes of one datum and nothing else.
     ///
     /// # Errors
-    /// `Corrupt` for records that are not of the schema.
+    /// `Corrupt` for records that are not of the schema; `Unsupported` for one of values without end.
     pub(super) fn batches<'a>(
         &self,
+        schema: &DatumSchema,
         records: impl Iterator<Item = Result<&'a [u8]>> + Clone,
         count: usize,
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>> {
-        // A record has a byte for each field at least. However many are announced, no more memory is taken.
+        // A record has a byte for nearly each field at least. However many are announced, no more memory is taken.
         let bytes = records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()?;
         let most = bytes / self.fields.len().max(1);
+        let mut skipper = Skipper::new(schema, &self.fields, bytes)?;
         let mut records = records.enumerate();
         let mut lengths: Vec<usize> = Vec::new();
         let mut batches = Vec::new();
@@ -88,7 +87,7 @@ impl FlatRecords {
                 let Some((number, record)) = records.next() else {
                     return Err(Error::corrupt("a log block has fewer records than it says").with("records", count));
                 };
-                self.take(record?, &mut columns).map_err(|e| e.with("record", number))?;
+                self.take(record?, &mut columns, &mut skipper).map_err(|e| e.with("record", number))?;
             }
             lengths = columns.iter().map(Column::text_bytes).collect();
             batches.push(self.batch(columns, rows)?);
@@ -98,10 +97,10 @@ impl FlatRecords {
     }
 
     /// The values of one record.
-    fn take(&self, record: &[u8], columns: &mut [Column]) -> Result<()> {
+    fn take(&self, record: &[u8], columns: &mut [Column], skipper: &mut Skipper<'_>) -> Result<()> {
         let mut rest = record;
         for (position, column) in columns.iter_mut().enumerate() {
-            column.take(&mut rest).map_err(|damage| self.damaged(damage, position))?;
+            column.take(&mut rest, skipper).map_err(|damage| self.damaged(damage, position))?;
         }
         if rest.is_empty() { Ok(()) } else { Err(self.damaged(Damage::TooLong, self.fields.len().saturating_sub(1))) }
     }
@@ -130,28 +129,17 @@ impl FlatRecords {
     }
 }
 
-impl Field {
-    fn new(schema: &DatumSchema, name: &str, node: usize, column: Option<&FieldRef>) -> Option<Self> {
-        let (null, node) = match schema.node(node) {
-            Node::Union(branches) => match branches.as_slice() {
-                [null, value] if *schema.node(*null) == Node::Null => (Null::First, schema.node(*value)),
-                [value, null] if *schema.node(*null) == Node::Null => (Null::Second, schema.node(*value)),
-                _ => return None,
-            },
-            node => (Null::Never, node),
-        };
-        let form = Form::of(node)?;
-        let form = match column {
-            Some(column) if column.name() != name || column.is_nullable() != (null != Null::Never) => return None,
-            Some(column) => form.into_column(node, column.data_type())?,
-            None => form,
-        };
-        Some(Self { name: name.to_owned(), null, form, wanted: column.is_some() })
-    }
-}
-
 /// Whether fields have further names, by which they could be taken for one another.
-fn has_other_names(json: &Value) -> bool {
-    let fields = json.get("fields").and_then(Value::as_array).into_iter().flatten();
-    fields.into_iter().any(|field| field.get("aliases").is_some())
+fn has_other_names(json: &Value, depth: usize) -> bool {
+    match json {
+        // Deeper ones are refused when the schema is read.
+        _ if depth > MAX_DEPTH => false,
+        Value::Object(object) => {
+            let fields = object.get("fields").and_then(Value::as_array).into_iter().flatten();
+            fields.into_iter().any(|field| field.get("aliases").is_some())
+                || object.values().any(|value| has_other_names(value, depth + 1))
+        }
+        Value::Array(values) => values.iter().any(|value| has_other_names(value, depth + 1)),
+        _ => false,
+    }
 }

@@ -4,15 +4,19 @@
 //! them in the order of their keys. A column by the name of `key` is left empty when it is written, whatever it held, and
 //! gets the record key when it is read.
 
+use std::iter::once;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use hoodoo_hfile::{DataBlock, HFileReader, Matches, ReadAt};
+use hoodoo_hfile::{DataBlock, DataBlocks, HFileReader, Matches, ReadAt};
 
 use super::avro_batches::RecordDecoder;
 use hoodoo_runtime::error::{Error, Result};
+use hoodoo_runtime::parallel::{receive, spawn};
+use hoodoo_runtime::simulated;
 
 /// The column that the keys of the file stand in for.
 const KEY_COLUMN: &str = "key";
@@ -20,6 +24,11 @@ const KEY_COLUMN: &str = "key";
 const GROUP: usize = 8 << 20;
 /// Bytes of a data block as Hudi writes it.
 const HUDIS_BLOCK: usize = 1 << 20;
+
+/// From so many entries on, a file is read by a thread of its own.
+const MANY_ENTRIES: u64 = 50_000;
+/// So many blocks may wait to be decoded.
+const BLOCKS_AHEAD: usize = 8;
 
 /// Which records of an HFile are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +76,7 @@ pub fn each_hfile_batch(
 ///
 /// # Errors
 /// Those of [`each_hfile_batch`], and of the source of the file.
-pub fn each_batch_of_hfile<S: ReadAt>(
+pub fn each_batch_of_hfile<S: ReadAt + Sync>(
     file: &HFileReader<S>,
     wanted: Wanted<'_>,
     schema: &str,
@@ -78,11 +87,12 @@ pub fn each_batch_of_hfile<S: ReadAt>(
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
     let mut group = Group { decoder: &decoder, blocks: Vec::new(), bytes: 0, each };
     match wanted {
-        Wanted::All => {
+        Wanted::All if file.entry_count() < MANY_ENTRIES || simulated::is_on() => {
             for block in file.data_blocks()? {
                 group.add(Block::Whole(block?))?;
             }
         }
+        Wanted::All => each_block_ahead(file.data_blocks()?, &mut |block| group.add(Block::Whole(block)))?,
         Wanted::Keys(keys) => {
             for found in file.get_many(keys)? {
                 group.add(Block::Some(found?))?;
@@ -95,6 +105,25 @@ pub fn each_batch_of_hfile<S: ReadAt>(
         }
     }
     group.decode()
+}
+
+/// Passes blocks to `each`, while others behind them are read and decompressed by another thread.
+fn each_block_ahead<S: ReadAt + Sync>(
+    blocks: DataBlocks<'_, S>,
+    each: &mut dyn FnMut(DataBlock) -> Result<()>,
+) -> Result<()> {
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(BLOCKS_AHEAD);
+        spawn(scope, move || {
+            // Nobody may be waiting for them any more, after an error.
+            let blocks = blocks.map(|block| block.map(Some)).chain(once(Ok(None)));
+            let _ = blocks.into_iter().try_for_each(|block| sender.send(block));
+        });
+        while let Some(block) = receive(&receiver)?? {
+            each(block)?;
+        }
+        Ok(())
+    })
 }
 
 /// Entries of one data block.

@@ -9,6 +9,9 @@ use hoodoo_runtime::error::{Error, Result};
 
 /// What a value takes in a column, if no more is known.
 const VALUE_WIDTH: u64 = 8;
+/// What nulls, and items that take no bytes, may take in columns: this, and so much for each byte of the records.
+const LEAST_BUDGET: u64 = 256 << 20;
+const BUDGET_PER_BYTE: u64 = 1000;
 /// How many types a schema may have when each name in it is replaced by what it stands for, as readers do.
 const MOST_TYPES: u64 = 1 << 17;
 
@@ -43,11 +46,24 @@ impl<'s> Measure<'s> {
         Ok(Self { schema, extents, budget })
     }
 
+    /// Values of which there are so many bytes.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn of_records(schema: &'s DatumSchema, bytes: usize) -> Result<Self> {
+        Self::new(schema, LEAST_BUDGET + BUDGET_PER_BYTE * bytes as u64)
+    }
+
     /// How many of the bytes the value at their begin takes; none if it is not of the schema, or beyond the budget.
     pub(crate) fn length(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         self.value(self.schema.root(), &mut rest, 0)?;
         Some(bytes.len() - rest.len())
+    }
+
+    /// Passes over a value of a type in the schema; none if it is not of that, or beyond the budget.
+    pub(crate) fn skip(&mut self, node: usize, rest: &mut &[u8]) -> Option<()> {
+        self.value(node, rest, 0)
     }
 
     fn value(&mut self, node: usize, rest: &mut &[u8], depth: usize) -> Option<()> {

@@ -23,6 +23,8 @@ pub(super) enum Damage {
     Decimal,
     /// The strings of one batch are too much for one column.
     TooMuch,
+    /// A value that is not wanted is not of its type.
+    Other,
 }
 
 impl fmt::Display for Damage {
@@ -37,6 +39,7 @@ impl fmt::Display for Damage {
             Self::Symbol => "an enumeration without such a symbol",
             Self::Decimal => "a decimal too large for its type",
             Self::TooMuch => "2 GiB of values in one batch",
+            Self::Other => "a value that is not of its type",
         })
     }
 }

@@ -1,10 +1,10 @@
-//! One field of the records, as the column that its values become.
+//! The column that the values of one field become.
 
 use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
-    NullBufferBuilder, PrimitiveArray, StringArray,
+    NullBufferBuilder, PrimitiveArray, StringArray, StructArray,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -14,96 +14,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 
 use super::bytes::{Damage, array, boolean, bytes, decimal, int, long, position, take};
-use crate::avro::datum::Node;
-
-/// Fixed values up to this size. The general decoder has a limit for what nulls take in a column, a thousand bytes for
-/// each byte of the records, which nulls of these never reach.
-const MOST_FIXED: usize = 512;
-
-/// Which branch of a field's union is null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Null {
-    Never,
-    First,
-    Second,
-}
-
-/// How the values of a field lie in the records, and what becomes of them.
-#[derive(Debug, Clone)]
-pub(super) enum Form {
-    Boolean,
-    Int,
-    Long,
-    Float,
-    Double,
-    Bytes,
-    Fixed(usize),
-    /// With the size of each, or else with their length before them.
-    Decimal128(Option<usize>),
-    Decimal256(Option<usize>),
-    Symbol(Arc<[String]>),
-}
-
-impl Form {
-    /// The form of a type; none of those that are not simple.
-    pub(super) fn of(node: &Node) -> Option<Self> {
-        Some(match node {
-            Node::Boolean => Self::Boolean,
-            Node::Int => Self::Int,
-            Node::Long => Self::Long,
-            Node::Float => Self::Float,
-            Node::Double => Self::Double,
-            Node::Bytes | Node::String => Self::Bytes,
-            Node::Fixed(size) if (1..=MOST_FIXED).contains(size) => Self::Fixed(*size),
-            Node::Enum(symbols) => Self::Symbol(symbols.as_slice().into()),
-            _ => return None,
-        })
-    }
-
-    /// The form when it becomes a column of a type; none if another decoder would have to make it.
-    pub(super) fn into_column(self, node: &Node, column: &DataType) -> Option<Self> {
-        use DataType as Type;
-        let fits = match node {
-            Node::Boolean => *column == Type::Boolean,
-            Node::Int => matches!(column, Type::Int32 | Type::Date32 | Type::Time32(TimeUnit::Millisecond)),
-            Node::Long => matches!(
-                column,
-                Type::Int64
-                    | Type::Time64(TimeUnit::Microsecond)
-                    | Type::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _)
-            ),
-            Node::Float => *column == Type::Float32,
-            Node::Double => *column == Type::Float64,
-            Node::String | Node::Enum(_) => *column == Type::Utf8,
-            Node::Bytes => *column == Type::Binary,
-            Node::Fixed(size) => matches!(column, Type::FixedSizeBinary(n) if usize::try_from(*n) == Ok(*size)),
-            _ => false,
-        };
-        match (self, column) {
-            (form, _) if fits => Some(form),
-            (Self::Bytes, Type::Decimal128(..)) if *node == Node::Bytes => Some(Self::Decimal128(None)),
-            (Self::Bytes, Type::Decimal256(..)) if *node == Node::Bytes => Some(Self::Decimal256(None)),
-            (Self::Fixed(size), Type::Decimal128(..)) => Some(Self::Decimal128(Some(size))),
-            (Self::Fixed(size), Type::Decimal256(..)) => Some(Self::Decimal256(Some(size))),
-            _ => None,
-        }
-    }
-
-    fn skip(&self, rest: &mut &[u8]) -> Result<(), Damage> {
-        match self {
-            Self::Boolean => boolean(rest).map(drop),
-            Self::Int => int(rest).map(drop),
-            Self::Long => long(rest).map(drop),
-            Self::Float => take(rest, 4).map(drop),
-            Self::Double => take(rest, 8).map(drop),
-            Self::Bytes | Self::Decimal128(None) | Self::Decimal256(None) => bytes(rest).map(drop),
-            Self::Fixed(size) | Self::Decimal128(Some(size)) | Self::Decimal256(Some(size)) => {
-                take(rest, *size).map(drop)
-            }
-            Self::Symbol(symbols) => position(rest, symbols.len(), Damage::Symbol).map(drop),
-        }
-    }
-}
+use super::field::{Form, Null, Skipper};
 
 /// The values of a column so far.
 #[derive(Debug)]
@@ -119,6 +30,7 @@ enum Values {
     Fixed(Vec<u8>, usize),
     Decimal128(Vec<i128>, Option<usize>),
     Decimal256(Vec<i256>, Option<usize>),
+    Record(Vec<Column>),
 }
 
 /// Values of any length, one behind the other.
@@ -172,6 +84,11 @@ impl Column {
             Form::Fixed(size) => Values::Fixed(Vec::new(), *size),
             Form::Decimal128(size) => Values::Decimal128(Vec::with_capacity(rows), *size),
             Form::Decimal256(size) => Values::Decimal256(Vec::with_capacity(rows), *size),
+            Form::Record(fields) => {
+                Values::Record(fields.iter().map(|f| Self::new(f.null, &f.form, f.wanted, rows, 0)).collect())
+            }
+            // Only of what is not wanted.
+            Form::Other(_) => Values::Skipped(form.clone()),
         };
         Self { null, validity: NullBufferBuilder::new(rows), values }
     }
@@ -186,11 +103,11 @@ impl Column {
 
     /// Takes the next value from a record.
     #[inline]
-    pub(super) fn take(&mut self, rest: &mut &[u8]) -> Result<(), Damage> {
+    pub(super) fn take(&mut self, rest: &mut &[u8], skipper: &mut Skipper<'_>) -> Result<(), Damage> {
         let may_be_null = self.null != Null::Never;
         let is_null = may_be_null && (position(rest, 2, Damage::Branch)? == 0) == (self.null == Null::First);
         if let Values::Skipped(form) = &self.values {
-            return if is_null { Ok(()) } else { form.skip(rest) };
+            return if is_null { Ok(()) } else { form.skip(rest, skipper) };
         }
         if is_null {
             return self.push_null();
@@ -213,12 +130,16 @@ impl Column {
             Values::Fixed(values, size) => values.extend_from_slice(take(rest, *size)?),
             Values::Decimal128(values, size) => values.push(i128::from_be_bytes(decimal(unscaled(rest, *size)?)?)),
             Values::Decimal256(values, size) => values.push(i256::from_be_bytes(decimal(unscaled(rest, *size)?)?)),
+            Values::Record(columns) => columns.iter_mut().try_for_each(|column| column.take(rest, skipper))?,
         }
         Ok(())
     }
 
     fn push_null(&mut self) -> Result<(), Damage> {
-        self.validity.append_null();
+        // In a record that is null, there are nulls in columns that have none of their own.
+        if self.null != Null::Never {
+            self.validity.append_null();
+        }
         match &mut self.values {
             Values::Skipped(_) => {}
             Values::Boolean(values) => values.append(false),
@@ -230,6 +151,7 @@ impl Column {
             Values::Fixed(values, size) => values.resize(values.len() + *size, 0),
             Values::Decimal128(values, _) => values.push(0),
             Values::Decimal256(values, _) => values.push(i256::ZERO),
+            Values::Record(columns) => columns.iter_mut().try_for_each(Self::push_null)?,
         }
         Ok(())
     }
@@ -268,6 +190,14 @@ impl Column {
                 let DataType::Decimal256(precision, scale) = column else { return Err(mismatch(column)) };
                 let values = Decimal256Array::try_new(values.into(), nulls)?;
                 Arc::new(values.with_precision_and_scale(*precision, *scale)?)
+            }
+            Values::Record(columns) => {
+                let DataType::Struct(fields) = column else { return Err(mismatch(column)) };
+                let mut arrays = Vec::with_capacity(columns.len());
+                for (column, field) in columns.into_iter().zip(fields) {
+                    arrays.extend(column.finish(field.data_type())?);
+                }
+                Arc::new(StructArray::try_new(fields.clone(), arrays, nulls)?)
             }
         }))
     }

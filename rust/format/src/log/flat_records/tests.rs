@@ -40,7 +40,22 @@ const TYPES: &[(&str, Put)] = &[
     (r#"{"type":"fixed","name":"fN","size":3,"logicalType":"decimal","precision":5,"scale":1}"#, Put::Raw(3)),
     (r#"{"type":"fixed","name":"fN","size":16,"logicalType":"decimal","precision":30,"scale":9}"#, Put::Raw(16)),
     (r#"{"type":"fixed","name":"fN","size":20,"logicalType":"decimal","precision":45,"scale":9}"#, Put::Raw(20)),
+    (
+        r#"{"type":"record","name":"rN","fields":[{"name":"a","type":["null","string"]},{"name":"b","type":"int"},
+            {"name":"c","type":{"type":"record","name":"qN","fields":[{"name":"d","type":["double","null"]}]}},
+            {"name":"e","type":["null",{"type":"record","name":"pN","fields":[
+                {"name":"f","type":"long"},{"name":"g","type":"string"},{"name":"h","type":["null","bytes"]}]}]}]}"#,
+        Put::Record,
+    ),
+    (r#"{"type":"array","items":["null","int"]}"#, Put::List),
+    (r#"{"type":"map","values":"string"}"#, Put::Map),
+    (
+        r#"{"type":"record","name":"rN","fields":[{"name":"a","type":{"type":"array","items":["null","int"]}}]}"#,
+        Put::List,
+    ),
 ];
+/// How many of them are decoded straight into columns; the others are passed over.
+const FLAT: usize = TYPES.len() - 3;
 
 /// How a value of a type is made up.
 #[derive(Debug, Clone, Copy)]
@@ -53,9 +68,21 @@ enum Put {
     Text,
     Symbol(i64),
     Decimal(usize),
+    Record,
+    List,
+    Map,
 }
 
 impl Put {
+    /// A value in a branch of a union with null.
+    fn optional(branch: i64, random: &mut StdRng, out: &mut Vec<u8>, value: impl FnOnce(&mut StdRng, &mut Vec<u8>)) {
+        let is_null = random.random::<bool>();
+        write_long(if is_null { 1 - branch } else { branch }, out);
+        if !is_null {
+            value(random, out);
+        }
+    }
+
     fn value(self, random: &mut StdRng, out: &mut Vec<u8>) {
         let small = random.random::<bool>();
         match self {
@@ -75,8 +102,42 @@ impl Put {
                 out.extend(text.as_bytes());
             }
             Self::Symbol(symbols) => write_long(random.random_range(0..symbols), out),
+            Self::Record => {
+                Self::optional(1, random, out, |random, out| Self::Text.value(random, out));
+                Self::Int.value(random, out);
+                Self::optional(0, random, out, |random, out| Self::Raw(8).value(random, out));
+                Self::optional(1, random, out, |random, out| {
+                    Self::Long.value(random, out);
+                    Self::Text.value(random, out);
+                    Self::optional(1, random, out, |random, out| Self::Bytes.value(random, out));
+                });
+            }
+            Self::List => {
+                let item = |random: &mut StdRng, out: &mut Vec<u8>| {
+                    Self::optional(1, random, out, |random, out| Self::Int.value(random, out));
+                };
+                items(random, out, item);
+            }
+            Self::Map => items(random, out, |random, out| {
+                Self::Text.value(random, out);
+                Self::Text.value(random, out);
+            }),
         }
     }
+}
+
+fn items(random: &mut StdRng, out: &mut Vec<u8>, item: impl Fn(&mut StdRng, &mut Vec<u8>)) {
+    for _ in 0..random.random_range(0..3) {
+        let (count, mut block) = (random.random_range(1..5), Vec::new());
+        (0..count).for_each(|_| item(random, &mut block));
+        let says_its_size = random.random::<bool>();
+        write_long(if says_its_size { -count } else { count }, out);
+        if says_its_size {
+            write_long(i64::try_from(block.len()).unwrap(), out);
+        }
+        out.extend(block);
+    }
+    write_long(0, out);
 }
 
 fn long_bytes(length: usize, random: &mut StdRng, out: &mut Vec<u8>) {
@@ -150,7 +211,8 @@ proptest! {
         let names: Vec<String> = (0..shape.len()).filter(|n| wanted >> n & 1 == 1).map(|n| format!("c{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let decoder = RecordDecoder::new(&schema(&shape), &names, batch_rows).unwrap();
-        prop_assert_eq!(decoder.is_flat(), !names.is_empty());
+        let is_flat = shape.iter().enumerate().all(|(n, (kind, _))| wanted >> n & 1 == 0 || *kind < FLAT);
+        prop_assert_eq!(decoder.is_flat(), !names.is_empty() && is_flat);
         let batches = both(&decoder, &records(&shape, rows, seed)).unwrap();
         prop_assert_eq!(batches.iter().map(|b| b.num_rows()).sum::<usize>(), rows);
     }
@@ -245,12 +307,16 @@ fn a_letter_between_two_values_is_no_text() {
     assert!(both(&decoder, &[vec![4, 0xc3, 0xa9]]).is_ok());
 }
 
+fn nested(kind: &str) -> String {
+    format!(r#"{{"type":"record","name":"s","fields":[{{"name":"a","type":{kind}}}]}}"#)
+}
+
 #[test]
 fn what_is_not_flat_is_left_to_the_general_decoder() {
-    for kind in [
+    let other = [
         r#"{"type":"array","items":"int"}"#,
         r#"{"type":"map","values":"int"}"#,
-        r#"{"type":"record","name":"s","fields":[{"name":"a","type":"int"}]}"#,
+        r#"{"type":"record","name":"s","fields":[]}"#,
         r#"["null","int","string"]"#,
         r#"["int","string"]"#,
         r#"["int"]"#,
@@ -258,16 +324,23 @@ fn what_is_not_flat_is_left_to_the_general_decoder() {
         r#"{"type":"fixed","name":"f","size":0}"#,
         r#"{"type":"fixed","name":"f","size":513}"#,
         r#"{"type":"fixed","name":"f","size":12,"logicalType":"duration"}"#,
-    ] {
-        for columns in [["c"].as_slice(), &["d"]] {
-            let schema = format!(
-                r#"{{"type":"record","name":"r","fields":[{{"name":"c","type":{kind}}},{{"name":"d","type":"int"}}]}}"#
-            );
-            let decoder = RecordDecoder::new(&schema, columns, 10).unwrap();
-            let simple = kind.contains("duration") && columns == ["d"];
-            assert_eq!(decoder.is_flat(), simple, "{kind} {columns:?}");
-        }
+    ];
+    let inner = other.map(nested);
+    let wide: Vec<String> = (0..200).map(|n| format!(r#"{{"name":"c{n}","type":"int"}}"#)).collect();
+    let wide = format!(r#"{{"type":"record","name":"s","fields":[{}]}}"#, wide.join(","));
+    for kind in other.into_iter().chain(inner.iter().map(String::as_str)).chain([wide.as_str()]) {
+        let schema = format!(
+            r#"{{"type":"record","name":"r","fields":[{{"name":"c","type":{kind}}},{{"name":"d","type":"int"}}]}}"#
+        );
+        // Neither decoder takes each of them.
+        let is_flat = |columns: &[&str]| RecordDecoder::new(&schema, columns, 10).is_ok_and(|made| made.is_flat());
+        assert!(!is_flat(&["c"]), "{kind}");
+        assert!(!is_flat(&["c", "d"]), "{kind}");
+        assert!(is_flat(&["d"]), "{kind}");
     }
+    let within = nested(r#""int","aliases":["b"]"#);
+    let aliases = format!(r#"{{"type":"record","name":"r","fields":[{{"name":"c","type":{within}}}]}}"#);
+    assert!(!RecordDecoder::new(&aliases, &["c"], 10).unwrap().is_flat());
     let aliases = r#"{"type":"record","name":"r","fields":[{"name":"c","type":"int","aliases":["d"]}]}"#;
     assert!(!RecordDecoder::new(aliases, &["c"], 10).unwrap().is_flat());
     let no_column = r#"{"type":"record","name":"r","fields":[{"name":"c","type":"int"}]}"#;
@@ -288,11 +361,27 @@ fn a_type_may_be_named_where_it_does_not_stand() {
         let record = [value, &[2], value].concat();
         let read = |columns: &[&str]| {
             let decoder = RecordDecoder::new(&schema, columns, 10).unwrap();
-            assert_eq!(decoder.is_flat(), kind.contains("enum"));
+            assert!(decoder.is_flat());
             both(&decoder, std::slice::from_ref(&record)).unwrap().remove(0)
         };
         let whole = read(&["a", "b"]);
         assert_eq!(read(&["b"]), whole.project(&[1]).unwrap());
         assert_eq!(read(&["a"]), whole.project(&[0]).unwrap());
     }
+}
+
+#[test]
+fn what_is_passed_over_is_measured() {
+    let list = r#"{"type":"record","name":"r","fields":[{"name":"c","type":{"type":"array","items":"null"}},{"name":"d","type":"int"}]}"#;
+    let decoder = RecordDecoder::new(list, &["d"], 10).unwrap();
+    assert!(decoder.is_flat());
+    assert!(both(&decoder, &[vec![6, 0, 2]]).is_ok());
+    // As many items as there are numbers, of no bytes.
+    let endless = [[0xfe].as_slice(), &[0xff; 8], &[1, 0, 2]].concat();
+    assert_eq!(both(&decoder, &[endless]).unwrap_err().kind(), ErrorKind::Corrupt);
+    let itself =
+        r#"{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]},{"name":"d","type":"int"}]}"#;
+    let decoder = RecordDecoder::new(itself, &["d"], 10).unwrap();
+    assert!(!decoder.is_flat());
+    assert_eq!(both(&decoder, &[vec![0, 2]]).unwrap_err().kind(), ErrorKind::Unsupported);
 }
