@@ -140,9 +140,9 @@ class Table(
             The table.
 
         Raises:
-            InvalidOptionError: There is a table already, or options contradict each other.
+            InvalidOptionError: There is a table already, options contradict each other, or a value makes no sense.
             SchemaError: A column of the options is not in the schema, or Hudi does not support its type.
-            UnsupportedError: hoodoo cannot write this kind of table.
+            UnsupportedError: hoodoo cannot write this kind of table, or not with these options.
 
         Examples:
             >>> import hoodoo, pyarrow as pa

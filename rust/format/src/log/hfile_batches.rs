@@ -199,3 +199,72 @@ fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
     }
     Ok(RecordBatch::try_new(schema, columns)?)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use arrow::datatypes::Int64Type;
+    use hoodoo_hfile::{HFileWriter, HFileWriterOptions};
+    use hoodoo_runtime::error::ErrorKind;
+
+    use super::*;
+    use crate::avro::datum::write_long;
+
+    const SCHEMA: &str = r#"{"type":"record","name":"r","fields":[{"name":"key","type":"string"},
+        {"name":"of","type":["null",{"type":"record","name":"s","fields":[{"name":"n","type":"long"}]}]}]}"#;
+
+    /// A file of many blocks.
+    fn file(entries: u64) -> Bytes {
+        let mut writer = HFileWriter::new(Vec::new(), HFileWriterOptions::default().block_bytes(64 << 10));
+        for number in 0..i64::try_from(entries).unwrap() {
+            let mut value = vec![0, 2];
+            write_long(number, &mut value);
+            writer.append(format!("{number:09}").as_bytes(), &value).unwrap();
+        }
+        writer.finish().unwrap().into()
+    }
+
+    fn read(content: Bytes) -> Result<Vec<RecordBatch>> {
+        hfile_batches(content, SCHEMA, &["key", "of"], 1000)
+    }
+
+    #[test]
+    fn files_that_are_read_ahead() {
+        for entries in [0, 1, MANY_ENTRIES - 1, MANY_ENTRIES, MANY_ENTRIES + 1] {
+            let batches = read(file(entries)).unwrap();
+            let (mut keys, mut numbers) = (0u64, 0i64);
+            for batch in &batches {
+                for key in batch.column(0).as_string::<i32>() {
+                    assert_eq!(key.unwrap().parse::<u64>().unwrap(), keys);
+                    keys += 1;
+                }
+                for number in batch.column(1).as_struct().column(0).as_primitive::<Int64Type>() {
+                    assert_eq!(number.unwrap(), numbers);
+                    numbers += 1;
+                }
+            }
+            assert_eq!((keys, u64::try_from(numbers).unwrap()), (entries, entries));
+        }
+    }
+
+    #[test]
+    fn damage_anywhere_in_a_file_that_is_read_ahead() {
+        let whole = file(2 * MANY_ENTRIES);
+        for part in [1, 10, 50, 80] {
+            let mut damaged = whole.to_vec();
+            let at = damaged.len() * part / 100;
+            damaged[at] ^= 0x10;
+            assert_eq!(read(damaged.into()).unwrap_err().kind(), ErrorKind::Corrupt, "{part}");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_blocks_that_are_not_wanted() {
+        let mut left = 3;
+        let failed = each_hfile_batch(file(3 * MANY_ENTRIES), Wanted::All, SCHEMA, &["of"], 1000, &mut |_| {
+            left -= 1;
+            if left == 0 { Err(Error::conflict("enough")) } else { Ok(()) }
+        });
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
