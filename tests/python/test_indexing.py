@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hoodoo
-from hoodoo import Table
+from hoodoo import Table, _native
 from hoodoo.cli.commands import app
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64()), ("s", pa.string())])
@@ -193,6 +194,26 @@ def test_writers_go_on_while_an_index_is_built(tmp_path: Path) -> None:
         writer.join()
     assert written
     _check(tmp_path / "t", {*ALL, "bloom_filters"})
+
+
+def test_statistics_that_came_while_a_compaction_was_carried_out(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    without = {"hoodie.metadata.index.column.stats.enable": "false", "hoodie.compact.inline": "false"}
+    _make(path, "MERGE_ON_READ", without).insert(_rows(range(9), 0))
+    Table(path, without).upsert(_rows(range(9), 100))
+    assert Table(path, without).schedule_compaction()
+    table = Table(path, without)
+    job = _native.NativeCompaction.begin(table._native, None)
+    assert job is not None
+    assert job.operations
+    stats = [_native.compact_operation(table._native, job.instant, one, str(n)) for n, one in enumerate(job.operations)]
+    Table(path).index("column_stats")
+    job.commit(stats)
+    metadata = Table(path).metadata_table
+    assert metadata is not None
+    known = {row["file_name"] for row in metadata.to_arrow("column_stats").to_pylist()}
+    assert {Path(json.loads(one)["path"]).name for one in stats} <= known
+    assert not Table(path).verify().problems
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -1,8 +1,8 @@
 //! `record_index`: the file group of each record key.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::AHashMap;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use uuid::Uuid;
@@ -37,7 +37,7 @@ pub(super) fn flatten(stored: &RecordBatch, zone: TimeZone) -> Result<RecordBatc
     let (named, written) = (raw::strings(records, "fileId")?, raw::longs(records, "instantTime")?);
     let (mut file_ids, mut instants) = (StringBuilder::new(), StringBuilder::new());
     // There are few of either beside the records.
-    let (mut known_ids, mut known_instants) = (HashMap::new(), HashMap::new());
+    let (mut known_ids, mut known_instants) = (AHashMap::new(), AHashMap::new());
     for row in 0..records.len() {
         if encoding(row) == Some(ENCODING_STRING) {
             file_ids.append_value(if named.is_valid(row) { named.value(row) } else { "" });

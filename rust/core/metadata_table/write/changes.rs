@@ -59,6 +59,8 @@ pub(crate) struct FileChanges {
     pub(crate) partitions: BTreeMap<String, PartitionChanges>,
     /// Where the keys may have changed their location.
     pub(crate) keys: Option<KeyWrites>,
+    /// The columns of the files that it wrote, without meta columns; `None` where it wrote none.
+    pub(crate) columns: Option<SchemaRef>,
 }
 
 /// The files by which an action may have changed the locations of keys.
@@ -105,7 +107,12 @@ impl FileChanges {
 
     /// The same, of an action after which keys may be elsewhere.
     pub(crate) fn with_keys(self, keys: KeyWrites) -> Self {
-        Self { keys: Some(keys), ..self }
+        Self { columns: Some(keys.columns.clone()), keys: Some(keys), ..self }
+    }
+
+    /// The same, of an action after which keys are where they were, in files of these columns.
+    pub(crate) fn with_columns(self, columns: SchemaRef) -> Self {
+        Self { columns: Some(columns), ..self }
     }
 
     /// Those of a clean. Files that were missing already are gone too.

@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn column_stats_of(changes: PartitionChanges, columns: &[&str]) -> usize {
-        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), changes)]), keys: None };
+        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), changes)]), ..FileChanges::default() };
         updates(&changes, &indexed(columns), |_| true).get(COLUMN_STATS).map_or(0, |update| update.records.len())
     }
 
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(none.keys().copied().collect::<Vec<_>>(), [FILES]);
         assert_eq!((none[FILES].first.len(), none[FILES].records.len()), (0, 1));
         let gone = PartitionChanges { is_removed: true, deleted: vec!["f".to_owned()], ..PartitionChanges::default() };
-        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]), keys: None };
+        let changes = FileChanges { partitions: BTreeMap::from([("p".to_owned(), gone)]), ..FileChanges::default() };
         let gone = updates(&changes, &indexed(&["a"]), |_| true);
         assert_eq!(
             (gone[FILES].deletes.as_slice(), gone[COLUMN_STATS].deletes.len()),

@@ -113,7 +113,8 @@ impl CompactionJob {
         metadata.extra_metadata.extend(schema.field_ids());
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported = reported_files(&stats);
-        let done = transaction.complete(body, Follow::Files(&FileChanges::of_writes(&stats)), &reported, |_| Ok(()))?;
+        let changes = FileChanges::of_writes(&stats).with_columns(schema.data);
+        let done = transaction.complete(body, Follow::Files(&changes), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,
             instant: done.instant.requested,

@@ -168,8 +168,8 @@ fn read_unknown(
 pub(super) fn with_ranges(table: &HudiTable, changes: &FileChanges, columns: &[String]) -> Result<Option<FileChanges>> {
     let is_unknown = |file: &AddedFile| file.ranges.is_none() && file.has_rows();
     let any = changes.partitions.values().flat_map(|one| &one.added).any(is_unknown);
-    let Some(keys) = changes.keys.as_ref().filter(|_| any && !columns.is_empty()) else { return Ok(None) };
-    let wanted = Wanted { columns, schema: table.file_settings(&keys.columns)?.0, bloom_filters: false };
+    let Some(schema) = changes.columns.as_ref().filter(|_| any && !columns.is_empty()) else { return Ok(None) };
+    let wanted = Wanted { columns, schema: table.file_settings(schema)?.0, bloom_filters: false };
     let mut changes = changes.clone();
     let files = changes.partitions.iter_mut().flat_map(|(partition, one)| {
         let unknown = one.added.iter_mut().filter(|file| is_unknown(file));

@@ -7,6 +7,7 @@
 use std::iter::once;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::thread::available_parallelism;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
@@ -15,7 +16,7 @@ use hoodoo_hfile::{DataBlock, DataBlocks, HFileReader, Matches, ReadAt};
 
 use super::avro_batches::RecordDecoder;
 use hoodoo_runtime::error::{Error, Result};
-use hoodoo_runtime::parallel::{receive, spawn};
+use hoodoo_runtime::parallel::{receive, run_parallel, spawn};
 use hoodoo_runtime::simulated;
 
 /// The column that the keys of the file stand in for.
@@ -85,7 +86,7 @@ pub fn each_batch_of_hfile<S: ReadAt + Sync>(
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let mut group = Group { decoder: &decoder, blocks: Vec::new(), bytes: 0, each };
+    let mut group = Group { decoder: &decoder, batch_rows, blocks: Vec::new(), bytes: 0, each };
     match wanted {
         Wanted::All if file.entry_count() < MANY_ENTRIES || simulated::is_on() => {
             for block in file.data_blocks()? {
@@ -145,6 +146,7 @@ impl Block {
 /// Data blocks that are decoded together.
 struct Group<'a> {
     decoder: &'a RecordDecoder,
+    batch_rows: usize,
     blocks: Vec<Block>,
     bytes: usize,
     each: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
@@ -165,14 +167,22 @@ impl Group<'_> {
         self.bytes = 0;
         let blocks = std::mem::take(&mut self.blocks);
         let entries: Vec<(&[u8], &[u8])> = blocks.iter().flat_map(Block::entries).collect();
-        let values = entries.iter().map(|(_, value)| Ok(*value));
-        let mut keys = entries.iter().map(|(key, _)| *key);
-        for batch in self.decoder.batches(values, entries.len())? {
-            let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
-            (self.each)(with_keys(batch, &keys)?)?;
-        }
-        Ok(())
+        let parts: Vec<_> = entries.chunks(self.batch_rows.max(1)).collect();
+        let threads = if parts.len() > 1 { available_parallelism().map_or(1, usize::from) } else { 1 };
+        let decoded = run_parallel(parts, threads, |part| decode(self.decoder, part))?;
+        decoded.into_iter().flatten().try_for_each(&mut self.each)
     }
+}
+
+/// Decodes some entries.
+fn decode(decoder: &RecordDecoder, entries: &[(&[u8], &[u8])]) -> Result<Vec<RecordBatch>> {
+    let values = entries.iter().map(|(_, value)| Ok(*value));
+    let mut keys = entries.iter().map(|(key, _)| *key);
+    let filled = |batch: RecordBatch| {
+        let keys: Vec<&[u8]> = keys.by_ref().take(batch.num_rows()).collect();
+        with_keys(batch, &keys)
+    };
+    decoder.batches(values, entries.len())?.into_iter().map(filled).collect()
 }
 
 /// Puts the keys where the column for them is empty.
