@@ -116,17 +116,17 @@ fn files_and_instants_stay_few() {
 #[test]
 fn a_service_that_dies_is_taken_up_by_the_next_write() {
     // The write whose services compact, and the first one whose services clean as well.
-    dies("MERGE_ON_READ", ".commit", &COMPACTIONS);
-    dies("COPY_ON_WRITE", ".clean", &COMPACTIONS);
+    fail_services("MERGE_ON_READ", ".commit", &COMPACTIONS);
+    fail_services("COPY_ON_WRITE", ".clean", &COMPACTIONS);
 }
 
 #[test]
-fn a_log_compaction_that_dies_is_taken_up_by_the_next_write() {
-    dies("MERGE_ON_READ", ".logcompaction.requested", &LOG_COMPACTIONS);
+fn a_log_compaction_that_failed_is_taken_up_by_the_next_write() {
+    fail_services("MERGE_ON_READ", ".logcompaction.requested", &LOG_COMPACTIONS);
 }
 
 /// Fails the storage at each call of the services of the first write that leaves such a file on the timeline.
-fn dies(table_type: &str, wanted: &str, services: &[(&str, &str)]) {
+fn fail_services(table_type: &str, wanted: &str, services: &[(&str, &str)]) {
     let options = |table_type| options_of(table_type, services.iter().copied());
     let open = |storage, table_type| open_with(storage, Ticking::shared(), &options(table_type)).unwrap();
     let (shared, made) = table_of(0, table_type, &format!("base {table_type} {wanted}"));

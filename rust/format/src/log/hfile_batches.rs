@@ -28,8 +28,6 @@ const HUDIS_BLOCK: usize = 1 << 20;
 
 /// From so many entries on, a file is read by a thread of its own.
 const MANY_ENTRIES: u64 = 50_000;
-/// So many blocks may wait to be decoded.
-const BLOCKS_AHEAD: usize = 8;
 
 /// Which records of an HFile are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -108,20 +106,41 @@ pub fn each_batch_of_hfile<S: ReadAt + Sync>(
     group.decode()
 }
 
-/// Passes blocks to `each`, while others behind them are read and decompressed by another thread.
+/// Passes blocks to `each`, while the next ones are read and decompressed by another thread: [`GROUP`] bytes ahead, or one
+/// larger block.
 fn each_block_ahead<S: ReadAt + Sync>(
     blocks: DataBlocks<'_, S>,
     each: &mut dyn FnMut(DataBlock) -> Result<()>,
 ) -> Result<()> {
     std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(BLOCKS_AHEAD);
+        // Nothing waits in it: one group is decoded, and one is read.
+        let (sender, receiver) = sync_channel(0);
         spawn(scope, move || {
-            // Nobody may be waiting for them any more, after an error.
-            let blocks = blocks.map(|block| block.map(Some)).chain(once(Ok(None)));
-            let _ = blocks.into_iter().try_for_each(|block| sender.send(block));
+            let mut ahead = (Vec::new(), 0);
+            let end = blocks.map(Some).chain(once(None)).try_for_each(|next| {
+                let is_last = next.is_none();
+                let (read, bytes) = &mut ahead;
+                if let Some(block) = next {
+                    *bytes += block.as_ref().map_or(0, DataBlock::size);
+                    read.push(block);
+                }
+                if !is_last && *bytes < GROUP {
+                    return Ok(());
+                }
+                *bytes = 0;
+                sender.send((std::mem::take(read), is_last))
+            });
+            // After an error, nobody waits for the rest.
+            drop(end);
         });
-        while let Some(block) = receive(&receiver)?? {
-            each(block)?;
+        loop {
+            let (read, is_last) = receive(&receiver)?;
+            for block in read {
+                each(block?)?;
+            }
+            if is_last {
+                break;
+            }
         }
         Ok(())
     })
@@ -167,9 +186,9 @@ impl Group<'_> {
         self.bytes = 0;
         let blocks = std::mem::take(&mut self.blocks);
         let entries: Vec<(&[u8], &[u8])> = blocks.iter().flat_map(Block::entries).collect();
-        let parts: Vec<_> = entries.chunks(self.batch_rows.max(1)).collect();
-        let threads = if parts.len() > 1 { available_parallelism().map_or(1, usize::from) } else { 1 };
-        let decoded = run_parallel(parts, threads, |part| decode(self.decoder, part))?;
+        let chunks: Vec<_> = entries.chunks(self.batch_rows.max(1)).collect();
+        let threads = if chunks.len() > 1 { available_parallelism().map_or(1, usize::from) } else { 1 };
+        let decoded = run_parallel(chunks, threads, |chunk| decode(self.decoder, chunk))?;
         decoded.into_iter().flatten().try_for_each(&mut self.each)
     }
 }

@@ -10,7 +10,7 @@ use hoodoo_runtime::error::{Error, Result};
 /// What a value takes in a column, if no more is known.
 const VALUE_WIDTH: u64 = 8;
 /// What nulls, and items that take no bytes, may take in columns: this, and so much for each byte of the records.
-const LEAST_BUDGET: u64 = 256 << 20;
+const MIN_BUDGET: u64 = 256 << 20;
 const BUDGET_PER_BYTE: u64 = 1000;
 /// How many types a schema may have when each name in it is replaced by what it stands for, as readers do.
 const MOST_TYPES: u64 = 1 << 17;
@@ -51,7 +51,7 @@ impl<'s> Measure<'s> {
     /// # Errors
     /// As [`new`](Self::new).
     pub(crate) fn of_records(schema: &'s DatumSchema, bytes: usize) -> Result<Self> {
-        Self::new(schema, LEAST_BUDGET + BUDGET_PER_BYTE * bytes as u64)
+        Self::new(schema, MIN_BUDGET + BUDGET_PER_BYTE * bytes as u64)
     }
 
     /// How many of the bytes the value at their begin takes; none if it is not of the schema, or beyond the budget.

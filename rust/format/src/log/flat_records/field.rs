@@ -106,8 +106,9 @@ impl Form {
                 take(rest, *size).map(drop)
             }
             Self::Symbol(symbols) => position(rest, symbols.len(), Damage::Symbol).map(drop),
-            Self::Record(fields) => fields.iter().try_for_each(|field| field.skip(rest, skipper)),
             Self::Other(node) => skipper.skip(*node, rest),
+            // Only of what is wanted.
+            Self::Record(_) => Err(Damage::Other),
         }
     }
 
@@ -130,22 +131,6 @@ pub(super) struct Field {
     pub(super) null: Null,
     pub(super) form: Form,
     pub(super) wanted: bool,
-}
-
-impl Field {
-    fn skip(&self, rest: &mut &[u8], skipper: &mut Skipper<'_>) -> Result<(), Damage> {
-        let is_null =
-            self.null != Null::Never && (position(rest, 2, Damage::Branch)? == 0) == (self.null == Null::First);
-        if is_null { Ok(()) } else { self.form.skip(rest, skipper) }
-    }
-
-    fn has_other(&self) -> bool {
-        match &self.form {
-            Form::Other(_) => true,
-            Form::Record(fields) => fields.iter().any(Self::has_other),
-            _ => false,
-        }
-    }
 }
 
 /// Makes fields of a schema.
@@ -204,7 +189,7 @@ impl<'s> Skipper<'s> {
     /// # Errors
     /// `Unsupported` for values without end.
     pub(super) fn new(schema: &'s DatumSchema, fields: &[Field], bytes: usize) -> Checked<Self> {
-        let needed = fields.iter().any(Field::has_other);
+        let needed = fields.iter().any(|field| matches!(field.form, Form::Other(_)));
         Ok(Self(if needed { Some(Measure::of_records(schema, bytes)?) } else { None }))
     }
 
