@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from hoodoo import _native
+from hoodoo.arguments import text
 from hoodoo.display import Displayed, View
-
-if TYPE_CHECKING:
-    from hoodoo import _native
+from hoodoo.warning import warn_of_commit
 
 __all__ = ["CleanReport", "Restore", "Rollback", "Savepoint"]
 
@@ -33,8 +32,11 @@ class CleanReport(Displayed):
     dry_run: bool
 
     @classmethod
-    def from_native(cls, row: _native.CleanRow | None, *, dry_run: bool) -> CleanReport:
-        """Make a report of what the core returns."""
+    def of(
+        cls, table: _native.NativeTable, tasks: _native.FileTasks | None = None, *, dry_run: bool = False
+    ) -> CleanReport:
+        """Clean a table, or plan to, and report it. `tasks` runs tasks of an engine."""
+        row = (_native.plan_clean if dry_run else _native.clean_table)(table, tasks)
         instant, earliest, files, partitions, _ = row or ("", "", [], [], 0)
         paths = tuple(f"{partition}/{name}" if partition else name for partition, name in files)
         return cls(instant or None, paths, tuple(partitions), earliest or None, dry_run)
@@ -93,6 +95,13 @@ class Rollback(Displayed):
     rolled_back: str
     files: int
 
+    @classmethod
+    def of(cls, table: _native.NativeTable, instant: object, tasks: _native.FileTasks | None = None) -> Rollback:
+        """Roll back a write, and return what was done. `tasks` runs tasks of an engine."""
+        chosen = text(instant, "instant", "a Commit.instant")
+        done, files = _native.roll_back(table, chosen, tasks)
+        return cls(done, chosen, len(files))
+
     def _view(self) -> View:
         return View(f"Rollback of {self.rolled_back}", [("instant", self.instant), ("deleted files", self.files)])
 
@@ -116,6 +125,15 @@ class Restore(Displayed):
     undone: tuple[str, ...]
     files: int
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: _native.NativeTable, savepoint: object, tasks: _native.FileTasks | None = None) -> Restore:
+        """Restore a table, and return what was done. `tasks` runs tasks of an engine."""
+        chosen = text(savepoint, "savepoint", "a Savepoint.instant")
+        instant, completed, undone, files, warnings = _native.restore_table(table, chosen, tasks)
+        for message in warnings:
+            warn_of_commit(message)
+        return cls(instant, completed, chosen, tuple(undone), files, tuple(warnings))
 
     def _view(self) -> View:
         facts: list[tuple[str, object]] = [

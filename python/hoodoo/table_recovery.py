@@ -7,7 +7,6 @@ from hoodoo.arguments import optional_text, text
 from hoodoo.display import TupleListing
 from hoodoo.progress import Progress, Watch
 from hoodoo.recovery import CleanReport, Restore, Rollback, Savepoint
-from hoodoo.warning import warn_of_commit
 
 __all__ = ["TableRecovery"]
 
@@ -48,9 +47,8 @@ class TableRecovery:
             >>> len(t.clean().files), len(t.clean().files)
             (2, 0)
         """
-        plan = _native.plan_clean if dry_run else _native.clean_table
         with Watch(self._progress, "cleaning"):
-            return CleanReport.from_native(plan(self._native), dry_run=dry_run)
+            return CleanReport.of(self._native, dry_run=dry_run)
 
     def savepoints(self) -> tuple[Savepoint, ...]:
         """Return the savepoints, oldest commit first.
@@ -150,10 +148,8 @@ class TableRecovery:
             >>> t.to_arrow(columns=["n"]).to_pylist()
             [{'n': 1}]
         """
-        chosen = text(instant, "instant", "a Commit.instant")
         with Watch(self._progress, "rolling back"):
-            done, files = _native.roll_back(self._native, chosen)
-        return Rollback(done, instant, len(files))
+            return Rollback.of(self._native, instant)
 
     def restore(self, savepoint: str) -> Restore:
         """Make the table what it was at a savepoint: take back all later writes, compactions, clusterings and plans.
@@ -183,9 +179,5 @@ class TableRecovery:
             >>> t.to_arrow(columns=["id"]).to_pylist()
             [{'id': 1}]
         """
-        chosen = text(savepoint, "savepoint", "a Savepoint.instant")
         with Watch(self._progress, "restoring"):
-            instant, completed, undone, files, warnings = _native.restore_table(self._native, chosen)
-        for message in warnings:
-            warn_of_commit(message)
-        return Restore(instant, completed, savepoint, tuple(undone), files, tuple(warnings))
+            return Restore.of(self._native, savepoint)

@@ -12,6 +12,7 @@ from hoodoo.extras import import_extra
 import_extra("pyspark.sql", "spark", "hoodoo.spark")
 
 from hoodoo.spark.procedures import call
+from hoodoo.spark.recovery import clean, restore, rollback
 from hoodoo.spark.registration import register
 from hoodoo.spark.row_merging import merge, merge_batches
 from hoodoo.spark.services import cluster, compact, index
@@ -21,6 +22,7 @@ from hoodoo.spark.tables import read, timeline, write
 
 __all__ = [
     "call",
+    "clean",
     "cluster",
     "compact",
     "foreach_batch",
@@ -29,6 +31,8 @@ __all__ = [
     "merge_batches",
     "read",
     "register",
+    "restore",
+    "rollback",
     "sql",
     "timeline",
     "write",

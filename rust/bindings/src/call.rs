@@ -97,17 +97,16 @@ impl Call {
     /// The filter that the call is given: a Python function from a schema to a filter in the form of the core. It is called
     /// with the GIL, and the call raises what it raises.
     pub fn filter(&self, convert: Option<Bound<'_, PyAny>>) -> Option<LateFilter> {
-        let (convert, raised) = (convert?.unbind(), self.raised.clone());
+        let convert = self.callback(convert?);
         Some(LateFilter::new(move |columns| {
-            Python::attach(|py| {
-                let filter = columns.to_pyarrow(py).and_then(|columns| convert.bind(py).call1((columns,)));
-                filter.and_then(|filter| predicate(&filter)).map_err(|e| {
-                    let error = Error::schema("the filter does not fit the columns").caused_by(e.to_string());
-                    put(&raised, e);
-                    error
-                })
-            })
+            let failed = || Error::schema("the filter does not fit the columns");
+            convert.call(failed, |convert| predicate(&convert.call1((columns.to_pyarrow(convert.py())?,))?))
         }))
+    }
+
+    /// A Python function that the call is given.
+    pub fn callback(&self, function: Bound<'_, PyAny>) -> Callback {
+        Callback { function: function.unbind(), raised: self.raised.clone() }
     }
 
     /// Runs `work` without the GIL.
@@ -155,6 +154,29 @@ impl Call {
         RAISED.set(before);
         logging::hand_over(py);
         Ok(outcome)
+    }
+}
+
+/// A Python function that a call is given. It is called with the GIL, and the call raises what it raises.
+pub struct Callback {
+    function: Py<PyAny>,
+    raised: Raised,
+}
+
+impl Callback {
+    /// Calls the function; if it raises, the core gets `failed`.
+    pub fn call<T>(
+        &self,
+        failed: impl FnOnce() -> Error,
+        call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        Python::attach(|py| {
+            call(self.function.bind(py)).map_err(|e| {
+                let error = failed().caused_by(e.to_string());
+                put(&self.raised, e);
+                error
+            })
+        })
     }
 }
 

@@ -5,7 +5,8 @@ use hoodoo::services::clean;
 use hoodoo::services::savepoint::{self, Savepoint};
 use pyo3::prelude::*;
 
-use crate::call;
+use crate::call::{self, Call};
+use crate::file_tasks::with_file_tasks;
 use crate::table::NativeTable;
 
 /// Instant of the clean, if there is one; earliest instant that it retains; partition and name of each file; partitions
@@ -18,10 +19,13 @@ fn savepoint_row(one: Savepoint) -> SavepointRow {
     (one.instant, one.completed, one.user, one.comment, one.files)
 }
 
-/// Cleans the table; nothing when there is nothing to delete.
+/// Cleans the table; nothing when there is nothing to delete. `tasks` runs tasks of an engine.
 #[pyfunction]
-pub fn clean_table(py: Python<'_>, table: &NativeTable) -> PyResult<Option<CleanRow>> {
-    let done = call::run(py, || client::clean(&table.table))?;
+#[pyo3(signature = (table, tasks=None))]
+pub fn clean_table(py: Python<'_>, table: &NativeTable, tasks: Option<Bound<'_, PyAny>>) -> PyResult<Option<CleanRow>> {
+    let call = Call::default();
+    let table = with_file_tasks(&call, &table.table, tasks);
+    let done = call.run(py, || client::clean(&table))?;
     Ok(done.map(|done| {
         let files = done.partition_metadata.values();
         let files =
@@ -36,8 +40,11 @@ pub fn clean_table(py: Python<'_>, table: &NativeTable) -> PyResult<Option<Clean
 
 /// What a clean would delete now.
 #[pyfunction]
-pub fn plan_clean(py: Python<'_>, table: &NativeTable) -> PyResult<Option<CleanRow>> {
-    let plan = call::run(py, || clean::planned(&table.table.reload()?))?;
+#[pyo3(signature = (table, tasks=None))]
+pub fn plan_clean(py: Python<'_>, table: &NativeTable, tasks: Option<Bound<'_, PyAny>>) -> PyResult<Option<CleanRow>> {
+    let call = Call::default();
+    let table = with_file_tasks(&call, &table.table, tasks);
+    let plan = call.run(py, || clean::planned(&table.reload()?))?;
     Ok(plan.map(|plan| {
         let partitions = plan.file_paths_to_be_deleted_per_partition.into_iter().flatten();
         let files = partitions.flat_map(|(partition, files)| {
@@ -51,8 +58,16 @@ pub fn plan_clean(py: Python<'_>, table: &NativeTable) -> PyResult<Option<CleanR
 
 /// Rolls back a write: the requested time of the rollback, and the paths of the deleted files.
 #[pyfunction]
-pub fn roll_back(py: Python<'_>, table: &NativeTable, instant: &str) -> PyResult<(String, Vec<String>)> {
-    let done = call::run(py, || client::rollback(&table.table, instant))?;
+#[pyo3(signature = (table, instant, tasks=None))]
+pub fn roll_back(
+    py: Python<'_>,
+    table: &NativeTable,
+    instant: &str,
+    tasks: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let call = Call::default();
+    let table = with_file_tasks(&call, &table.table, tasks);
+    let done = call.run(py, || client::rollback(&table, instant))?;
     let files = done.partition_metadata.into_values().flat_map(|p| p.success_delete_files).collect();
     Ok((done.start_rollback_time, files))
 }
@@ -86,12 +101,16 @@ pub fn delete_savepoint(py: Python<'_>, table: &NativeTable, instant: &str) -> P
 
 /// Restores the table to a savepoint: requested time, completion time, writes that were undone, deleted files, warnings.
 #[pyfunction]
+#[pyo3(signature = (table, savepoint, tasks=None))]
 #[allow(clippy::type_complexity)]
 pub fn restore_table(
     py: Python<'_>,
     table: &NativeTable,
     savepoint: &str,
+    tasks: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, String, Vec<String>, usize, Vec<String>)> {
-    let done = call::run(py, || client::restore(&table.table, savepoint))?;
+    let call = Call::default();
+    let table = with_file_tasks(&call, &table.table, tasks);
+    let done = call.run(py, || client::restore(&table, savepoint))?;
     Ok((done.instant, done.completed, done.undone, done.files_deleted, done.warnings))
 }

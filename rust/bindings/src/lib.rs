@@ -4,6 +4,7 @@ mod call;
 mod clustering;
 mod compaction;
 mod error;
+mod file_tasks;
 mod fork;
 mod from_python;
 mod going_back;
@@ -46,6 +47,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(clustering::cluster_group, m)?)?;
     m.add_class::<clustering::NativeClustering>()?;
     m.add_function(wrap_pyfunction!(compaction::compact_operation, m)?)?;
+    m.add_function(wrap_pyfunction!(file_tasks::run_file_task, m)?)?;
     m.add_function(wrap_pyfunction!(going_back::clean_table, m)?)?;
     m.add_function(wrap_pyfunction!(going_back::plan_clean, m)?)?;
     m.add_function(wrap_pyfunction!(going_back::roll_back, m)?)?;

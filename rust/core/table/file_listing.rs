@@ -143,16 +143,10 @@ impl FileListing {
 
     fn list_folders(&self) -> Result<BTreeMap<String, Files>> {
         let mut folders: BTreeMap<String, Vec<FileMeta>> = BTreeMap::new();
-        let top = self.storage.list("")?;
-        let mut add = |files: Vec<FileMeta>| {
-            for file in files {
-                let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-                folders.entry(folder.to_owned()).or_default().push(file);
-            }
-        };
-        add(top.files);
-        let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
-        add(self.storage.list_all_recursive(&below)?);
+        for file in data_files(&self.storage)? {
+            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            folders.entry(folder.to_owned()).or_default().push(file);
+        }
         folders.retain(|_, files| files.iter().any(|f| is_partition_metadata(f.name())));
         Ok(folders.into_iter().map(|(path, files)| (path, Arc::new(files))).collect())
     }
@@ -193,6 +187,15 @@ impl FileListing {
         let wanted: Vec<&String> = partitions.iter().filter(|p| self.known_files_of(p).is_none()).collect();
         run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
     }
+}
+
+/// All files of a table; Hudi's own folder is left out.
+pub(crate) fn data_files(storage: &Storage) -> Result<Vec<FileMeta>> {
+    let top = storage.list("")?;
+    let mut files = top.files;
+    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
+    files.extend(storage.list_all_recursive(&below)?);
+    Ok(files)
 }
 
 impl MetadataFiles {

@@ -55,7 +55,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
-use crate::storage::{LocalSettings, SpillOptions, Storage, StorageOptions};
+use crate::storage::{FileTasks, LocalSettings, SpillOptions, Storage, StorageOptions};
 use crate::timeline::{
     Clock, LastLease, LockConfig, LockGuard, LockProviderKind, SystemClock, TableLock, TimeGenerator, Timeline,
     TimelineWriter,
@@ -70,7 +70,7 @@ pub use create::TableSpec;
 pub(crate) use current::{current, gone};
 pub use evolution::schema_changes;
 pub(crate) use evolution::{ColumnChange, Evolution};
-pub(crate) use file_listing::is_about_content;
+pub(crate) use file_listing::{data_files, is_about_content};
 pub(crate) use file_options::base_file_options;
 pub use given_options::Options;
 pub use late_filter::LateFilter;
@@ -185,6 +185,12 @@ impl HudiTable {
         let options = self.options.with(more)?;
         let storage = self.storage.with_local_settings(local_settings(&options)?);
         Ok(Self { storage, options, ..self.clone() })
+    }
+
+    /// The same table; an engine lists and deletes its files where there is much of it.
+    #[must_use]
+    pub fn with_file_tasks(&self, tasks: Arc<dyn FileTasks>) -> Self {
+        Self { storage: self.storage.with_file_tasks(tasks), ..self.clone() }
     }
 
     /// The same table, its configuration read anew.

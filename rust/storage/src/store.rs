@@ -16,15 +16,13 @@ use super::local;
 use super::local_disk::{LocalDisk, LocalSettings};
 use super::local_folder::LocalFolder;
 use super::location::{Location, StorageOptions};
+use super::many_files::{FileTasks, LISTINGS};
 use super::read_ahead::ReadAhead;
 use super::real_folders::RealFolders;
 use super::runtime::{block_on_read, is_transient, own_error};
 use super::small_files::{LARGEST, SmallFiles};
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::interrupt;
-
-/// Folders that are listed at a time.
-const LISTINGS: usize = 16;
 
 /// The storage of one table; cheap to clone.
 #[derive(Clone)]
@@ -42,6 +40,8 @@ pub struct Storage {
     pub(super) ahead: Option<Arc<ReadAhead>>,
     /// Asked before each change in an object store.
     pub(super) before_change: Option<BeforeChange>,
+    /// Lists and deletes where there is much of it.
+    pub(super) tasks: Option<Arc<dyn FileTasks>>,
 }
 
 /// Fails if nothing may be changed any more.
@@ -60,8 +60,8 @@ impl Storage {
         let Location { store, prefix, local, remote, uri, real_folders } = location;
         let local = local.map(|root| Arc::new(LocalDisk::new(root, LocalSettings::default(), None)));
         let (kept, small, ahead) = Default::default();
-        let (uri, before_change) = (uri.into(), None);
-        Ok(Self { store, prefix, local, remote, uri, kept, small, real_folders, ahead, before_change })
+        let (uri, before_change, tasks) = (uri.into(), None, None);
+        Ok(Self { store, prefix, local, remote, uri, kept, small, real_folders, ahead, before_change, tasks })
     }
 
     /// The storage in a given store, for tests that inject failures.
@@ -78,6 +78,7 @@ impl Storage {
             real_folders: RealFolders::default(),
             ahead: None,
             before_change: None,
+            tasks: None,
         })
     }
 
@@ -283,6 +284,9 @@ impl Storage {
 
     /// All files below some folders, sorted by path; several folders are listed at a time.
     pub fn list_all_recursive(&self, folders: &[impl AsRef<str>]) -> Result<Vec<FileMeta>> {
+        if let Some(tasks) = &self.tasks {
+            return self.list_by_tasks(tasks.as_ref(), folders.iter().map(|f| f.as_ref().to_owned()).collect());
+        }
         if let Some(root) = &self.local {
             let mut files = Vec::new();
             for folder in folders.iter().map(AsRef::as_ref) {

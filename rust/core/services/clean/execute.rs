@@ -21,8 +21,8 @@ use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, LockGuard, Timeline, TimelineWriter, heartbeat};
 use crate::transaction::{Follow, Transaction};
 
-/// Partitions of an object store that are listed at a time.
-const LISTINGS: usize = 16;
+/// Partitions of an object store that are removed at a time.
+const REMOVALS: usize = 16;
 
 /// Finishes pending cleans, then plans and executes one if it is due. Returns the metadata of the last one. `None` also
 /// while another process cleans the table.
@@ -262,12 +262,7 @@ fn changed_partitions(storage: &Storage, timeline: &Timeline, from: &str, to: &s
 }
 
 fn list_partitions(storage: &Storage, partitions: BTreeSet<String>) -> Result<BTreeMap<String, Vec<FileMeta>>> {
-    let at_once = if storage.is_remote() { LISTINGS } else { 1 };
-    let list = |partition: String| -> Result<(String, Vec<FileMeta>)> {
-        let files = storage.list(&partition)?.files;
-        Ok((partition, files))
-    };
-    let listed = run_parallel(partitions.into_iter().collect(), at_once, list)?;
+    let listed = storage.list_folders(partitions.into_iter().collect(), 1)?;
     Ok(listed.into_iter().filter(|(_, files)| files.iter().any(|f| is_partition_metadata(f.name()))).collect())
 }
 
@@ -317,7 +312,7 @@ fn remove_emptied(
     }
     let (table, storage) = (transaction.table(), transaction.table().storage());
     // Others wait for the lock meanwhile.
-    let threads = if storage.is_remote() { LISTINGS } else { table.threads()? };
+    let threads = if storage.is_remote() { REMOVALS } else { table.threads()? };
     let emptied: Vec<&str> = work.iter().filter(|part| part.whole).map(|part| part.partition.as_str()).collect();
     let removed = run_parallel(emptied, threads, |partition| Ok((partition, delete_partition(storage, partition)?)))?;
     for (partition, is_removed) in removed {
@@ -419,12 +414,7 @@ fn delete(
     policy: &str,
 ) -> Result<BTreeMap<String, CleanPartitionMetadata>> {
     let all: Vec<String> = work.iter().flat_map(|w| w.files.iter().map(|(_, path)| path.clone())).collect();
-    let was_there = match storage.is_remote() {
-        // One request for many files. It reports missing objects as deleted.
-        true => storage.delete_all(&all).map(|()| vec![true; all.len()])?,
-        false => run_parallel(all, threads, |path: String| storage.delete(&path))?,
-    };
-    let mut was_there = was_there.into_iter();
+    let mut was_there = storage.delete_many(all, threads)?.into_iter();
     let mut done = BTreeMap::new();
     for part in work {
         let mut metadata = CleanPartitionMetadata {

@@ -10,16 +10,15 @@ use crate::format::avro::metadata::{
     InstantInfo, RestoreMetadata, RestorePlan, RollbackMetadata, RollbackPartitionMetadata, encode,
 };
 use crate::format::instant::{Action, Instant};
-use crate::parallel::run_parallel;
 use crate::services::planned_files::{partition_of, plain_path};
 use crate::services::rollback::older_logs;
 use crate::services::savepoint::{no_savepoint, read_savepoint};
 use crate::services::{read_plan, refuse_pending_clean};
 use crate::storage::{FileMeta, Storage};
 use crate::table::commit_metadata::read_write_metadata;
-use crate::table::{HudiTable, shares_log_files};
+use crate::table::{HudiTable, data_files, shares_log_files};
 use crate::timeline::history::{HistoryReader, HistoryWriter, LoadMode};
-use crate::timeline::{Heartbeat, META_FOLDER, Timeline, TimelineWriter, heartbeat};
+use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
 use crate::transaction::{Transaction, Undo};
 
 /// A restore that was done.
@@ -88,22 +87,20 @@ fn refuse_older_logs(table: &HudiTable, timeline: &Timeline, undone: &[Instant])
 /// The files of the savepoint are there; otherwise the table would be worse afterwards.
 fn check_files(table: &HudiTable, timeline: &Timeline, saved: &Instant) -> Result<()> {
     let storage = table.storage();
-    let partitions: Vec<_> = read_savepoint(table, timeline, saved)?.partition_metadata.into_iter().collect();
-    let threads = table.threads()?;
-    run_parallel(partitions, threads, |(partition, held)| {
-        let there = storage.list(&partition)?.files;
+    let held = read_savepoint(table, timeline, saved)?.partition_metadata;
+    let listed = storage.list_folders(held.keys().cloned().collect(), table.threads()?)?;
+    for ((partition, held), (_, there)) in held.iter().zip(&listed) {
         let there: HashSet<&str> = there.iter().map(FileMeta::name).collect();
-        match held.savepoint_data_file.iter().find(|name| !there.contains(name.as_str())) {
-            None => Ok(()),
-            Some(gone) => Err(Error::corrupt("a file that the savepoint holds is gone")
-                .with("partition", &partition)
+        if let Some(gone) = held.savepoint_data_file.iter().find(|name| !there.contains(name.as_str())) {
+            return Err(Error::corrupt("a file that the savepoint holds is gone")
+                .with("partition", partition)
                 .with("file", gone)
                 .remedy(
                     "Nothing was changed. Restore the file from a copy, or restore the table to another savepoint",
-                )),
+                ));
         }
-    })
-    .map(|_| ())
+    }
+    Ok(())
 }
 
 /// Goes on with a restore whose process was killed.
@@ -192,26 +189,19 @@ fn files_of(storage: &Storage, writes: &HashSet<String>) -> Result<Vec<(String, 
     if writes.is_empty() {
         return Ok(Vec::new());
     }
-    let top = storage.list("")?;
-    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
-    let mut all = top.files;
-    all.extend(storage.list_all_recursive(&below)?);
     let of_write = |file: FileMeta| {
         let instant = written_at(&file)?;
         writes.contains(&instant).then_some((instant, file.path))
     };
-    Ok(all.into_iter().filter_map(of_write).collect())
+    Ok(data_files(storage)?.into_iter().filter_map(of_write).collect())
 }
 
 fn delete(table: &HudiTable, files: &[(String, String)]) -> Result<()> {
     let storage = table.storage();
     let partitions: HashSet<&str> = files.iter().map(|(_, path)| partition_of(path)).collect();
     partitions.into_iter().try_for_each(|partition| storage.refuse_links(partition))?;
-    let paths: Vec<String> = files.iter().map(|(_, path)| path.clone()).collect();
-    if storage.is_remote() {
-        return storage.delete_all(&paths);
-    }
-    run_parallel(paths, table.threads()?, |path: String| storage.delete(&path)).map(|_| ())
+    let paths = files.iter().map(|(_, path)| path.clone()).collect();
+    storage.delete_many(paths, table.threads()?).map(|_| ())
 }
 
 /// The result; of each write what was deleted.

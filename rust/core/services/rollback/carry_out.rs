@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::file_group::markers::delete_markers;
 use crate::format::avro::metadata::{InstantInfo, RollbackMetadata, RollbackPartitionMetadata, RollbackPlan, encode};
 use crate::format::instant::{Action, Instant, State};
-use crate::parallel::{both, run_parallel};
+use crate::parallel::both;
 use crate::storage::Storage;
 use crate::table::HudiTable;
 use crate::timeline::{Heartbeat, Timeline, TimelineWriter, heartbeat};
@@ -121,16 +121,8 @@ fn files_of(plan: &RollbackPlan) -> Result<Vec<String>> {
 }
 
 fn delete_files(table: &HudiTable, files: &[String]) -> Result<()> {
-    let storage = table.storage();
-    if storage.is_remote() {
-        // Many by one request.
-        return storage.delete_all(files);
-    }
-    run_parallel(files.to_vec(), table.threads()?, |path: String| {
-        // A missing file is no error.
-        storage.delete(&path).map(|_| ())
-    })?;
-    Ok(())
+    // A missing file is no error.
+    table.storage().delete_many(files.to_vec(), table.threads()?).map(|_| ())
 }
 
 fn remove_target(storage: &Storage, writer: &TimelineWriter, timeline: &Timeline, target: &Instant) -> Result<()> {

@@ -12,7 +12,6 @@ use super::plan::{FoundFiles, is_written_by, plan_rollback};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::metadata::{ReplaceCommitMetadata, RollbackMetadata, encode};
 use crate::format::instant::{Action, Instant};
-use crate::parallel::run_parallel;
 use crate::services::planned_files::plain_path;
 use crate::services::refuse_pending_clean;
 use crate::table::commit_metadata::read_write_metadata;
@@ -20,8 +19,6 @@ use crate::table::{HudiTable, shares_log_files};
 use crate::timeline::{Timeline, TimelineWriter, parse_instant_ms};
 use crate::transaction::Undo;
 
-/// Partitions of an object store that are listed at a time.
-const LISTINGS: usize = 16;
 /// Longest time between the request of a rollback and its beginning, of a process that does not take the table lock.
 const BEGINS_WITHIN_MS: i64 = 10_000;
 
@@ -154,10 +151,9 @@ fn check_state_before(table: &HudiTable, timeline: &Timeline, target: &Instant) 
 /// All files of the write, those of failed attempts too.
 fn files_of(table: &HudiTable, target: &Instant, metadata: &ReplaceCommitMetadata) -> Result<Vec<String>> {
     let storage = table.storage();
-    let at_once = if storage.is_remote() { LISTINGS } else { 1 };
-    let partitions: Vec<&String> = metadata.partition_to_write_stats.keys().collect();
-    let listed = run_parallel(partitions, at_once, |partition| Ok(storage.list(partition)?.files))?;
-    Ok(listed.into_iter().flatten().filter(|f| is_written_by(f, &target.requested)).map(|f| f.path).collect())
+    let listed = storage.list_folders(metadata.partition_to_write_stats.keys().cloned().collect(), 1)?;
+    let files = listed.into_iter().flat_map(|(_, files)| files);
+    Ok(files.filter(|f| is_written_by(f, &target.requested)).map(|f| f.path).collect())
 }
 
 /// A pending rollback of a write that is completed: it was requested, and nothing of it was done. Hudi leaves such requests

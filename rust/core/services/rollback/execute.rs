@@ -12,9 +12,9 @@ use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPl
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::both;
 use crate::storage::{FileMeta, Storage};
-use crate::table::HudiTable;
+use crate::table::{HudiTable, data_files};
 use crate::timeline::heartbeat::{self, Heartbeats};
-use crate::timeline::{META_FOLDER, Timeline, TimelineWriter};
+use crate::timeline::{Timeline, TimelineWriter};
 
 /// Rolls back all failed writes, newest first, after finishing pending rollbacks of failed processes. Leaves writes and
 /// rollbacks with a heartbeat alone.
@@ -170,13 +170,10 @@ fn find_files(storage: &Storage, timeline: &Timeline, failed: &Instant) -> Resul
     // Without markers Hudi deletes nothing, and the files would stay for ever.
     let files: Vec<FileMeta> = match touched_partitions(storage, timeline, failed)? {
         Some(partitions) => {
-            let mut files = Vec::new();
-            for partition in partitions {
-                files.extend(storage.list(&partition)?.files);
-            }
-            files
+            let listed = storage.list_folders(partitions, 1)?;
+            listed.into_iter().flat_map(|(_, files)| files).collect()
         }
-        None => all_files(storage)?,
+        None => data_files(storage)?,
     };
     let mut mine: Vec<String> =
         files.into_iter().filter(|f| is_written_by(f, &failed.requested)).map(|f| f.path).collect();
@@ -193,14 +190,6 @@ fn touched_partitions(storage: &Storage, timeline: &Timeline, failed: &Instant) 
     let Ok(profile) = decode::<CommitMetadata>(&body) else { return Ok(None) };
     let partitions: Vec<String> = profile.partition_to_write_stats.into_keys().collect();
     Ok((!partitions.is_empty()).then_some(partitions))
-}
-
-fn all_files(storage: &Storage) -> Result<Vec<FileMeta>> {
-    let top = storage.list("")?;
-    let mut files = top.files;
-    let below: Vec<&String> = top.folders.iter().filter(|f| f.as_str() != META_FOLDER).collect();
-    files.extend(storage.list_all_recursive(&below)?);
-    Ok(files)
 }
 
 /// Finishes a pending rollback. `None` if it has no plan yet, and if it was never begun.
