@@ -133,3 +133,81 @@ fn others_write_while_an_index_is_built() {
         }
     }
 }
+
+/// Runs a service; at its `at`-th read of a data file another handle builds an index. Returns whether it came to that.
+fn serve(
+    table_type: &str,
+    index: &'static str,
+    column: Option<&str>,
+    (name, service): (&str, Middle),
+    at: usize,
+) -> bool {
+    let context = format!("{name} of {table_type}, {index} at {at}");
+    let store = Arc::new(InMemory::new());
+    let mut given = options(table_type);
+    given.push(("hoodie.log.compaction.blocks.threshold".to_owned(), "2".to_owned()));
+    given.push(("hoodie.metadata.index.column.stats.enable".to_owned(), "false".to_owned()));
+    let open = |store| open_with(storage(store, &context), Ticking::shared(), &given).unwrap();
+    create_with(storage(store.clone(), &context), Ticking::shared(), &given).unwrap();
+    let other = open(store.clone());
+    write(&other, Operation::Insert, &FIRST).unwrap();
+    for ts in 1..4 {
+        write(&other, Operation::Upsert, &[("b", ts, "p0", "nine"), ("c", ts, "p1", "two")]).unwrap();
+    }
+    let before = read(&other);
+
+    let (reads, met, locked) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let (hit, builder) = (met.clone(), other.clone());
+    let column = column.map(|column| vec![column.to_owned()]);
+    let hook = move |request, path: &str| {
+        let is_timeline = request == Request::List && path.ends_with(".hoodie/timeline");
+        if is_timeline && reads.load(Ordering::SeqCst) > 0 {
+            locked.store(true, Ordering::SeqCst);
+        }
+        let is_data = request == Request::Get && !path.contains(".hoodie") && !locked.load(Ordering::SeqCst);
+        if is_data && reads.fetch_add(1, Ordering::SeqCst) == at {
+            hit.store(true, Ordering::SeqCst);
+            let build = || client::index(&builder, index, column.clone(), None).map(|_| ());
+            std::thread::scope(|scope| scope.spawn(build).join()).unwrap().unwrap();
+        }
+        Ok(())
+    };
+    service(&open(Arc::new(HookedStore::new(store.clone(), Box::new(hook)))));
+    let seen = open(store);
+    let report = verify(&seen).unwrap();
+    assert!(report.is_clean(), "{context}: {:?}", report.problems);
+    assert_eq!(read(&seen), before, "{context}");
+    write(&other, Operation::Upsert, &[("a", 9, "p0", "ten"), ("z", 9, "p3", "ten")]).unwrap();
+    let report = verify(&seen).unwrap();
+    assert!(report.is_clean(), "{context}, and an upsert: {:?}", report.problems);
+    met.load(Ordering::SeqCst)
+}
+
+#[test]
+fn an_index_is_built_while_a_service_rewrites_files() {
+    let services: [(&str, &str, Middle); 4] = [
+        ("MERGE_ON_READ", "compaction", |table| {
+            client::compact(table, None).unwrap().unwrap();
+        }),
+        ("MERGE_ON_READ", "log compaction", |table| {
+            client::log_compact(table).unwrap().unwrap();
+        }),
+        ("MERGE_ON_READ", "clustering", |table| {
+            client::cluster(table, None, true).unwrap().unwrap();
+        }),
+        ("COPY_ON_WRITE", "clustering", |table| {
+            client::cluster(table, None, true).unwrap().unwrap();
+        }),
+    ];
+    let indexes =
+        [("record_index", None), ("secondary_index", Some("val")), ("column_stats", None), ("bloom_filters", None)];
+    for (table_type, name, service) in services {
+        for (index, column) in indexes {
+            let mut met = 0;
+            while serve(table_type, index, column, (name, service), met) {
+                met += 1;
+            }
+            assert!(met > 1, "{name} of {table_type}, {index}: no file of the table was read");
+        }
+    }
+}

@@ -2,32 +2,25 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use super::file_tasks::FileTasks;
 use super::listing::FileMeta;
-use super::store::Storage;
+use super::local;
+use super::runtime::block_on_read;
+use super::store::{Storage, nothing_there};
 use hoodoo_runtime::error::Result;
+use hoodoo_runtime::interrupt;
 use hoodoo_runtime::parallel::run_parallel;
 
 /// Folders of an object store that are listed at a time.
-pub(super) const LISTINGS: usize = 16;
+const LISTINGS: usize = 16;
 /// Folders that a task lists. Fewer are not worth a task.
 const FOLDERS_A_TASK: usize = 64;
 /// Files that a task deletes: as many as an object store deletes by one request. Fewer are not worth a task.
 const FILES_A_TASK: usize = 1_000;
-
-/// An engine, such as Spark, that lists folders and deletes files of a table in tasks, one for each chunk.
-pub trait FileTasks: Send + Sync {
-    /// The files in folders, or all files below them, in any order. A folder that is missing is empty.
-    ///
-    /// # Errors
-    /// Those of the tasks.
-    fn list(&self, chunks: &[&[String]], recursive: bool) -> Result<Vec<FileMeta>>;
-
-    /// Deletes files. Returns for each file, in order, whether it was there.
-    ///
-    /// # Errors
-    /// Those of the tasks. Some files may be deleted then.
-    fn delete(&self, chunks: &[&[String]]) -> Result<Vec<bool>>;
-}
 
 impl Storage {
     /// The same storage; an engine lists and deletes where there is much of it.
@@ -76,9 +69,55 @@ impl Storage {
         self.delete_all(&paths).map(|()| vec![true; paths.len()])
     }
 
+    /// All files below a folder, sorted by path.
+    pub fn list_recursive(&self, folder: &str) -> Result<Vec<FileMeta>> {
+        self.list_all_recursive(std::slice::from_ref(&folder))
+    }
+
+    /// All files below some folders, sorted by path; several folders are listed at a time.
+    pub fn list_all_recursive(&self, folders: &[impl AsRef<str>]) -> Result<Vec<FileMeta>> {
+        if let Some(tasks) = &self.tasks {
+            return self.list_by_tasks(tasks.as_ref(), folders.iter().map(|f| f.as_ref().to_owned()).collect());
+        }
+        if let Some(root) = &self.local {
+            let mut files = Vec::new();
+            for folder in folders.iter().map(AsRef::as_ref) {
+                interrupt::check()?;
+                let found = local::list_recursive(root.root(), folder).map_err(|e| local::as_object_store(e, folder));
+                files.extend(found.map_err(|e| self.error(folder, "listing", e))?);
+            }
+            files.sort_by(|a, b| a.path.cmp(&b.path));
+            return Ok(files);
+        }
+        let mut keys = Vec::with_capacity(folders.len());
+        for folder in folders.iter().map(AsRef::as_ref) {
+            let all = folder.is_empty() && self.prefix.as_ref().is_empty();
+            keys.push((folder, if all { None } else { Some(self.key(folder)?) }));
+        }
+        let list = |(folder, key): (&str, Option<Path>)| {
+            let (store, folder) = (self.store.clone(), folder.to_owned());
+            async move {
+                let found = store.list(key.as_ref()).try_collect::<Vec<_>>().await;
+                (folder, found)
+            }
+        };
+        let listings = futures::stream::iter(keys.into_iter().map(list)).buffered(LISTINGS).collect::<Vec<_>>();
+        let listings = block_on_read(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
+        let mut files = Vec::new();
+        for (folder, found) in listings {
+            match found {
+                Err(e) if nothing_there(&e) => {}
+                Err(e) => return Err(self.error(&folder, "listing", e)),
+                Ok(objects) => files.extend(self.file_metas(&objects)),
+            }
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
     /// All files below folders, sorted by path, where an engine lists. Levels are listed here until there are enough folders
     /// for tasks: the partitions of a table may all be below one folder.
-    pub(super) fn list_by_tasks(&self, tasks: &dyn FileTasks, folders: Vec<String>) -> Result<Vec<FileMeta>> {
+    fn list_by_tasks(&self, tasks: &dyn FileTasks, folders: Vec<String>) -> Result<Vec<FileMeta>> {
         let (mut files, mut level) = (Vec::new(), folders);
         while !level.is_empty() && level.len() <= FOLDERS_A_TASK {
             let listed = run_parallel(level, LISTINGS, |folder| self.list(&folder))?;

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::file::reader::ChunkReader;
 
 use super::content_cache::ContentCache;
 use super::file_reader::FileReader;
+use super::file_tasks::FileTasks;
 use super::listing::{FileMeta, ListedFile, Listing, SideFiles};
 use super::local;
 use super::local_disk::{LocalDisk, LocalSettings};
 use super::local_folder::LocalFolder;
 use super::location::{Location, StorageOptions};
-use super::many_files::{FileTasks, LISTINGS};
 use super::read_ahead::ReadAhead;
 use super::real_folders::RealFolders;
 use super::runtime::{block_on_read, is_transient, own_error};
@@ -277,52 +277,6 @@ impl Storage {
         })
     }
 
-    /// All files below a folder, sorted by path.
-    pub fn list_recursive(&self, folder: &str) -> Result<Vec<FileMeta>> {
-        self.list_all_recursive(std::slice::from_ref(&folder))
-    }
-
-    /// All files below some folders, sorted by path; several folders are listed at a time.
-    pub fn list_all_recursive(&self, folders: &[impl AsRef<str>]) -> Result<Vec<FileMeta>> {
-        if let Some(tasks) = &self.tasks {
-            return self.list_by_tasks(tasks.as_ref(), folders.iter().map(|f| f.as_ref().to_owned()).collect());
-        }
-        if let Some(root) = &self.local {
-            let mut files = Vec::new();
-            for folder in folders.iter().map(AsRef::as_ref) {
-                interrupt::check()?;
-                let found = local::list_recursive(root.root(), folder).map_err(|e| local::as_object_store(e, folder));
-                files.extend(found.map_err(|e| self.error(folder, "listing", e))?);
-            }
-            files.sort_by(|a, b| a.path.cmp(&b.path));
-            return Ok(files);
-        }
-        let mut keys = Vec::with_capacity(folders.len());
-        for folder in folders.iter().map(AsRef::as_ref) {
-            let all = folder.is_empty() && self.prefix.as_ref().is_empty();
-            keys.push((folder, if all { None } else { Some(self.key(folder)?) }));
-        }
-        let list = |(folder, key): (&str, Option<Path>)| {
-            let (store, folder) = (self.store.clone(), folder.to_owned());
-            async move {
-                let found = store.list(key.as_ref()).try_collect::<Vec<_>>().await;
-                (folder, found)
-            }
-        };
-        let listings = futures::stream::iter(keys.into_iter().map(list)).buffered(LISTINGS).collect::<Vec<_>>();
-        let listings = block_on_read(async { Ok(listings.await) }).map_err(|e| self.error("", "listing", e))?;
-        let mut files = Vec::new();
-        for (folder, found) in listings {
-            match found {
-                Err(e) if nothing_there(&e) => {}
-                Err(e) => return Err(self.error(&folder, "listing", e)),
-                Ok(objects) => files.extend(self.file_metas(&objects)),
-            }
-        }
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(files)
-    }
-
     /// Whether there is any file below a folder. Looks at the first entry only.
     pub fn has_files(&self, folder: &str) -> Result<bool> {
         let key = self.key(folder)?;
@@ -333,7 +287,7 @@ impl Storage {
         }
     }
 
-    fn file_metas(&self, objects: &[object_store::ObjectMeta]) -> Vec<FileMeta> {
+    pub(super) fn file_metas(&self, objects: &[object_store::ObjectMeta]) -> Vec<FileMeta> {
         let files: Vec<FileMeta> = objects
             .iter()
             .map(|object| FileMeta {
