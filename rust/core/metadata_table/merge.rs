@@ -145,9 +145,9 @@ impl ShardReader<'_> {
         })?;
         if let Some(base) = &slice.base {
             let rows = self.kind.batch_rows();
-            each_stored(self.storage, base, self.wanted, &columns, rows, &mut |stored| {
-                let rows = logs.meet(&self.flat(&stored)?)?;
-                each_live(&rows, each)
+            let flat = |stored: RecordBatch| self.flat(&stored);
+            each_stored(self.storage, base, self.wanted, &columns, rows, &flat, &mut |flat| {
+                each_live(&logs.meet(&flat)?, each)
             })?;
         }
         let LogRecords { batches, rows, .. } = logs;

@@ -250,7 +250,7 @@ impl MetadataTable {
             .map_err(|e| e.remedy(REBUILD))?;
             if let Some(base) = &slice.base {
                 let rows = Kind::Files.batch_rows();
-                each_stored(&self.storage, base, wanted, &columns, rows, &mut |stored| records.add_base(&stored))
+                each_stored(&self.storage, base, wanted, &columns, rows, &Ok, &mut |stored| records.add_base(&stored))
                     .map_err(|e| e.remedy(REBUILD))?;
             }
             records.finish(&mut listed);

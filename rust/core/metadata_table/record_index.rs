@@ -14,6 +14,11 @@ use crate::timeline::{TimeZone, format_instant};
 /// The file id is a string, and not the bits of a UUID.
 const ENCODING_STRING: i64 = 1;
 
+/// Bytes of a UUID as a string, and of a number behind it.
+const ID_BYTES: usize = 38;
+/// Bytes of an instant time.
+const TIME_BYTES: usize = 17;
+
 pub(super) fn flat_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("key", DataType::Utf8, false),
@@ -35,9 +40,11 @@ pub(super) fn flatten(stored: &RecordBatch, zone: TimeZone) -> Result<RecordBatc
     let (high, low) = (raw::longs(records, "fileIdHighBits")?, raw::longs(records, "fileIdLowBits")?);
     let (index, encoding) = (raw::longs(records, "fileIndex")?, raw::longs(records, "fileIdEncoding")?);
     let (named, written) = (raw::strings(records, "fileId")?, raw::longs(records, "instantTime")?);
-    let (mut file_ids, mut instants) = (StringBuilder::new(), StringBuilder::new());
-    // There are few of either beside the records.
+    let mut file_ids = StringBuilder::with_capacity(records.len(), records.len() * ID_BYTES);
+    let mut instants = StringBuilder::with_capacity(records.len(), records.len() * TIME_BYTES);
+    // There are few of either beside the records; most records have the time of the one before.
     let (mut known_ids, mut known_instants) = (AHashMap::new(), AHashMap::new());
+    let mut last: Option<(i64, String)> = None;
     for row in 0..records.len() {
         if encoding(row) == Some(ENCODING_STRING) {
             file_ids.append_value(if named.is_valid(row) { named.value(row) } else { "" });
@@ -48,11 +55,14 @@ pub(super) fn flatten(stored: &RecordBatch, zone: TimeZone) -> Result<RecordBatc
             let index = index(row).filter(|index| *index >= 0);
             file_ids.append_value(known_ids.entry((high, low, index)).or_insert_with(|| file_id(high, low, index)));
         }
-        match written(row) {
-            Some(ms) => {
-                instants.append_value(known_instants.entry(ms).or_insert_with(|| format_instant(ms, zone)));
+        match (written(row), &last) {
+            (None, _) => instants.append_null(),
+            (Some(ms), Some((before, time))) if ms == *before => instants.append_value(time),
+            (Some(ms), _) => {
+                let time = known_instants.entry(ms).or_insert_with(|| format_instant(ms, zone));
+                instants.append_value(&*time);
+                last = Some((ms, time.clone()));
             }
-            None => instants.append_null(),
         }
     }
     let not_deleted = std::iter::repeat_n(Some(false), records.len()).collect::<arrow::array::BooleanArray>();

@@ -80,16 +80,18 @@ fn damaged(e: Error) -> Error {
     }
 }
 
-/// Passes the records of a base file that are wanted to `each`, so many at a time.
+/// Passes the records of a base file that are wanted to `each`, so many at a time, and through `convert` before, by several
+/// threads.
 ///
 /// # Errors
-/// `Corrupt`, with the file; `Unsupported` for HFiles that Hudi does not write; `Storage`; and those of `each`.
+/// `Corrupt`, with the file; `Unsupported` for HFiles that Hudi does not write; `Storage`; and those of `convert` and `each`.
 pub(super) fn each_stored(
     storage: &Storage,
     base: &BaseFile,
     wanted: Wanted<'_>,
     columns: &[&str],
     batch_rows: usize,
+    convert: &(dyn Fn(RecordBatch) -> Result<RecordBatch> + Sync),
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let read = || {
@@ -97,7 +99,7 @@ pub(super) fn each_stored(
         let schema = file.file_info(SCHEMA).ok_or_else(|| Error::corrupt("an HFile has no schema in its file info"))?;
         let schema = std::str::from_utf8(schema)
             .map_err(|e| Error::corrupt("the schema of an HFile is not UTF-8").caused_by(e))?;
-        each_batch_of_hfile(&file, wanted, schema, columns, batch_rows, each)
+        each_batch_of_hfile(&file, wanted, schema, columns, batch_rows, convert, each)
     };
     decode("an HFile", read).map_err(|e| damaged(e).with("table", storage.uri()).with("file", &base.path))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::available_parallelism;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use hoodoo_hfile::{DataBlock, DataBlocks, HFileReader, Matches, ReadAt};
@@ -67,24 +67,25 @@ pub fn each_hfile_batch(
     batch_rows: usize,
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    each_batch_of_hfile(&HFileReader::open(content)?, wanted, schema, columns, batch_rows, each)
+    each_batch_of_hfile(&HFileReader::open(content)?, wanted, schema, columns, batch_rows, &Ok, each)
 }
 
 /// The same for an HFile that is open already, such as a base file of the metadata table. Of some keys, only the blocks
-/// that may have them are read.
+/// that may have them are read. Batches pass through `convert` first, several at a time.
 ///
 /// # Errors
-/// Those of [`each_hfile_batch`], and of the source of the file.
+/// Those of [`each_hfile_batch`], of `convert`, and of the source of the file.
 pub fn each_batch_of_hfile<S: ReadAt + Sync>(
     file: &HFileReader<S>,
     wanted: Wanted<'_>,
     schema: &str,
     columns: &[&str],
     batch_rows: usize,
+    convert: &(dyn Fn(RecordBatch) -> Result<RecordBatch> + Sync),
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
-    let mut group = Group { decoder: &decoder, batch_rows, blocks: Vec::new(), bytes: 0, each };
+    let mut group = Group { decoder: &decoder, batch_rows, blocks: Vec::new(), bytes: 0, convert, each };
     match wanted {
         Wanted::All if file.entry_count() < MANY_ENTRIES || simulated::is_on() => {
             for block in file.data_blocks()? {
@@ -168,6 +169,7 @@ struct Group<'a> {
     batch_rows: usize,
     blocks: Vec<Block>,
     bytes: usize,
+    convert: &'a (dyn Fn(RecordBatch) -> Result<RecordBatch> + Sync),
     each: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
 }
 
@@ -188,7 +190,9 @@ impl Group<'_> {
         let entries: Vec<(&[u8], &[u8])> = blocks.iter().flat_map(Block::entries).collect();
         let chunks: Vec<_> = entries.chunks(self.batch_rows.max(1)).collect();
         let threads = if chunks.len() > 1 { available_parallelism().map_or(1, usize::from) } else { 1 };
-        let decoded = run_parallel(chunks, threads, |chunk| decode(self.decoder, chunk))?;
+        let decoded = run_parallel(chunks, threads, |chunk| {
+            decode(self.decoder, chunk)?.into_iter().map(self.convert).collect::<Result<Vec<_>>>()
+        })?;
         decoded.into_iter().flatten().try_for_each(&mut self.each)
     }
 }
@@ -215,13 +219,14 @@ fn with_keys(batch: RecordBatch, keys: &[&[u8]]) -> Result<RecordBatch> {
     if !written.iter().any(|value| value == Some("")) {
         return Ok(batch);
     }
-    let filled = written.iter().zip(keys).map(|(value, key)| match value {
-        Some("") => std::str::from_utf8(key)
-            .map(Some)
-            .map_err(|e| Error::corrupt("a key of an HFile is not UTF-8").caused_by(e)),
-        value => Ok(value),
-    });
-    let filled: StringArray = filled.collect::<Result<_>>()?;
+    let bytes = keys.iter().map(|key| key.len()).sum::<usize>() + written.value_data().len();
+    // Whether they are UTF-8 is looked at once, for all of them.
+    let mut filled = BinaryBuilder::with_capacity(keys.len(), bytes);
+    for (value, key) in written.iter().zip(keys) {
+        filled.append_option(if value == Some("") { Some(*key) } else { value.map(str::as_bytes) });
+    }
+    let filled = StringArray::try_from_binary(filled.finish())
+        .map_err(|e| Error::corrupt("a key of an HFile is not UTF-8").caused_by(e))?;
     let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
     if let Some(column) = columns.get_mut(position) {
         *column = Arc::new(filled);

@@ -39,7 +39,7 @@ fn flat(value: &[u8]) -> RecordBatch {
     let file = HFileReader::open(bytes::Bytes::from(hfile(&[(b"k".to_vec(), value.to_vec())]))).unwrap();
     let mut rows = None;
     let columns = ["key", "ColumnStatsMetadata"];
-    each_batch_of_hfile(&file, Wanted::All, RECORD_SCHEMA, &columns, 10, &mut |batch| {
+    each_batch_of_hfile(&file, Wanted::All, RECORD_SCHEMA, &columns, 10, &Ok, &mut |batch| {
         rows = Some(column_stats::flatten(&batch)?);
         Ok(())
     })

@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
-use super::bytes::{Damage, array, boolean, bytes, decimal, int, long, position, take};
+use super::bytes::{Damage, array, boolean, bytes, decimal, int, is_first_branch, long, position, take};
 use super::field::{Form, Null, Skipper};
 
 /// The values of a column so far.
@@ -105,7 +105,7 @@ impl Column {
     #[inline]
     pub(super) fn take(&mut self, rest: &mut &[u8], skipper: &mut Skipper<'_>) -> Result<(), Damage> {
         let may_be_null = self.null != Null::Never;
-        let is_null = may_be_null && (position(rest, 2, Damage::Branch)? == 0) == (self.null == Null::First);
+        let is_null = may_be_null && is_first_branch(rest)? == (self.null == Null::First);
         if let Values::Skipped(form) = &self.values {
             return if is_null { Ok(()) } else { form.skip(rest, skipper) };
         }
