@@ -10,7 +10,7 @@ use hoodoo::table::HudiTable;
 use hoodoo::write::Operation;
 use object_store::memory::InMemory;
 
-use crate::hooked_store::{HookedStore, Request};
+use crate::hooked_store::{Hook, HookedStore, Request};
 use crate::small_table::{Row, Ticking, create_with, delete_partition, open_with, read, storage, write};
 
 const FIRST: [Row; 6] = [
@@ -65,6 +65,26 @@ const MIDDLES: [(&str, Middle); 7] = [
     }),
 ];
 
+/// A hook that does something at the `at`-th read of a data file, on another thread; and whether it came to that.
+fn at_read(at: usize, act: impl Fn() + Send + Sync + 'static) -> (Hook, Arc<AtomicBool>) {
+    let (reads, locked, met) = (AtomicUsize::new(0), AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+    let hit = met.clone();
+    let hook = move |request, path: &str| {
+        // Once files were read, the next look at the timeline is under the table lock, for which the other one would wait.
+        let is_timeline = request == Request::List && path.ends_with(".hoodie/timeline");
+        if is_timeline && reads.load(Ordering::SeqCst) > 0 {
+            locked.store(true, Ordering::SeqCst);
+        }
+        let is_data = request == Request::Get && !path.contains(".hoodie") && !locked.load(Ordering::SeqCst);
+        if is_data && reads.fetch_add(1, Ordering::SeqCst) == at {
+            hit.store(true, Ordering::SeqCst);
+            std::thread::scope(|scope| scope.spawn(&act).join()).unwrap();
+        }
+        Ok(())
+    };
+    (Box::new(hook), met)
+}
+
 /// Builds an index; at the `at`-th read of a data file another writer does something. Returns whether it came to that.
 fn build(table_type: &str, index: &str, column: Option<&str>, (name, middle): (&str, Middle), at: usize) -> bool {
     let context = format!("{table_type} {index} {name} at {at}");
@@ -75,22 +95,9 @@ fn build(table_type: &str, index: &str, column: Option<&str>, (name, middle): (&
     write(&other, Operation::Insert, &FIRST).unwrap();
     write(&other, Operation::Upsert, &[("b", 1, "p0", "nine"), ("i", 1, "p1", "two")]).unwrap();
 
-    let (reads, met, locked) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
-    let (hit, writer) = (met.clone(), other.clone());
-    let hook = move |request, path: &str| {
-        // Once files were read, the next look at the timeline is under the table lock, for which the other one would wait.
-        let is_timeline = request == Request::List && path.ends_with(".hoodie/timeline");
-        if is_timeline && reads.load(Ordering::SeqCst) > 0 {
-            locked.store(true, Ordering::SeqCst);
-        }
-        let is_data = request == Request::Get && !path.contains(".hoodie") && !locked.load(Ordering::SeqCst);
-        if is_data && reads.fetch_add(1, Ordering::SeqCst) == at {
-            hit.store(true, Ordering::SeqCst);
-            std::thread::scope(|scope| scope.spawn(|| middle(&writer)).join()).unwrap();
-        }
-        Ok(())
-    };
-    let building = open(Arc::new(HookedStore::new(store.clone(), Box::new(hook))));
+    let writer = other.clone();
+    let (hook, met) = at_read(at, move || middle(&writer));
+    let building = open(Arc::new(HookedStore::new(store.clone(), hook)));
     let expression = (index == "expression_index").then(|| Expression {
         kind: "column_stats".to_owned(),
         function: "lower".to_owned(),
@@ -156,23 +163,9 @@ fn serve(
     }
     let before = read(&other);
 
-    let (reads, met, locked) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
-    let (hit, builder) = (met.clone(), other.clone());
-    let column = column.map(|column| vec![column.to_owned()]);
-    let hook = move |request, path: &str| {
-        let is_timeline = request == Request::List && path.ends_with(".hoodie/timeline");
-        if is_timeline && reads.load(Ordering::SeqCst) > 0 {
-            locked.store(true, Ordering::SeqCst);
-        }
-        let is_data = request == Request::Get && !path.contains(".hoodie") && !locked.load(Ordering::SeqCst);
-        if is_data && reads.fetch_add(1, Ordering::SeqCst) == at {
-            hit.store(true, Ordering::SeqCst);
-            let build = || client::index(&builder, index, column.clone(), None).map(|_| ());
-            std::thread::scope(|scope| scope.spawn(build).join()).unwrap().unwrap();
-        }
-        Ok(())
-    };
-    service(&open(Arc::new(HookedStore::new(store.clone(), Box::new(hook)))));
+    let (builder, column) = (other.clone(), column.map(|column| vec![column.to_owned()]));
+    let (hook, met) = at_read(at, move || _ = client::index(&builder, index, column.clone(), None).unwrap());
+    service(&open(Arc::new(HookedStore::new(store.clone(), hook))));
     let seen = open(store);
     let report = verify(&seen).unwrap();
     assert!(report.is_clean(), "{context}: {:?}", report.problems);
