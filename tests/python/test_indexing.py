@@ -205,8 +205,9 @@ def test_statistics_that_came_while_a_compaction_was_carried_out(tmp_path: Path)
     table = Table(path, without)
     job = _native.NativeCompaction.begin(table._native, None)
     assert job is not None
-    assert job.operations
-    stats = [_native.compact_operation(table._native, job.instant, one, str(n)) for n, one in enumerate(job.operations)]
+    assert job.tasks
+    tasks = enumerate(job.tasks)
+    stats = [_native.compact_operation(table._native, job.instant, task, f"{n}-0-0") for n, task in tasks]
     Table(path).index("column_stats")
     job.commit(stats)
     metadata = Table(path).metadata_table

@@ -38,7 +38,7 @@ def begin_compaction(
     native = _native.NativeCompaction.begin(table, instant)
     if native is None:
         return None
-    return BegunService(native, native.operations, CompactionTask(ref, native.instant))
+    return BegunService(native, native.tasks, CompactionTask(ref, native.instant))
 
 
 def execute_compaction(executor: Executor[DataT], begun: BegunService | None) -> Commit | None:

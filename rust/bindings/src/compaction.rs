@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use hoodoo::client;
-use hoodoo::format::avro::metadata::{CompactionOperation, WriteStat};
-use hoodoo::services::compaction::{CompactionJob, Kind, run_operation};
+use hoodoo::format::avro::metadata::WriteStat;
+use hoodoo::services::compaction::{CompactionJob, CompactionTask, Kind, run_task};
 use hoodoo::table::HudiTable;
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ pub struct NativeCompaction {
     table: HudiTable,
     job: Mutex<Option<CompactionJob>>,
     instant: String,
-    operations: Vec<String>,
+    tasks: Vec<String>,
 }
 
 #[pymethods]
@@ -33,8 +33,8 @@ impl NativeCompaction {
         let table = table.table.clone();
         let job = call::run(py, || client::begin_compaction(&table, instant.as_deref()))?;
         job.map(|job| {
-            let operations = job.operations.iter().map(task_to_json).collect::<Result<Vec<_>>>().map_err(to_py)?;
-            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), operations })
+            let tasks = job.tasks.iter().map(task_to_json).collect::<Result<Vec<_>>>().map_err(to_py)?;
+            Ok(Self { table, instant: job.instant().to_owned(), job: Mutex::new(Some(job)), tasks })
         })
         .transpose()
     }
@@ -47,8 +47,8 @@ impl NativeCompaction {
 
     /// What is to be done, each by itself, as JSON.
     #[getter]
-    fn operations(&self) -> Vec<String> {
-        self.operations.clone()
+    fn tasks(&self) -> Vec<String> {
+        self.tasks.clone()
     }
 
     /// Publishes what the tasks wrote; `stats` is what they gave back.
@@ -63,18 +63,18 @@ impl NativeCompaction {
     }
 }
 
-/// Carries out one operation; gives back what the driver has to know, as JSON.
+/// Executes a task; gives back what the driver has to know, as JSON.
 #[pyfunction]
 pub fn compact_operation(
     py: Python<'_>,
     table: &NativeTable,
     instant: &str,
-    operation: &str,
+    task: &str,
     token: &str,
 ) -> PyResult<String> {
     let run = || {
-        let operation = task_from_json::<CompactionOperation>(operation, "a compaction")?;
-        task_to_json(&run_operation(&table.table, instant, Kind::Base, &operation, token)?)
+        let task = task_from_json::<CompactionTask>(task, "a compaction")?;
+        task_to_json(&run_task(&table.table, instant, Kind::Base, &task, token)?)
     };
     call::run(py, run)
 }

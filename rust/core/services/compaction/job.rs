@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::super::task_files::remove_files_of;
 use super::super::{read_plan, schema_at};
 use super::plan::Kind;
+use super::task::{CompactionTask, new_attempt};
 use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
@@ -37,13 +38,13 @@ pub struct Compacted {
 /// `InvalidOption` when there is no such plan; `Corrupt`; `Conflict` when another process completed it; `Storage`.
 pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
     let Some(job) = CompactionJob::begin(table, requested, false)? else { return Ok(None) };
-    let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.operations.len())?;
+    let unit = Unit::new(table, job.transaction.files().clone(), &job.view, requested, job.tasks.len())?;
     let partitions: BTreeSet<String> =
-        job.operations.iter().map(|o| o.partition_path.clone().unwrap_or_default()).collect();
+        job.tasks.iter().map(|t| t.operation.partition_path.clone().unwrap_or_default()).collect();
     job.view.list_ahead(&partitions.into_iter().collect::<Vec<_>>())?;
-    let numbered: Vec<(usize, &CompactionOperation)> = job.operations.iter().enumerate().collect();
-    let stats = run_parallel(numbered, table.threads()?, |(task, operation)| {
-        unit.run(job.kind, operation, &format!("{task}-0-0"))
+    let numbered: Vec<(usize, &CompactionTask)> = job.tasks.iter().enumerate().collect();
+    let stats = run_parallel(numbered, table.threads()?, |(number, task)| {
+        unit.run(job.kind, &task.operation, &task.token(&format!("{number}-0-0"))?)
     })?;
     job.complete(stats).map(Some)
 }
@@ -55,7 +56,7 @@ pub struct CompactionJob {
     view: TableView,
     kind: Kind,
     /// What is to be done, each by itself.
-    pub operations: Vec<CompactionOperation>,
+    pub tasks: Vec<CompactionTask>,
 }
 
 impl CompactionJob {
@@ -88,7 +89,9 @@ impl CompactionJob {
         }
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
-        Ok(Some(Self { transaction, view: table.view_of(timeline)?, kind, operations }))
+        let attempt = new_attempt(table.clock().as_ref());
+        let tasks = operations.into_iter().map(|operation| CompactionTask { operation, attempt }).collect();
+        Ok(Some(Self { transaction, view: table.view_of(timeline)?, kind, tasks }))
     }
 
     /// Requested time.
@@ -125,20 +128,21 @@ impl CompactionJob {
     }
 }
 
-/// Carries out one operation of a compaction that another process began; `token` tells this attempt from others.
+/// Executes a task of a compaction that another process began; `token` tells this attempt of the task from others.
 ///
 /// # Errors
 /// `Conflict` when the compaction is over; `Corrupt`; `Storage`.
-pub fn run_operation(
+pub fn run_task(
     table: &HudiTable,
     requested: &str,
     kind: Kind,
-    operation: &CompactionOperation,
+    task: &CompactionTask,
     token: &str,
 ) -> Result<WriteStat> {
     let files = DataFiles::of_task(table, requested)?.arc();
     let view = table.view(None)?;
-    let stat = Unit::new(table, files, &view, requested, usize::MAX)?.run(kind, operation, token)?;
+    let stat =
+        Unit::new(table, files, &view, requested, usize::MAX)?.run(kind, &task.operation, &task.token(token)?)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(stat)

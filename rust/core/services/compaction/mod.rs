@@ -10,11 +10,13 @@ mod log_compaction;
 mod plan;
 mod schedule;
 mod strategy;
+mod task;
 mod unit;
 
 pub(crate) use job::{Compacted, is_under_way};
-pub use job::{CompactionJob, run, run_operation};
+pub use job::{CompactionJob, run, run_task};
 pub(crate) use plan::CompactionOptions;
 pub use plan::Kind;
 pub(crate) use schedule::schedule;
 pub use schedule::{due, pending};
+pub use task::CompactionTask;
