@@ -5,7 +5,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 
-use arrow::array::{AsArray, RecordBatchIterator, RecordBatchReader};
+use arrow::array::{AsArray, RecordBatchIterator, RecordBatchReader, StringArray};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hoodoo::client;
 use hoodoo::file_group::base::BaseFileReader;
@@ -36,7 +36,9 @@ fn bench(c: &mut Criterion) {
     let keys = wanted.column_by_name("key").unwrap().as_string::<i32>();
     let batches = [KeyedRows { keys, ordering: OrderingValues::default(), deleted: None, delete_block: None }];
     let records = precombine(&batches, MergeMode::CommitTime, true).unwrap();
-    let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(records.find(&batches, hash, key));
+    let find = |stored: &StringArray, found: &mut dyn FnMut(usize, u32)| {
+        records.find_all(&batches, stored, found);
+    };
     let query = KeyQuery { range: None, keys: &[], find: &find };
 
     let mut group = c.benchmark_group("tagging");

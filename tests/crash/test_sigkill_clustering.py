@@ -113,7 +113,7 @@ def _write_all_the_same(table: hoodoo.Table, uri: Path, pending: Pending, before
 _GO_ON = (_resume, _roll_back, _write_what_may_be_written, _write_all_the_same)
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.slow), "MERGE_ON_READ"])
 def test_killed_at_random_moments(tmp_path: Path, clusterings: Forks, kind: str) -> None:
     made = tmp_path / "made"
     _make(made, kind)

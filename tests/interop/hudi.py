@@ -57,6 +57,35 @@ _JAVA = (
 # its tables, to each task: without these, a commit takes three quarters of the time.
 _DEFAULTS = ("hdfs-default.xml", "hdfs-rbf-default.xml", "mapred-default.xml", "yarn-default.xml")
 
+# Where Hadoop has no library of its own for the operating system, it starts the program `chmod` for each file that it
+# creates, a hundred times for a commit with a metadata table. The modes are those that files get anyway.
+_FILE_SYSTEM = """
+package hoodoo.tests;
+import java.lang.reflect.Method;
+import java.net.URI;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+public class FileSystemWithoutModes extends RawLocalFileSystem {
+    public void setPermission(Path path, FsPermission permission) {}
+
+    /** From now on, this is what Hadoop takes for local files. */
+    public void install(Configuration settings) throws Exception {
+        URI uri = URI.create("file:///");
+        LocalFileSystem local = new LocalFileSystem(this);
+        local.initialize(uri, settings);
+        Class[] types = {URI.class, Configuration.class, FileSystem.class};
+        Method add = FileSystem.class.getDeclaredMethod("addFileSystemForTesting", types);
+        add.setAccessible(true);
+        add.invoke(null, new Object[] {uri, settings, local});
+    }
+}
+"""
+
 
 class HudiUnavailableError(RuntimeError):
     """Real Hudi cannot be started here; the message says what is missing."""
@@ -117,6 +146,17 @@ class Hudi:
         except Exception as error:
             raise HudiUnavailableError(f"Spark with {value} does not start: {error}") from error
         self.spark.sparkContext.setLogLevel("OFF")
+        self._leave_modes_alone()
+
+    def _leave_modes_alone(self) -> None:
+        """See `_FILE_SYSTEM`."""
+        java, context = self.spark._jvm, self.spark.sparkContext._jsc
+        assert java is not None
+        compiler = java.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(java.Thread.currentThread().getContextClassLoader())
+        compiler.cook(_FILE_SYSTEM)
+        file_system = compiler.getClassLoader().loadClass("hoodoo.tests.FileSystemWithoutModes").newInstance()
+        file_system.install(context.hadoopConfiguration())
 
     def close(self) -> None:
         """Stops the session and removes its files."""

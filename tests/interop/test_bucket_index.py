@@ -79,7 +79,11 @@ _STEPS = [
 
 @pytest.mark.parametrize(
     ("layout", "table_type", "first"),
-    every_value(["simple", "complex_two_keys", "complex_one_key"], TYPES, ["hudi", "hoodoo"]),
+    [
+        *every_value(["simple", "complex_two_keys"], TYPES, ["hudi", "hoodoo"]),
+        pytest.param("complex_one_key", "COPY_ON_WRITE", "hudi", marks=pytest.mark.slow),
+        pytest.param("complex_one_key", "MERGE_ON_READ", "hoodoo", marks=pytest.mark.slow),
+    ],
 )
 def test_turns(hudi: Hudi, tmp_path: Path, layout: str, table_type: str, first: str) -> None:
     options = _options(table_type, _LAYOUTS[layout])

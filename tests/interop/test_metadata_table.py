@@ -32,7 +32,7 @@ CASES = (
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in {"mor_partitioned", "cow_flat"} else ())
+        pytest.param(case, id=case.name, marks=() if case.name == "mor_partitioned" else pytest.mark.slow)
         for case in CASES
     ],
 )

@@ -66,7 +66,7 @@ def _run_by_hudi(hudi: Hudi, uri: str, history: History) -> None:
             hudi.write(step.table, uri, step.operation, **history.options)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(histories())
 def test_history_equals_the_model(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ def _compare_with_hudi(hudi: Hudi, history: History) -> None:
 
 
 @pytest.mark.interop
-@settings(max_examples=20, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(history=histories(longest=4))
 def test_history_equals_hudi(hudi: Hudi, history: History) -> None:
     _compare_with_hudi(hudi, history)

@@ -14,7 +14,7 @@ from tests.beside_others import SCHEMA, Case, batch, cases, make, read, wrong
 
 _ALL = list(cases())
 # Of each write with each middle one, the rest at random, the same each time.
-_FEW = random.Random(19).sample(_ALL, 120)
+_FEW = random.Random(19).sample(_ALL, 60)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -154,7 +154,7 @@ def test_each_function_has_its_ranges(tmp_path: Path) -> None:
     assert set(partitions) == {f"p{number}" for number in range(5)}
 
 
-@pytest.mark.parametrize("version", ["9", "8"])
+@pytest.mark.parametrize("version", ["9", pytest.param("8", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_every_action_keeps_it(tmp_path: Path, table_type: str, version: str) -> None:
     path = tmp_path / "t"

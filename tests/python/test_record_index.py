@@ -134,7 +134,7 @@ class Model:
         return f"{kind} by {index}"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_every_action_keeps_it(tmp_path: Path, table_type: str, layout: str, seed: int) -> None:

@@ -75,7 +75,7 @@ def check(path: Path) -> None:
         assert one.equals(other), filters
 
 
-@pytest.mark.parametrize("version", ["9", "8"])
+@pytest.mark.parametrize("version", ["9", pytest.param("8", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_every_action_keeps_it(tmp_path: Path, table_type: str, version: str) -> None:
     path = tmp_path / "t"
@@ -116,7 +116,7 @@ def test_every_action_keeps_it(tmp_path: Path, table_type: str, version: str) ->
                 raise AssertionError(f"after step {number}") from error
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3))])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_random_histories(tmp_path: Path, table_type: str, seed: int) -> None:
     path, chance = tmp_path / "t", random.Random(seed)

@@ -17,7 +17,7 @@ from hoodoo.distributed.executor import strings
 from hoodoo.distributed.write import PACKED_ROWS, WriteTask, prepare_write
 from hoodoo.spark import executor
 from tests.interop.layouts import SCHEMA, SIMPLE, batch, row
-from tests.pairs import every_pair
+from tests.pairs import every_pair, every_value
 from tests.rows import arrow_rows
 from tests.spark.same_table import leftovers
 
@@ -119,8 +119,9 @@ def _writer_task(name: str, break_it: Break, when: str, *, always: bool = False)
     return run
 
 
-@pytest.mark.parametrize("break_it", [_raises, _dies], ids=["raises", "dies"])
-@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize(
+    ("operation", "break_it"), every_value(["upsert", "bulk_insert"], [_raises, _dies], name=_name)
+)
 def test_the_stage_before_ours_is_tried_again(operation: str, break_it: Callable[[], Break], table: Path, frame: Frame):
     rows = frame(_rows(range(100, 200), 11, "new"), _rows(range(200, 400), 11, "new"))
     hoodoo.spark.write(rows.mapInArrow(_upstream(break_it()), rows.schema), str(table), operation, EVENT)
@@ -151,7 +152,7 @@ def test_a_writing_task_is_tried_again(
 
 @pytest.mark.parametrize(
     ("when", "break_it", "name"),
-    every_pair(["before", "within", "after"], [_raises, _dies], ["key", "locate", "apply"], name=_name),
+    every_value(["before", "within", "after"], [_raises, _dies], ["key", "locate", "apply"], name=_name),
 )
 def test_a_task_of_a_write_over_the_whole_table_is_tried_again(
     name: str, break_it: Callable[[], Break], when: str, table: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch

@@ -14,12 +14,13 @@ import hoodoo.spark
 from hoodoo import HudiError, InvalidOptionError
 from hoodoo.mergers import PerColumn
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
+from tests.pairs import every_value
 from tests.rows import arrow_rows, spark_rows
 from tests.spark.same_table import SameTable
 
 Frame = Callable[..., Any]
 _LAYOUTS = {layout.name: layout for layout in LAYOUTS}
-_CHOSEN = [SIMPLE, *list(_LAYOUTS.values())[-2:]]
+_CHOSEN = ["simple", *list(_LAYOUTS)[-2:]]
 
 
 def _options(more: dict[str, str] | None = None, layout: Layout = SIMPLE) -> dict[str, str]:
@@ -35,10 +36,10 @@ def _logs(uri: Path) -> int:
     return sum(len(s.log_files) for s in hoodoo.Table(uri).file_slices())
 
 
-@pytest.mark.parametrize("layout", _CHOSEN, ids=lambda layout: layout.name)
-@pytest.mark.parametrize("block_format", ["avro", "parquet"])
-def test_writes_append(layout: Layout, block_format: str, frame: Frame, tmp_path: Path, spark: Any) -> None:
-    same = SameTable(tmp_path, frame, _options({"hoodie.logfile.data.block.format": block_format}, layout))
+@pytest.mark.parametrize(("block_format", "layout"), every_value(["avro", "parquet"], _CHOSEN))
+def test_writes_append(layout: str, block_format: str, frame: Frame, tmp_path: Path, spark: Any) -> None:
+    options = _options({"hoodie.logfile.data.block.format": block_format}, _LAYOUTS[layout])
+    same = SameTable(tmp_path, frame, options)
     same.write("insert", _rows(range(20), 10, "first"), _rows(range(20, 40), 10, "first"))
     same.write("upsert", _rows(range(0, 60, 3), 11, "second"), _rows(range(10, 14), 9, "too late"))
     assert _logs(same.spark) > 0

@@ -12,7 +12,7 @@ import pytest
 import hoodoo
 import hoodoo.spark
 from tests.interop.layouts import LAYOUTS, SIMPLE, Layout, batch, row
-from tests.pairs import every_pair, every_value
+from tests.pairs import every_value, others_later
 from tests.rows import arrow_rows
 from tests.spark.same_table import SameTable
 
@@ -48,7 +48,7 @@ def _parts(table: Path) -> dict[str, str]:
     return {one["id"]: one["part"] for one in rows}
 
 
-@pytest.mark.parametrize(("moves", "mode", "index"), every_pair([True, False], [EVENT, COMMIT], INDEXES))
+@pytest.mark.parametrize(("moves", "mode", "index"), every_value([True, False], [EVENT, COMMIT], INDEXES))
 def test_global_index(index: str, mode: str, moves: bool, frame: Frame, tmp_path: Path):
     """Rows that go to another partition: newer and late ones, deletes, and keys that come more than once."""
     same = SameTable(tmp_path, frame, {**SIMPLE.options(mode=mode), **_index(index, moves=moves)})
@@ -92,11 +92,14 @@ def test_one_key_in_several_partitions_of_a_batch(
     _parts(same.spark)
 
 
+_USUAL_LAYOUTS = ("simple", "complex_two_keys", "custom", "timestamp", "nonpartitioned")
+
+
 def _layouts(indexes: list[str], all_layouts_with: str) -> list[Any]:
-    """Each layout with one index, and each index with one layout; the other pairs take minutes."""
+    """Some layouts with one index, and each index with one layout; the other pairs take minutes."""
     pairs = [(layout, index) for layout in LAYOUTS for index in indexes]
-    usual = lambda layout, index: index == all_layouts_with or layout.name == "complex_two_keys"  # noqa: E731
-    marks = lambda *pair: () if usual(*pair) else (pytest.mark.slow,)  # noqa: E731
+    usual = {("complex_two_keys", index) for index in indexes} | {(name, all_layouts_with) for name in _USUAL_LAYOUTS}
+    marks = lambda layout, index: () if (layout.name, index) in usual else (pytest.mark.slow,)  # noqa: E731
     return [pytest.param(*pair, marks=marks(*pair), id=f"{pair[0].name}-{pair[1]}") for pair in pairs]
 
 
@@ -205,7 +208,7 @@ def test_overwriting_a_partition_with_deletes(mode: str, frame: Frame, tmp_path:
     assert not _parts(same.spark)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", others_later(LAYOUTS, *_USUAL_LAYOUTS, name=lambda layout: layout.name))
 def test_deleting_the_partitions_of_rows(layout: Layout, frame: Frame, tmp_path: Path):
     """Without a list of partitions those of the rows go; of the rows only the partition columns are needed."""
     same = SameTable(tmp_path, frame, layout.options())

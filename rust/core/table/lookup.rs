@@ -11,7 +11,6 @@ use super::keygen::{KeyGenConfig, KeyGenerator};
 use crate::error::{Error, Result};
 use crate::file_group::BaseFile;
 use crate::file_group::base::{BaseFileReader, ScanOptions};
-use crate::merge::hash_key;
 use crate::storage::{FileReader, Storage};
 
 /// The key column of the meta columns.
@@ -31,14 +30,17 @@ pub struct KeyMatch {
     pub entry: u32,
 }
 
+/// Tells of each key of a column that is wanted: its row, and its entry. Nulls are no keys.
+pub type FindKeys<'a> = dyn Fn(&StringArray, &mut dyn FnMut(usize, u32)) + Sync + 'a;
+
 /// What is looked up.
 pub struct KeyQuery<'a> {
     /// Smallest and largest key that is wanted, if it was worth finding out.
     pub range: Option<(&'a str, &'a str)>,
     /// The keys, when there are few enough to ask a bloom filter for each.
     pub keys: &'a [&'a str],
-    /// Entries of a key with this hash, appended to the list.
-    pub find: &'a (dyn Fn(u64, &str, &mut Vec<u32>) + Sync),
+    /// Finds the stored keys that are wanted.
+    pub find: &'a FindKeys<'a>,
 }
 
 /// Finds the wanted keys in one base file, which `reader` has open, by row number.
@@ -57,18 +59,10 @@ pub fn lookup_keys(
         return Err(named(Error::unsupported("a base file has more than 4 billion records")));
     }
     let mut found = Vec::new();
-    let mut entries = Vec::new();
     let mut first = 0u32;
     for keys in key_batches(reader, virtual_keys, BATCH_ROWS).map_err(named)? {
         let keys = keys.map_err(named)?;
-        for row in 0..keys.len() {
-            if keys.is_null(row) {
-                continue;
-            }
-            let key = keys.value(row);
-            (query.find)(hash_key(key), key, &mut entries);
-            found.extend(entries.drain(..).map(|entry| KeyMatch { position: first + row as u32, entry }));
-        }
+        (query.find)(&keys, &mut |row, entry| found.push(KeyMatch { position: first + row as u32, entry }));
         first += keys.len() as u32;
     }
     Ok(found)

@@ -7,9 +7,9 @@ use super::budget::{Budget, Kept, PART_ROWS, rows_at_once};
 use super::choose::{Chosen, Met, Stored, choose};
 use super::event_time_ordering::Step;
 use super::fold::fold_several;
-use super::key_table::KeyTable;
+use super::key_table::{KeyTable, hash_key};
 use super::ordering_values::OrderingValues;
-use super::precombine::{KeyedRows, RowRef, hash_key, precombine};
+use super::precombine::{KeyedRows, RowRef, latest_rows};
 use super::records::{Records, RowAddress, gather_used, interleave_columns, numbered, renumber};
 use super::rule::MergeRule;
 use hoodoo_runtime::error::{Error, Result};
@@ -43,7 +43,7 @@ impl MergedRecords {
         if let Some(mode) = rule.picks() {
             // Which of them is left is all there is to find out: they stay where they are.
             let keyed: Vec<KeyedRows<'_>> = batches.iter().map(KeyedRows::of).collect();
-            let (rows, hashes) = precombine(&keyed, mode, true)?.into_parts();
+            let (rows, hashes) = latest_rows(&keyed, mode)?;
             drop(keyed);
             return Self::of(schema, batches, rows, &hashes, part_rows);
         }
@@ -115,7 +115,8 @@ impl MergedRecords {
 
     /// Tells `found` of all keys that have a record: the row of the key, the number of the record.
     fn find_all(&self, keys: &StringArray, found: impl FnMut(usize, u32)) {
-        self.table.find_all(keys, |entry, key| self.address(entry).is_some_and(|at| self.has_key(at, key)), found);
+        let is = |entry, key: &str| self.address(entry).is_some_and(|at| self.has_key(at, key));
+        self.table.find_all(keys, false, is, found);
     }
 
     fn is_deleted(&self, at: RowRef) -> bool {

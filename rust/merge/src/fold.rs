@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 use hashbrown::HashTable;
 
 use super::event_time_ordering::Step;
-use super::precombine::hash_key;
+use super::key_table::hash_key;
 use super::records::{Records, RowAddress};
 use super::rule::MergeRule;
 use hoodoo_runtime::error::{Error, Result};

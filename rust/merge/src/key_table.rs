@@ -5,12 +5,18 @@
 
 use arrow::array::{Array, StringArray};
 
-use super::precombine::hash_key;
-
 /// Keys that are looked up together: what is known of them stays in the fastest memory.
 const AT_ONCE: usize = 512;
 /// What a slot holds that has no entry.
 const EMPTY: u64 = 0;
+
+/// Fixed seeds: the same input always comes out in the same order.
+static HASHER: ahash::RandomState = ahash::RandomState::with_seeds(0x9ae1, 0x6a3d, 0x2c71, 0x51b5);
+
+/// The hash of a record key by which records are found.
+pub fn hash_key(key: &str) -> u64 {
+    HASHER.hash_one(key)
+}
 
 /// Numbers of records by the hashes of their keys. A key may have several.
 pub(super) struct KeyTable {
@@ -36,6 +42,22 @@ impl KeyTable {
         table
     }
 
+    /// The first record with this hash of which `is` says that it has the key.
+    pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut at = self.first(hash);
+        loop {
+            let slot = self.slot(at);
+            if slot == EMPTY {
+                return None;
+            }
+            let number = (slot as u32).wrapping_sub(1);
+            if slot >> 32 == hash >> 32 && is(number) {
+                return Some(number);
+            }
+            at += 1;
+        }
+    }
+
     fn first(&self, hash: u64) -> usize {
         hash as usize & (self.slots.len() - 1)
     }
@@ -46,10 +68,11 @@ impl KeyTable {
     }
 
     /// Looks up all keys, and tells `found` of each that is there: its row, and the number of the record for which `is`
-    /// says that it has this key.
+    /// says that it has this key; of all such records if they `may_repeat` keys. A null is looked up as an empty key.
     pub(super) fn find_all(
         &self,
         keys: &StringArray,
+        may_repeat: bool,
         is: impl Fn(u32, &str) -> bool,
         mut found: impl FnMut(usize, u32),
     ) {
@@ -70,7 +93,9 @@ impl KeyTable {
                     let number = (slot as u32).wrapping_sub(1);
                     if slot >> 32 == hash >> 32 && is(number, keys.value(next + i)) {
                         found(next + i, number);
-                        break;
+                        if !may_repeat {
+                            break;
+                        }
                     }
                     at += 1;
                     slot = self.slot(at);
@@ -91,7 +116,7 @@ mod tests {
         let table = KeyTable::new(&hashes);
         let mut out = Vec::new();
         let is = |number: u32, key: &str| stored[number as usize] == key;
-        table.find_all(&StringArray::from_iter_values(wanted), is, |row, number| out.push((row, number)));
+        table.find_all(&StringArray::from_iter_values(wanted), false, is, |row, number| out.push((row, number)));
         out
     }
 
@@ -115,7 +140,19 @@ mod tests {
         let table = KeyTable::new(&[hash_key("b"); 3]);
         let mut out = Vec::new();
         let is = |number: u32, key: &str| stored[number as usize] == key;
-        table.find_all(&StringArray::from(vec!["x", "b", "a"]), is, |row, number| out.push((row, number)));
+        table.find_all(&StringArray::from(vec!["x", "b", "a"]), false, is, |row, number| out.push((row, number)));
         assert_eq!(out, [(1, 1)]);
+        assert_eq!(table.find(hash_key("b"), |number| stored[number as usize] == "b"), Some(1));
+        assert_eq!(table.find(hash_key("c"), |_| true), None);
+    }
+
+    #[test]
+    fn records_of_one_key_are_all_found() {
+        let stored = ["a", "b", "a"];
+        let table = KeyTable::new(&stored.map(hash_key));
+        let mut out = Vec::new();
+        let is = |number: u32, key: &str| stored[number as usize] == key;
+        table.find_all(&StringArray::from(vec!["a", "b"]), true, is, |row, number| out.push((row, number)));
+        assert_eq!(out, [(0, 0), (0, 2), (1, 1)]);
     }
 }

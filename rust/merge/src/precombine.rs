@@ -4,6 +4,7 @@ use arrow::array::{Array, BooleanArray, StringArray};
 use hashbrown::HashTable;
 
 use super::event_time_ordering::{MergeMode, RecordComparator, Side, Step};
+use super::key_table::{KeyTable, hash_key};
 use super::ordering_values::OrderingValues;
 use super::records::Records;
 use hoodoo_runtime::error::{Error, Result};
@@ -47,20 +48,12 @@ pub struct Precombined {
     /// One row for each key, in the order of the first appearance of the key.
     pub rows: Vec<RowRef>,
     /// Positions in `rows`, by hash of the key.
-    table: HashTable<u32>,
-    hashes: Vec<u64>,
+    table: KeyTable,
+    may_repeat: bool,
 }
 
 /// Rows after which a long loop looks whether it was interrupted.
 const ROWS_BETWEEN_CHECKS: usize = 1 << 15;
-
-/// Fixed seeds: the same input always comes out in the same order.
-static HASHER: ahash::RandomState = ahash::RandomState::with_seeds(0x9ae1, 0x6a3d, 0x2c71, 0x51b5);
-
-/// The hash of a record key that [`Precombined`] uses.
-pub fn hash_key(key: &str) -> u64 {
-    HASHER.hash_one(key)
-}
 
 fn key_of<'a>(batches: &[KeyedRows<'a>], at: RowRef) -> Option<&'a str> {
     batches.get(at.batch as usize).map(|b| b.keys.value(at.row as usize))
@@ -72,10 +65,7 @@ fn no_batch(at: RowRef, batches: &[KeyedRows<'_>]) -> Error {
 
 /// Merges the rows of one key, batch after batch, row after row. `combine` false keeps every row (`insert`).
 pub fn precombine(batches: &[KeyedRows<'_>], mode: MergeMode, combine: bool) -> Result<Precombined> {
-    let rows_of = |(b, batch): (usize, &KeyedRows<'_>)| {
-        (0..batch.keys.len()).map(move |row| RowRef { batch: b as u32, row: row as u32 })
-    };
-    precombine_in_order(batches, batches.iter().enumerate().flat_map(rows_of), mode, combine)
+    precombine_in_order(batches, all_rows(batches), mode, combine)
 }
 
 /// The same with the rows in another order than that of the batches.
@@ -85,16 +75,36 @@ pub fn precombine_in_order(
     mode: MergeMode,
     combine: bool,
 ) -> Result<Precombined> {
+    let (rows, hashes) = combined_rows(batches, order, mode, combine)?;
+    Ok(Precombined { rows, table: KeyTable::new(&hashes), may_repeat: !combine })
+}
+
+/// The rows that [`precombine`] keeps, and the hashes of their keys.
+pub(super) fn latest_rows(batches: &[KeyedRows<'_>], mode: MergeMode) -> Result<(Vec<RowRef>, Vec<u64>)> {
+    combined_rows(batches, all_rows(batches), mode, true)
+}
+
+fn all_rows<'a>(batches: &'a [KeyedRows<'_>]) -> impl Iterator<Item = RowRef> + 'a {
+    batches
+        .iter()
+        .enumerate()
+        .flat_map(|(b, batch)| (0..batch.keys.len()).map(move |row| RowRef { batch: b as u32, row: row as u32 }))
+}
+
+fn combined_rows(
+    batches: &[KeyedRows<'_>],
+    order: impl Iterator<Item = RowRef>,
+    mode: MergeMode,
+    combine: bool,
+) -> Result<(Vec<RowRef>, Vec<u64>)> {
     let total: usize = batches.iter().map(|b| b.keys.len()).sum();
     if u32::try_from(total).is_err() {
         return Err(Error::invalid_option(format!("{total} rows for one partition in one write are too many"))
             .remedy("Write them in several batches"));
     }
-    let mut out = Precombined {
-        rows: Vec::with_capacity(total),
-        table: HashTable::with_capacity(total),
-        hashes: Vec::with_capacity(total),
-    };
+    let (mut rows, mut hashes) = (Vec::with_capacity(total), Vec::with_capacity(total));
+    // Of a third of the size of the table for lookups: all rows are in it, not only those that are looked up later.
+    let mut known = HashTable::<u32>::with_capacity(if combine { total } else { 0 });
     let mut comparators = Comparators::new(batches, mode);
     for (number, at) in order.enumerate() {
         if number.is_multiple_of(ROWS_BETWEEN_CHECKS) {
@@ -103,38 +113,43 @@ pub fn precombine_in_order(
         let key = key_of(batches, at).ok_or_else(|| no_batch(at, batches))?;
         let hash = hash_key(key);
         if combine {
-            let Precombined { rows, table, .. } = &out;
             let same = |i: &u32| rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == Some(key));
-            if let Some(i) = table.find(hash, same).copied() {
-                if let Some(old) = out.rows.get_mut(i as usize)
+            if let Some(i) = known.find(hash, same).copied() {
+                if let Some(old) = rows.get_mut(i as usize)
                     && comparators.new_wins(*old, at)?
                 {
                     *old = at;
                 }
                 continue;
             }
+            let hash_of = |i: &u32| hashes.get(*i as usize).copied().unwrap_or_default();
+            known.insert_unique(hash, rows.len() as u32, hash_of);
         }
-        let index = out.rows.len() as u32;
-        out.rows.push(at);
-        out.hashes.push(hash);
-        let hashes = &out.hashes;
-        out.table.insert_unique(hash, index, |i| hashes.get(*i as usize).copied().unwrap_or_default());
+        rows.push(at);
+        hashes.push(hash);
     }
-    Ok(out)
+    Ok((rows, hashes))
 }
 
 impl Precombined {
-    /// The rows, and the hashes of their keys.
-    pub(super) fn into_parts(self) -> (Vec<RowRef>, Vec<u64>) {
-        (self.rows, self.hashes)
+    /// Position in `rows` of a key: of the first, when rows were not combined.
+    pub fn find(&self, batches: &[KeyedRows<'_>], key: &str) -> Option<u32> {
+        self.table.find(hash_key(key), |i| self.has_key(batches, i, key))
     }
 
-    /// Positions in `rows` of a key: one, or several when rows were not combined.
-    pub fn find<'s>(&'s self, batches: &'s [KeyedRows<'_>], hash: u64, key: &'s str) -> impl Iterator<Item = u32> + 's {
-        self.table
-            .iter_hash(hash)
-            .copied()
-            .filter(move |i| self.rows.get(*i as usize).is_some_and(|r| key_of(batches, *r) == Some(key)))
+    /// Looks up many keys, and tells `found` of each that is there: its row, and its position in `rows`; all positions,
+    /// when rows were not combined. Nulls are no keys.
+    pub fn find_all(&self, batches: &[KeyedRows<'_>], keys: &StringArray, mut found: impl FnMut(usize, u32)) {
+        let is = |i: u32, key: &str| self.has_key(batches, i, key);
+        self.table.find_all(keys, self.may_repeat, is, |row, i| {
+            if keys.is_valid(row) {
+                found(row, i);
+            }
+        });
+    }
+
+    fn has_key(&self, batches: &[KeyedRows<'_>], i: u32, key: &str) -> bool {
+        self.rows.get(i as usize).is_some_and(|r| key_of(batches, *r) == Some(key))
     }
 }
 
@@ -186,11 +201,28 @@ mod tests {
         let got = precombine(&batches, MergeMode::EventTime, true).unwrap();
         let at = |batch, row| RowRef { batch, row };
         assert_eq!(got.rows, [at(1, 2), at(1, 0), at(1, 1)]);
-        assert_eq!(got.find(&batches, hash_key("c"), "c").collect::<Vec<_>>(), [2]);
-        assert_eq!(got.find(&batches, hash_key("d"), "d").count(), 0);
+        assert_eq!(got.find(&batches, "c"), Some(2));
+        assert_eq!(got.find(&batches, "d"), None);
         let all = precombine(&batches, MergeMode::EventTime, false).unwrap();
         assert_eq!(all.rows.len(), 6);
-        assert_eq!(all.find(&batches, hash_key("a"), "a").count(), 3);
+        let wanted = StringArray::from(vec![Some("d"), Some("a"), None, Some("c")]);
+        let found = |of: &Precombined| {
+            let mut found = Vec::new();
+            of.find_all(&batches, &wanted, |row, i| found.push((row, i)));
+            found
+        };
+        assert_eq!(found(&got), [(1, 0), (3, 2)]);
+        assert_eq!(found(&all), [(1, 0), (1, 2), (1, 5), (3, 4)]);
+    }
+
+    #[test]
+    fn a_null_is_no_key() {
+        let keys = StringArray::from(vec![""]);
+        let batches = [rows(&keys, vec![1], vec![false])];
+        let got = precombine(&batches, MergeMode::EventTime, true).unwrap();
+        let mut found = Vec::new();
+        got.find_all(&batches, &StringArray::from(vec![None, Some("")]), |row, i| found.push((row, i)));
+        assert_eq!(found, [(1, 0)]);
     }
 
     #[test]

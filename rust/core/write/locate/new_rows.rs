@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use arrow::array::Array;
+use arrow::array::{Array, StringArray};
 
 use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
@@ -63,7 +63,13 @@ pub(in crate::write) fn meet_stored(
     for (row, i) in inserts.iter().zip(0u32..) {
         wanted.insert(incoming.batch(row.batch)?.keys.value(row.row as usize), i);
     }
-    let find = |_: u64, key: &str, out: &mut Vec<u32>| out.extend(wanted.get(key));
+    let find = |stored: &StringArray, found: &mut dyn FnMut(usize, u32)| {
+        for (row, key) in stored.iter().enumerate() {
+            if let Some(entry) = key.and_then(|key| wanted.get(key)) {
+                found(row, *entry);
+            }
+        }
+    };
     let query = KeyQuery { range: None, keys: &[], find: &find };
     let reader = context.opened.open(&context.storage, base)?;
     let found = lookup_keys(&context.storage, base, &reader, setup.virtual_keys().as_ref(), &query)?;

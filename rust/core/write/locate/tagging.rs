@@ -6,7 +6,7 @@ use arrow::array::{Array, StringArray};
 
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, FileSlice};
-use crate::merge::{KeyedRows, MergeMode, Precombined, RowRef, hash_key, precombine, precombine_in_order};
+use crate::merge::{KeyedRows, MergeMode, Precombined, RowRef, precombine, precombine_in_order};
 use crate::parallel::run_parallel;
 use crate::table::{KeyMatch, KeyQuery, lookup_keys};
 use crate::write::config::Operation;
@@ -94,7 +94,9 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
     let threads = if storage.is_remote() { tagging.threads.max(REQUESTS) } else { tagging.threads };
     let found = run_parallel(work, threads, |(g, slice, base)| {
         let (group, keys) = chosen.get(g).zip(keys.get(g)).ok_or_else(|| no_group(g))?;
-        let find = |hash: u64, key: &str, out: &mut Vec<u32>| out.extend(group.records.find(&group.keyed, hash, key));
+        let find = |stored: &StringArray, found: &mut dyn FnMut(usize, u32)| {
+            group.records.find_all(&group.keyed, stored, found);
+        };
         let query = KeyQuery { range: keys.range, keys: &keys.all, find: &find };
         let reader = tagging.context.opened.open(storage, &base)?;
         let matches = lookup_keys(storage, &base, &reader, tagging.virtual_keys.as_ref(), &query)?;
@@ -110,7 +112,7 @@ fn look_into_files(groups: &[Group<'_>], chosen: &[usize], tagging: &Tagging<'_>
         }
     }
     let look = |(group, found): (&&Group<'_>, Vec<(FileSlice, Vec<KeyMatch>)>)| {
-        let find = |key: &str| group.records.find(&group.keyed, hash_key(key), key).next();
+        let find = |key: &str| group.records.find(&group.keyed, key);
         look_into_logs(tagging, &group.slices, found, group.records.rows.len(), &find)
     };
     chosen.iter().zip(by_group).map(look).collect()
@@ -328,7 +330,7 @@ impl Group<'_> {
         }
         let of_more = |at: &RowRef| {
             let key = self.key(*at);
-            let entry = self.records.find(&self.keyed, hash_key(key), key).next();
+            let entry = self.records.find(&self.keyed, key);
             let fate = entry.and_then(|entry| fates.get(entry as usize));
             let fate = fate.ok_or_else(|| Error::internal("an incoming row has a key of no record"))?;
             Ok::<_, Error>((*at, *fate))
