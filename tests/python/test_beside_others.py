@@ -13,7 +13,7 @@ import hoodoo
 from tests.beside_others import SCHEMA, Case, batch, cases, make, read, wrong
 
 _ALL = list(cases())
-# Of each write with each middle one, the rest at random, the same each time.
+# Some at random, the same each time.
 _FEW = random.Random(19).sample(_ALL, 60)
 
 

@@ -1,15 +1,16 @@
-"""A plan that is executed again keeps its instant: late tasks of the attempt before touch no files of the new one."""
+"""Compactions in tasks: they do what the plan says, and late ones of an attempt touch no files of the next one."""
 
 from __future__ import annotations
 
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from hoodoo import Table, _native
+from hoodoo import InvalidOptionError, Table, _native
 
 OPTIONS = {
     "hoodie.compact.inline": "false",
@@ -111,5 +112,37 @@ def test_attempts_of_one_task_have_different_names(path: str) -> None:
 
 def test_a_token_of_another_form_is_refused(path: str) -> None:
     attempt = Attempt(path)
-    with pytest.raises(Exception, match="a write token has three numbers"):
+    with pytest.raises(InvalidOptionError, match="a write token has three numbers"):
         _native.compact_operation(attempt.table._native, attempt.instant, attempt.tasks[0], "7")
+
+
+def test_the_plan_of_a_log_compaction(tmp_path: Path) -> None:
+    """Tasks write log files, as its plan says."""
+    path = str(tmp_path / "t")
+    options = OPTIONS | {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.metadata.enable": "false"}
+    # Otherwise the next action takes a planned log compaction back.
+    options["hoodie.clean.failed.writes.policy"] = "LAZY"
+    names: dict[str, Any] = {"name": "t", "record_key": "id", "partition_by": "part", "table_type": "MERGE_ON_READ"}
+    t = Table.create(path, _rows(0).schema, options=options, **names)
+    t.insert(_rows(0))
+    for v in (1, 2, 3):
+        t.upsert(_rows(v))
+    done = Table(path, options).log_compact()
+    assert done is not None
+    # Back to where it was only planned.
+    for file in Path(path).rglob(f"*{done.instant}*"):
+        if not file.name.endswith(".requested"):
+            file.unlink()
+    table = Table(path, options)
+    job = _native.NativeCompaction.begin(table._native, done.instant)
+    assert job is not None
+    reports = [
+        _native.compact_operation(table._native, done.instant, task, f"{number}-0-{number}")
+        for number, task in enumerate(job.tasks)
+    ]
+    assert len(reports) == 3
+    assert all(".log." in json.loads(report)["path"] for report in reports)
+    job.commit(reports)
+    after = Table(path, options)
+    assert set(after.to_arrow()["v"].to_pylist()) == {3}
+    assert not after.verify().problems

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use hoodoo::client;
 use hoodoo::format::avro::metadata::WriteStat;
-use hoodoo::services::compaction::{CompactionJob, CompactionTask, Kind, run_task};
+use hoodoo::services::compaction::{CompactionJob, CompactionTask, run_task};
 use hoodoo::table::HudiTable;
 use hoodoo::{Error, Result};
 use pyo3::prelude::*;
@@ -74,7 +74,7 @@ pub fn compact_operation(
 ) -> PyResult<String> {
     let run = || {
         let task = task_from_json::<CompactionTask>(task, "a compaction")?;
-        task_to_json(&run_task(&table.table, instant, Kind::Base, &task, token)?)
+        task_to_json(&run_task(&table.table, instant, &task, token)?)
     };
     call::run(py, run)
 }

@@ -103,7 +103,7 @@ fn combined_rows(
             .remedy("Write them in several batches"));
     }
     let (mut rows, mut hashes) = (Vec::with_capacity(total), Vec::with_capacity(total));
-    // Of a third of the size of the table for lookups: all rows are in it, not only those that are looked up later.
+    // Takes a third of the memory of a `KeyTable`, which counts here: all rows are found one after the other.
     let mut known = HashTable::<u32>::with_capacity(if combine { total } else { 0 });
     let mut comparators = Comparators::new(batches, mode);
     for (number, at) in order.enumerate() {

@@ -43,9 +43,7 @@ pub fn run(table: &HudiTable, requested: &str) -> Result<Option<Compacted>> {
         job.tasks.iter().map(|t| t.operation.partition_path.clone().unwrap_or_default()).collect();
     job.view.list_ahead(&partitions.into_iter().collect::<Vec<_>>())?;
     let numbered: Vec<(usize, &CompactionTask)> = job.tasks.iter().enumerate().collect();
-    let stats = run_parallel(numbered, table.threads()?, |(number, task)| {
-        unit.run(job.kind, &task.operation, &task.token(&format!("{number}-0-0"))?)
-    })?;
+    let stats = run_parallel(numbered, table.threads()?, |(number, task)| unit.run(task, &format!("{number}-0-0")))?;
     job.complete(stats).map(Some)
 }
 
@@ -90,7 +88,7 @@ impl CompactionJob {
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
         let attempt = new_attempt(table.clock().as_ref());
-        let tasks = operations.into_iter().map(|operation| CompactionTask { operation, attempt }).collect();
+        let tasks = operations.into_iter().map(|operation| CompactionTask { kind, operation, attempt }).collect();
         Ok(Some(Self { transaction, view: table.view_of(timeline)?, kind, tasks }))
     }
 
@@ -132,17 +130,10 @@ impl CompactionJob {
 ///
 /// # Errors
 /// `Conflict` when the compaction is over; `Corrupt`; `Storage`.
-pub fn run_task(
-    table: &HudiTable,
-    requested: &str,
-    kind: Kind,
-    task: &CompactionTask,
-    token: &str,
-) -> Result<WriteStat> {
+pub fn run_task(table: &HudiTable, requested: &str, task: &CompactionTask, token: &str) -> Result<WriteStat> {
     let files = DataFiles::of_task(table, requested)?.arc();
     let view = table.view(None)?;
-    let stat =
-        Unit::new(table, files, &view, requested, usize::MAX)?.run(kind, &task.operation, &task.token(token)?)?;
+    let stat = Unit::new(table, files, &view, requested, usize::MAX)?.run(task, token)?;
     // That process does not know what is still to be synced here.
     table.storage().sync()?;
     Ok(stat)

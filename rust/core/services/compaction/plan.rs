@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use chrono::NaiveDate;
+use serde::{Deserialize, Serialize};
 
 use super::strategy::{Choice, sizes};
 use crate::error::{Error, Result};
@@ -115,7 +116,7 @@ impl CompactionOptions {
 }
 
 /// What is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Base files and their logs, into new base files.
     Base,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::plan::Kind;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::CompactionOperation;
 use crate::timeline::Clock;
@@ -9,6 +10,8 @@ use crate::timeline::Clock;
 /// One operation of a plan, in one attempt to execute the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompactionTask {
+    /// What is compacted.
+    pub kind: Kind,
     /// The operation.
     pub operation: CompactionOperation,
     /// The attempt to execute the plan, below 2³¹. A plan keeps its requested time when it is executed again, so that only

@@ -14,6 +14,7 @@ use arrow::datatypes::SchemaRef;
 use super::super::schema_at;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
+use super::task::CompactionTask;
 use crate::error::{Error, Result};
 use crate::file_group::base::{
     BaseFileOptions, BaseFileReader, BaseFileWriter, RECORD_KEY_COLUMN, Splice, fills_up, read_bytes,
@@ -70,10 +71,12 @@ impl<'a> Unit<'a> {
         Ok(Self { table, view, instant, reader, schema, options, key_columns, changes, files })
     }
 
-    pub(super) fn run(&self, kind: Kind, operation: &CompactionOperation, token: &str) -> Result<WriteStat> {
-        match kind {
-            Kind::Base => self.compact(operation, token),
-            Kind::Log => self.compact_logs(operation, token),
+    /// Executes a task; `token` is the write token that the engine has for this attempt of the task.
+    pub(super) fn run(&self, task: &CompactionTask, token: &str) -> Result<WriteStat> {
+        let token = task.token(token)?;
+        match task.kind {
+            Kind::Base => self.compact(&task.operation, &token),
+            Kind::Log => self.compact_logs(&task.operation, &token),
         }
     }
 
