@@ -162,6 +162,32 @@ def test_logs_compacted_by_hoodoo(hudi: Hudi, tmp_path: Path, mode: str, version
     same_rows(hudi, uri)
 
 
+def test_logs_compacted_by_tasks(hudi: Hudi, tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    # Otherwise the next action takes a planned log compaction back.
+    options = _options() | _LOGS | {"hoodie.clean.failed.writes.policy": "LAZY", "hoodie.metadata.enable": "false"}
+    hoodoo.write(batch([row(n, 4, "first") for n in range(12)]), uri, operation="insert", options=options)
+    for turn in (5, 6, 7):
+        hoodoo.write(batch([row(n, turn, f"{turn}") for n in range(turn)]), uri, operation="upsert", options=options)
+    hoodoo.write(batch([row(3, 0, ""), row(4, 0, "")]), uri, operation="delete", options=options)
+    before = same_rows(hudi, uri)
+    planned = hoodoo.Table(uri, options=options).log_compact()
+    assert planned is not None
+    # Back to where it was only planned.
+    for file in Path(uri).rglob(f"*{planned.instant}*"):
+        if not file.name.endswith(".requested"):
+            file.unlink()
+    assert same_rows(hudi, uri) == before
+    done = hoodoo.spark.compact(hudi.spark, uri, instant=planned.instant, options=options)
+    assert done is not None
+    assert (done.instant, done.operation) == (planned.instant, "LOG_COMPACT")
+    assert same_rows(hudi, uri) == before
+    hudi.write(batch([row(0, 20, "last")]), uri, "upsert", **options)
+    before = same_rows(hudi, uri)
+    compact_by_hudi(hudi, uri)
+    assert _without_names(same_rows(hudi, uri)) == _without_names(before)
+
+
 def test_logs_of_some_columns_compacted(hudi: Hudi, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     options = _options() | _LOGS
