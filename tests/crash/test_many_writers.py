@@ -58,6 +58,7 @@ def test_in_an_object_store(server: S3Server, kind: str):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("same_keys", [True, False], ids=["same keys", "own keys"])
 @pytest.mark.parametrize("locked", [True, False], ids=["lock", "no lock"])
@@ -69,6 +70,7 @@ def test_two_hundred_upserts_each_on_a_disk(tmp_path: Path, kind: str, locked: b
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.s3
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("same_keys", [True, False], ids=["same keys", "own keys"])

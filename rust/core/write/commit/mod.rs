@@ -1,4 +1,4 @@
-//! The instant of a write, from requested to completed, and what others did meanwhile.
+//! The instant of a write, from requested to completed. What others did meanwhile is judged in `transaction::conflicts`.
 
 pub(crate) mod alter;
 pub(in crate::write) mod commit_statistics;
