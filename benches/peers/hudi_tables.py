@@ -99,6 +99,13 @@ class Comparison:
         frame = self._spark.read.parquet(str(file))
         frame.write.format("hudi").options(**{**_OPTIONS, **more}).mode("append").save(str(path))
 
+    def read_by_hudi(self, path: Path) -> pa.Table:
+        """Reads a table with Hudi."""
+        rows = self._folder / "read-by-hudi"
+        frame = self._spark.read.format("hudi").load(str(path)).select(*_COLUMNS)
+        frame.write.mode("overwrite").parquet(str(rows))
+        return pq.read_table(rows)
+
     def timed(self, work: Callable[[Path], object], table: Path, *, copies: bool, warm: int) -> float:
         """Gives the median of some runs, each on a copy of the table where it changes it."""
         times = []
@@ -119,7 +126,7 @@ class Comparison:
         delta = self._deltas[0]
         changes = pq.read_table(delta)
         ours = self.timed(lambda path: Table(path, options=more).upsert(changes), table, copies=True, warm=1)
-        found = Table(self._folder / "copy").to_arrow()
+        found = self.read_by_hudi(self._folder / "copy")
         hudi = self.timed(lambda path: self.hudi_write(path, delta, more), table, copies=True, warm=2)
         if not same(found, Table(self._folder / "copy").to_arrow()):
             raise SystemExit(f"{name}: the rows differ")
@@ -135,9 +142,7 @@ class Comparison:
             self._spark.read.format("hudi").load(str(path)).write.format("noop").mode("overwrite").save()
 
         hudi = self.timed(decode, table, copies=False, warm=2)
-        of_hudi = self._folder / "of-hudi"
-        self._spark.read.format("hudi").load(str(table)).select(*_COLUMNS).write.parquet(str(of_hudi))
-        if not same(Table(table).to_arrow(), pq.read_table(of_hudi)):
+        if not same(Table(table).to_arrow(), self.read_by_hudi(table)):
             raise SystemExit(f"{name}: the rows differ")
         print(f"{name}: snapshot: hoodoo {ours:.2f} s, Hudi, decoding {hudi:.2f} s, {hudi / ours:.1f} x", flush=True)
 

@@ -181,6 +181,9 @@ def test_logs_compacted_by_tasks(hudi: Hudi, tmp_path: Path) -> None:
     done = hoodoo.spark.compact(hudi.spark, uri, instant=planned.instant, options=options)
     assert done is not None
     assert (done.instant, done.operation) == (planned.instant, "LOG_COMPACT")
+    written = [file.name for file in Path(uri).rglob(f"*{planned.instant}*") if ".hoodie" not in file.parts]
+    assert written
+    assert all(".log." in name for name in written)
     assert same_rows(hudi, uri) == before
     hudi.write(batch([row(0, 20, "last")]), uri, "upsert", **options)
     before = same_rows(hudi, uri)
