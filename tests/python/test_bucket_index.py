@@ -189,16 +189,29 @@ def test_another_number_of_buckets_is_an_error(tmp_path: Path, table_type: str, 
     assert _rows(uri) == before | {("p1", "key 1"): "second"}
 
 
+def _rename_file_group(table: Path, first: str) -> None:
+    """Gives the only file group an id with other first characters, in its file's name and in the commit."""
+    (file,) = table.rglob("*_*.parquet")
+    known = file.name[:8]
+    file.rename(file.with_name(first + file.name[8:]))
+    (commit,) = (table / ".hoodie/timeline").glob("*_*.commit")
+    commit.write_bytes(commit.read_bytes().replace(known.encode(), first.encode()))
+
+
+@pytest.mark.parametrize("named", [None, "12345678", "00000007"], ids=["any id", "eight digits", "too high a bucket"])
 @pytest.mark.parametrize("way", WAYS)
-def test_file_groups_of_others(tmp_path: Path, way: str):
+def test_file_groups_of_others(tmp_path: Path, way: str, named: str | None):
     uri, options = str(tmp_path / "t"), _options("COPY_ON_WRITE")
     plain = {key: value for key, value in options.items() if "bucket" not in key.lower() and "index" not in key}
-    _write(way, uri, "upsert", _data({"a": "p1"}, 1, "first"), plain)
+    _write(way, uri, "upsert", _data({"a": "p1"}, 1, "first"), plain | {"hoodie.metadata.enable": "false"})
     # A random id may begin with eight digits, which are then read as a bucket.
+    if named is not None:
+        _rename_file_group(tmp_path / "t", named)
     with pytest.raises(hoodoo.InvalidOptionError, match=r"not of a bucket index|has a file group of bucket"):
         _write(way, uri, "upsert", _data({"a": "p1"}, 2, "x"), options)
     assert [p.message for p in Table(uri, options=options).verify().problems if "bucket" in p.message]
-    assert Table(uri).verify().ok
+    problems = Table(uri).verify().problems
+    assert [p for p in problems if "bucket" in p.message or named is None] == []
     # Another partition is none of its business.
     _write(way, uri, "upsert", _data({"a": "p2"}, 1, "first"), options)
 
