@@ -6,8 +6,9 @@ use super::carry_out::{Target, carry_out, is_completed, target_of};
 use super::completed::{drop_unbegun, roll_back_completed};
 use super::leftovers::Leftovers;
 use super::plan::{FoundFiles, failed_writes, is_written_by, plan_rollback};
+use super::stale_markers::{delete_stale_markers, is_stale};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_group::markers::{marked_files, marker_folder};
+use crate::file_group::markers::marked_files;
 use crate::format::avro::metadata::{CommitMetadata, RollbackMetadata, RollbackPlan, decode, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::parallel::both;
@@ -49,7 +50,7 @@ pub(crate) fn roll_back_leftovers(table: &HudiTable, left: Leftovers) -> Result<
     if markers.iter().any(|folder| is_stale(folder, &timeline)) {
         // In an object store the markers were listed after the timeline: a write may have begun in between.
         timeline = writer.load()?;
-        delete_stale_markers(storage, &timeline, &markers)?;
+        delete_stale_markers(table, &timeline, &markers)?;
     }
     heartbeats.remove_stale(storage, table.clock(), &|instant| timeline.pending().any(|i| i.requested == instant))?;
     Ok((done, timeline))
@@ -150,6 +151,12 @@ pub(super) fn roll_back(
                     "Write again. If writers run on several machines, set hoodie.write.lock.provider for all of them",
                 ));
         }
+        // One that is gone was rolled back by others, or was completed and archived meanwhile: its files must stay then.
+        if !now.pending().any(|i| i.requested == failed.requested) {
+            return Err(Error::conflict("another writer completed the write, or rolled it back")
+                .with("table", storage.uri())
+                .with("instant", failed));
+        }
         encode(&plan)
     })?;
     tracing::info!(table = storage.uri(), instant = %failed, "rolling back a write that did not complete");
@@ -203,19 +210,4 @@ fn finish(table: &HudiTable, writer: &TimelineWriter, rollback: &Instant) -> Res
         return Ok(None);
     }
     carry_out(table, writer, rollback, &plan, Target::Failed).map(Some)
-}
-
-/// Deletes markers of writes that are no longer pending: the writer, or the rollback, was killed before it removed
-/// them.
-fn delete_stale_markers(storage: &Storage, timeline: &Timeline, folders: &[String]) -> Result<()> {
-    for folder in folders.iter().filter(|folder| is_stale(folder, timeline)) {
-        storage.delete_folder(folder)?;
-    }
-    Ok(())
-}
-
-fn is_stale(folder: &str, timeline: &Timeline) -> bool {
-    let instant = folder.rsplit('/').next().unwrap_or_default();
-    let is_instant = !instant.is_empty() && instant.bytes().all(|b| b.is_ascii_digit());
-    is_instant && *folder == marker_folder(instant) && !timeline.pending().any(|i| i.requested == instant)
 }

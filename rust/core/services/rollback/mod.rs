@@ -9,6 +9,7 @@ mod completed;
 mod execute;
 mod leftovers;
 mod plan;
+mod stale_markers;
 
 #[cfg(test)]
 mod tests;

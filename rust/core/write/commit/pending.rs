@@ -195,7 +195,7 @@ impl PendingCommit {
                 transaction.take_back()?;
                 return Err(e);
             }
-            Err(e) if e.kind() == ErrorKind::Conflict => {
+            Err(e) if matches!(e.kind(), ErrorKind::Conflict | ErrorKind::Lock) => {
                 if let Err(left) = transaction.remove_if_rolled_back() {
                     tracing::warn!(instant = own, "files of a write that was rolled back were left: {left}");
                 }
