@@ -21,6 +21,21 @@ pub fn read_write_metadata(storage: &Storage, timeline: &Timeline, instant: &Ins
     decode_write_metadata(&bytes, instant.action).map_err(|e| e.with("table", storage.uri()).with("instant", instant))
 }
 
+/// The metadata of the completed write with this requested time, archived or not; `None` when nothing has it.
+pub(crate) fn completed_metadata(
+    storage: &Storage,
+    timeline: &Timeline,
+    requested: &str,
+) -> Result<Option<ReplaceCommitMetadata>> {
+    if let Some(instant) = timeline.completed_writes().find(|i| i.requested == requested) {
+        return read_write_metadata(storage, timeline, instant).map(Some);
+    }
+    let time = Some(requested);
+    let entries = HistoryReader::new(storage, timeline.config()).read(time, time, LoadMode::Metadata)?;
+    let Some(entry) = entries.into_iter().find(|entry| entry.action.is_write()) else { return Ok(None) };
+    entry.metadata.map(|metadata| decode_write_metadata(&metadata, entry.action)).transpose()
+}
+
 /// The same from bytes, as the history keeps them.
 pub fn decode_write_metadata(bytes: &[u8], action: Action) -> Result<ReplaceCommitMetadata> {
     if bytes.is_empty() {

@@ -11,12 +11,17 @@ use crate::format::instant::{Action, Instant};
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
 
+const AGAIN: &str = "The table was cleaned, or an action was rolled back, since the work began, or that goes on now: do it \
+                     again. If that happens often, let cleaning keep more (hoodie.clean.commits.retained)";
+
 /// Explains why a data file is missing to work that began with a look at the timeline.
 #[derive(Clone)]
 pub(crate) struct MissingFiles {
     table: HudiTable,
     /// Requested times of the actions that had removed files by then.
     before: Arc<BTreeSet<String>>,
+    /// Where the timeline began then.
+    first: Option<String>,
 }
 
 impl MissingFiles {
@@ -24,7 +29,7 @@ impl MissingFiles {
     pub(crate) fn since(table: &HudiTable, timeline: &Timeline) -> Self {
         let completed = removals(timeline).filter(|i| i.is_completed());
         let before = completed.map(|i| i.requested.clone()).collect();
-        Self { table: table.clone(), before: Arc::new(before) }
+        Self { table: table.clone(), before: Arc::new(before), first: first(timeline) }
     }
 
     /// A missing data file is `Corrupt`, unless files were removed meanwhile, or are being removed: then it is still
@@ -37,6 +42,15 @@ impl MissingFiles {
                 .with("table", self.table.storage().uri())
                 .remedy("Nothing was written; do it again");
         }
+        if error.kind() == ErrorKind::Corrupt && error.is_outdated_plan() {
+            // Log files without their base file.
+            let removed = self.table.timeline().is_ok_and(|now| self.removed_since(&now));
+            return if removed {
+                Error::new(ErrorKind::NotFound, "a base file is gone").caused_by(error).remedy(AGAIN)
+            } else {
+                error
+            };
+        }
         let file = error.context().iter().find(|(name, _)| *name == "file").map(|(_, file)| file.clone());
         let Some(file) = file.filter(|_| error.kind() == ErrorKind::NotFound) else { return error };
         // Of other files, as of those that are being made, there may be many reasons.
@@ -46,16 +60,18 @@ impl MissingFiles {
         if !now.is_committed(&instant) {
             return error;
         }
-        if removals(&now).any(|i| !self.before.contains(&i.requested)) {
-            return error.remedy(
-                "The table was cleaned, or an action was rolled back, since the work began, or that goes on now: do it again. If \
-                 that happens often, let cleaning keep more (hoodie.clean.commits.retained)",
-            );
+        if self.removed_since(&now) {
+            return error.remedy(AGAIN);
         }
         Error::corrupt("a file of the table is missing")
             .with("file", file)
             .with("table", self.table.storage().uri())
             .remedy(RESTORE_FILE)
+    }
+
+    /// Whether files were removed since the work began, or are being removed. The action that did so may be archived.
+    fn removed_since(&self, now: &Timeline) -> bool {
+        first(now) != self.first || removals(now).any(|i| !self.before.contains(&i.requested))
     }
 
     /// Whether the metadata table has lost partitions since the table was opened.
@@ -72,6 +88,10 @@ impl MissingFiles {
     pub(crate) fn explained<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         work().map_err(|e| self.explain(e))
     }
+}
+
+fn first(timeline: &Timeline) -> Option<String> {
+    timeline.instants().first().map(|i| i.requested.clone())
 }
 
 /// Actions that remove files. They do so before they are completed.

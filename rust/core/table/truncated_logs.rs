@@ -5,15 +5,13 @@
 //! that are whole: there, bytes that are no block are damage in a file that a commit names, and the rest of a task that
 //! failed in any other.
 
-use super::commit_metadata::{decode_write_metadata, read_write_metadata};
+use super::commit_metadata::completed_metadata;
 use crate::error::{Error, Result};
 use crate::file_group::log::LogScan;
 use crate::file_group::{FileSlice, LogFile};
-use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::CommitTimes;
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
-use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// Option: such bytes are passed over in all files, as Hudi does.
 pub(super) const SKIP_TRUNCATED: &str = "hoodoo.log.skip.corrupt.blocks";
@@ -25,7 +23,7 @@ pub(super) const SKIP_TRUNCATED: &str = "hoodoo.log.skip.corrupt.blocks";
 pub(super) fn check_truncated(storage: &Storage, timeline: &Timeline, path: &str) -> Result<()> {
     let file = FileMeta { path: path.to_owned(), size: 0, modified_ms: 0 };
     let Some(log) = LogFile::parse(&file).filter(|_| !timeline.commits_are_json()) else { return Ok(()) };
-    let names = metadata_of(storage, timeline, &log.instant)?.is_none_or(|metadata| {
+    let names = completed_metadata(storage, timeline, &log.instant)?.is_none_or(|metadata| {
         metadata.partition_to_write_stats.values().flatten().any(|stat| stat.path.as_deref() == Some(path))
     });
     if !names {
@@ -66,18 +64,9 @@ pub(super) fn check_headers(slice: &FileSlice, scan: &LogScan, timeline: &Timeli
         ))
         .with("partition", &slice.partition)
         .with("file group", &slice.file_id)
-        .remedy("Restore the base file from a copy, or restore the table to a savepoint")),
+        .remedy("Restore the base file from a copy, or restore the table to a savepoint")
+        // Others may have compacted and cleaned since the view was taken.
+        .outdated_plan()),
         _ => Ok(()),
     }
-}
-
-/// The metadata of a completed write, archived or not; `None` when nothing has it.
-fn metadata_of(storage: &Storage, timeline: &Timeline, requested: &str) -> Result<Option<ReplaceCommitMetadata>> {
-    if let Some(instant) = timeline.completed_writes().find(|i| i.requested == requested) {
-        return read_write_metadata(storage, timeline, instant).map(Some);
-    }
-    let time = Some(requested);
-    let entries = HistoryReader::new(storage, timeline.config()).read(time, time, LoadMode::Metadata)?;
-    let Some(entry) = entries.into_iter().find(|entry| entry.action.is_write()) else { return Ok(None) };
-    entry.metadata.map(|metadata| decode_write_metadata(&metadata, entry.action)).transpose()
 }

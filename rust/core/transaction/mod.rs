@@ -25,7 +25,7 @@ mod secondary_index;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::markers::{
     clean_up, delete_markers, delete_these, marked_files, markers_left, remove_unreported_files,
 };
@@ -34,6 +34,7 @@ use crate::interrupt;
 use crate::metadata_table::write::remove_instants;
 use crate::parallel::{BackgroundTask, both};
 use crate::table::HudiTable;
+use crate::table::commit_metadata::completed_metadata;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
 
 pub(crate) use change_log::{ChangeLog, ChangeLogSettings};
@@ -226,7 +227,8 @@ impl Transaction {
             let new_time = |newest: Option<&str>| self.timeline.new_time(newest.max(timeline.newest_time()));
             warnings = metadata_table.follow(&table, timeline, requested, (follow, ahead), new_time)?;
             Ok(())
-        })?;
+        });
+        let done = done.map_err(|e| self.lost(e, reported))?;
         let mut completed = self.end(done, reported);
         completed.warnings.splice(0..0, warnings);
         Ok(completed)
@@ -254,17 +256,36 @@ impl Transaction {
         Completed { instant, timeline, warnings, ending: Ending { _released: released, removed } }
     }
 
-    /// Removes the files of a write that another process has rolled back: a file that was written after the rollback had
-    /// looked for them would stay, and look like one of an archived commit.
-    ///
-    /// # Errors
-    /// `Storage`.
-    pub(crate) fn remove_if_rolled_back(&self) -> Result<()> {
+    /// The error of an action that was not completed, because another process took it over or rolled it back. Its files are
+    /// removed.
+    fn lost(&self, error: Error, reported: &HashSet<&str>) -> Error {
+        let is_lost = matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lock) && !error.is_outdated_plan();
+        if is_lost && let Err(left) = self.remove_lost(reported) {
+            tracing::warn!(instant = %self.instant, "files of an action that is over were left: {left}");
+        }
+        error
+    }
+
+    /// Removes the files that this process wrote, unless the action is a write that is still to be rolled back: a file that
+    /// was written after a rollback, or another try, had looked for them would stay, and look like one of a commit.
+    fn remove_lost(&self, reported: &HashSet<&str>) -> Result<()> {
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
-        if self.timeline.load()?.instants().iter().any(|i| i.requested == *requested) {
+        let mut files = self.files.marked();
+        files.extend(reported.iter().map(|path| (*path).to_owned()));
+        if files.is_empty() {
             return Ok(());
         }
-        storage.delete_all(&self.files.marked())?;
+        let now = self.timeline.load()?;
+        let is_plan = |i: &Instant| matches!(i.action, Action::Compaction | Action::Clustering);
+        if now.pending().any(|i| i.requested == *requested && !is_plan(i)) {
+            return Ok(());
+        }
+        if let Some(done) = completed_metadata(storage, &now, requested)? {
+            let stats: Vec<_> = done.partition_to_write_stats.into_values().flatten().collect();
+            let named = reported_files(&stats);
+            files.retain(|path| !named.contains(path.as_str()));
+        }
+        storage.delete_all(&files)?;
         delete_these(storage, requested, &self.files.markers())
     }
 

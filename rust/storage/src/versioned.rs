@@ -54,19 +54,25 @@ impl Storage {
         match block_on(self.store.put_opts(&key, content.into().into(), options)) {
             Ok(created) => Ok(FileVersion::of(created)),
             Err(e @ object_store::Error::AlreadyExists { .. }) => match self.find_marked(&key, &mark) {
-                Some(ours) => Ok(ours),
-                None => Err(self.error(path, "creating", e)),
+                Ok(Some(ours)) => Ok(ours),
+                Ok(None) => Err(self.error(path, "creating", e)),
+                // Whose it is remains open, as after any request whose answer is lost.
+                Err(e) => Err(self.error(path, "creating", e)),
             },
             Err(e) => Err(self.error(path, "creating", e)),
         }
     }
 
     /// The object that is there, if it has this mark.
-    fn find_marked(&self, key: &Path, mark: &str) -> Option<FileVersion> {
+    fn find_marked(&self, key: &Path, mark: &str) -> object_store::Result<Option<FileVersion>> {
         let options = GetOptions { head: true, ..Default::default() };
-        let found = block_on(self.store.get_opts(key, options)).ok()?;
-        let stored = found.attributes.get(&Attribute::Metadata(MARK.into()))?;
-        (stored.as_ref() == mark).then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version })
+        let found = match block_on(self.store.get_opts(key, options)) {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            found => found?,
+        };
+        let stored = found.attributes.get(&Attribute::Metadata(MARK.into()));
+        let is_ours = stored.is_some_and(|stored| stored.as_ref() == mark);
+        Ok(is_ours.then_some(FileVersion { e_tag: found.meta.e_tag, version: found.meta.version }))
     }
 
     /// The content of a file with its version, or `None` when it is not there.

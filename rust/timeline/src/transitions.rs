@@ -142,7 +142,7 @@ impl TimelineWriter {
         let timeline = self.load()?;
         self.refuse_restore(&timeline)?;
         let requested = self.time.generate(timeline.newest_time())?;
-        let body = plan(&timeline, &requested)?;
+        let body = plan(&timeline, &requested).map_err(|e| held.explain(e))?;
         held.check()?;
         self.request_at(action, requested, body)
     }
@@ -187,7 +187,7 @@ impl TimelineWriter {
                 (heartbeat(&time)?, time)
             }
         };
-        let body = plan(&timeline, &requested)?;
+        let body = plan(&timeline, &requested).map_err(|e| held.explain(e))?;
         held.check()?;
         let requested = self.request_at(action, requested, body)?;
         let started = Instant { state: State::Inflight, ..requested.clone() };
@@ -254,7 +254,8 @@ impl TimelineWriter {
         let staged = self.storage.stage(&self.path(instant), body.clone())?;
         self.storage.sync()?;
         let held = self.lock.acquire()?;
-        let (timeline, found) = both(self.storage.is_remote(), || self.load(), || look(&held))?;
+        let looked = both(self.storage.is_remote(), || self.load(), || look(&held));
+        let (timeline, found) = looked.map_err(|e| held.explain(e))?;
         let known = timeline
             .instants()
             .iter()
@@ -269,7 +270,7 @@ impl TimelineWriter {
             _ => return Err(self.vanished(instant)),
         }
         held.check()?;
-        before(&timeline, found)?;
+        before(&timeline, found).map_err(|e| held.explain(e))?;
         let completed = self.time.generate(timeline.newest_time())?;
         let done = Instant { state, completed: Some(completed), ..instant.clone() };
         let path = self.path(&done);

@@ -1,11 +1,15 @@
 //! Markers of actions that are over: the writer, or whoever rolled it back, was killed before it removed them, or the
 //! writer stood still, was rolled back, and went on.
 
+use std::collections::HashSet;
+
 use super::plan::is_written_by;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
+use crate::file_group::BaseFile;
 use crate::file_group::markers::{marked_files, marker_folder};
 use crate::storage::FileMeta;
 use crate::table::HudiTable;
+use crate::table::commit_metadata::completed_metadata;
 use crate::timeline::Timeline;
 use crate::timeline::history::{HistoryReader, LoadMode};
 
@@ -14,9 +18,9 @@ pub(super) fn is_stale(folder: &str, timeline: &Timeline) -> bool {
     instant_of(folder).is_some_and(|instant| !timeline.pending().any(|i| i.requested == instant))
 }
 
-/// Deletes the stale ones of these marker folders. Of an action that never completed, the files that the markers name go
-/// first: its writer put them there behind the rollback, and as soon as the timeline begins later, they would look like those
-/// of an archived commit. The timeline was loaded after the folders were listed.
+/// Deletes the stale ones of these marker folders, and before them what they name and no commit does: files that a writer put
+/// there behind its rollback, which would look like those of an archived commit as soon as the timeline begins later, and base
+/// files of a try of a table service that was slower than another. The timeline was loaded after the folders were listed.
 ///
 /// # Errors
 /// `Corrupt`; `Storage`.
@@ -24,22 +28,40 @@ pub(super) fn delete_stale_markers(table: &HudiTable, timeline: &Timeline, folde
     let storage = table.storage();
     for folder in folders.iter().filter(|folder| is_stale(folder, timeline)) {
         let Some(instant) = instant_of(folder) else { continue };
-        match was_completed(table, timeline, instant) {
-            Ok(true) => {}
-            Ok(false) => {
-                let mut files = marked_files(storage, instant)?.unwrap_or_default();
-                files.retain(|path| is_written_by(&FileMeta { path: path.clone(), size: 0, modified_ms: 0 }, instant));
-                storage.delete_many(files, table.threads()?)?;
-            }
+        match unnamed(table, timeline, instant) {
+            Ok(files) => drop(storage.delete_many(files, table.threads()?)?),
             // A damaged history must not stop writers. `verify` tells of it, and the markers stay until it is mended.
-            Err(e) => {
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(table = storage.uri(), instant, "markers of a write that is over were left: {e}");
                 continue;
             }
+            Err(e) => return Err(e),
         }
         storage.delete_folder(folder)?;
     }
     Ok(())
+}
+
+/// Files with markers of an action that is over, which its commit does not name.
+fn unnamed(table: &HudiTable, timeline: &Timeline, instant: &str) -> Result<Vec<String>> {
+    let storage = table.storage();
+    let Some(mut files) = marked_files(storage, instant)? else { return Ok(Vec::new()) };
+    let file = |path: &str| FileMeta { path: path.to_owned(), size: 0, modified_ms: 0 };
+    files.retain(|path| is_written_by(&file(path), instant));
+    if files.is_empty() || !was_completed(table, timeline, instant)? {
+        return Ok(files);
+    }
+    // A log file that is there twice says the same twice, and versions differ in how a commit names log files.
+    files.retain(|path| BaseFile::parse(&file(path)).is_some());
+    let Some(done) = completed_metadata(storage, timeline, instant)? else { return Ok(Vec::new()) };
+    let paths = done.partition_to_write_stats.values().flatten().filter_map(|stat| stat.path.as_deref());
+    let named: HashSet<&str> = paths.map(name_of).collect();
+    files.retain(|path| !named.is_empty() && !named.contains(name_of(path)));
+    Ok(files)
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The history is read after the timeline: what was archived meanwhile is on one of both.

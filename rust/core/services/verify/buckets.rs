@@ -50,7 +50,8 @@ fn check_partition(slices: &[FileSlice], buckets: Option<u32>, report: &mut Repo
             continue;
         };
         if let Some(buckets) = buckets.filter(|buckets| bucket >= *buckets) {
-            let message = format!("a file group of bucket {bucket}, and {NUM_BUCKETS} says that there are {buckets} buckets");
+            let message =
+                format!("a file group of bucket {bucket}, and {NUM_BUCKETS} says that there are {buckets} buckets");
             report.error(&subject, message, REWRITE);
         }
         if let Some(other) = known.insert(bucket, &slice.file_id) {

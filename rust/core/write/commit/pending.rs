@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
     CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
@@ -193,12 +193,6 @@ impl PendingCommit {
         let done = match done {
             Err(e) if e.is_outdated_plan() => {
                 transaction.take_back()?;
-                return Err(e);
-            }
-            Err(e) if matches!(e.kind(), ErrorKind::Conflict | ErrorKind::Lock) => {
-                if let Err(left) = transaction.remove_if_rolled_back() {
-                    tracing::warn!(instant = own, "files of a write that was rolled back were left: {left}");
-                }
                 return Err(e);
             }
             other => other?,

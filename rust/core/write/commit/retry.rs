@@ -64,7 +64,8 @@ pub(in crate::write) fn planned_anew<T>(
                 patience = patience.saturating_sub(since(table, waited));
                 e
             }
-            other => return other,
+            Err(e) => return Err(if let Some(held) = &held { held.explain(e) } else { e }),
+            done => return done,
         };
         tracing::info!(table = table.storage().uri(), "the write is planned anew: {error}");
         if held.is_none() && took < SHORT {

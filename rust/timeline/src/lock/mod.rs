@@ -45,7 +45,7 @@ use self::provider::millis;
 use self::storage_based::StorageBasedLock;
 use super::holder::Holder;
 use super::{Clock, META_FOLDER, SystemClock};
-use hoodoo_runtime::error::{Error, Result};
+use hoodoo_runtime::error::{Error, ErrorKind, Result};
 use hoodoo_runtime::interrupt;
 use hoodoo_runtime::parallel::BackgroundTask;
 use hoodoo_runtime::process::Process;
@@ -217,6 +217,19 @@ impl LockGuard {
     /// `Lock` if it was lost, or may have been: then another writer may be writing already.
     pub fn verify(&self) -> Result<()> {
         self.ask(|lease| lease.verify())
+    }
+
+    /// The error of work under the lock. If the lock is lost, what the work met may be what its next holder did: then it is
+    /// an error of the lock, and the work can be done again.
+    #[must_use]
+    pub fn explain(&self, error: Error) -> Error {
+        if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lock | ErrorKind::Interrupted) {
+            return error;
+        }
+        match self.check() {
+            Err(lost) => lost.caused_by(error),
+            Ok(()) => error,
+        }
     }
 
     /// Releases the lock, on another thread if that takes a request. The returned value waits for it when it is
