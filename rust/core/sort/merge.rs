@@ -1,6 +1,8 @@
 //! Merging sorted streams, of each of which a batch is in memory.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -8,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::keys::{KeyEncoder, Keys};
 use super::rows::{BATCH_ROWS, Rows, batch_rows, bytes_of};
-use super::run::gather;
+use super::run::{gather, order, tiny_bits};
 use crate::error::{Error, Result};
 
 /// A position in a sorted stream.
@@ -52,13 +54,17 @@ impl Cursor {
         Ok(())
     }
 
-    fn compare(&self, other: &Self) -> Ordering {
-        match (&self.current, &other.current) {
-            (Some(a), Some(b)) => a.keys.compare(a.row, &b.keys, b.row),
-            (None, None) => Ordering::Equal,
-            (None, _) => Ordering::Greater,
-            (_, None) => Ordering::Less,
+    /// Goes on behind rows of the batch, which has this number among those of the result.
+    fn pass(&mut self, rows: Range<usize>, number: usize) -> Result<()> {
+        let Some(batch) = &mut self.current else { return Ok(()) };
+        if rows.end == batch.keys.len() {
+            return self.next_batch();
         }
+        if !rows.is_empty() {
+            batch.number = Some(number);
+        }
+        batch.row = rows.end;
+        Ok(())
     }
 }
 
@@ -69,92 +75,92 @@ fn check(keys: &Keys, row: usize, next: &Keys, next_row: usize) -> Result<()> {
     }
 }
 
-/// The rows of several sorted streams in one order.
+/// The rows of several sorted streams in one order, equal ones by their streams. They are merged a range at a time: all rows
+/// up to the least of the last rows that are in memory of each stream.
 pub(super) struct Merge {
     schema: SchemaRef,
+    /// Those that have rows.
     cursors: Vec<Cursor>,
-    /// A heap of the streams that have rows, that with the smallest on top; of equal ones the earlier stream.
-    heap: Vec<usize>,
+    threads: usize,
     /// Rows of a batch that is given out.
     batch_rows: usize,
+    /// What is given out next.
+    ready: VecDeque<RecordBatch>,
     failed: bool,
 }
 
 impl Merge {
-    pub(super) fn new(schema: SchemaRef, cursors: Vec<Cursor>, budget: usize) -> Result<Self> {
+    pub(super) fn new(schema: SchemaRef, cursors: Vec<Cursor>, budget: usize, threads: usize) -> Result<Self> {
         let mut rows_at_once = BATCH_ROWS;
         for batch in cursors.iter().filter_map(|c| c.current.as_ref()) {
             rows_at_once = rows_at_once.min(batch_rows(budget, bytes_of(&batch.data)?, batch.data.num_rows()));
         }
-        let heap = (0..cursors.len()).filter(|c| cursors.get(*c).is_some_and(|c| c.current.is_some())).collect();
-        let mut merge = Self { schema, cursors, heap, batch_rows: rows_at_once, failed: false };
-        for position in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(position);
-        }
-        Ok(merge)
+        let cursors = cursors.into_iter().filter(|c| c.current.is_some()).collect();
+        Ok(Self { schema, cursors, threads, batch_rows: rows_at_once, ready: VecDeque::new(), failed: false })
     }
 
-    fn is_before(&self, a: usize, b: usize) -> bool {
-        match (self.cursors.get(a), self.cursors.get(b)) {
-            (Some(x), Some(y)) => x.compare(y).then(a.cmp(&b)).is_lt(),
-            _ => false,
-        }
-    }
-
-    fn sift_down(&mut self, mut position: usize) {
-        loop {
-            let mut least = position;
-            for child in [2 * position + 1, 2 * position + 2] {
-                if let (Some(c), Some(l)) = (self.heap.get(child), self.heap.get(least))
-                    && self.is_before(*c, *l)
-                {
-                    least = child;
-                }
-            }
-            if least == position {
-                return;
-            }
-            self.heap.swap(position, least);
-            position = least;
-        }
-    }
-
-    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+    /// Merges ranges until there are rows for a batch.
+    fn advance(&mut self) -> Result<()> {
         let mut used: Vec<RecordBatch> = Vec::new();
         let mut rows: Vec<(usize, usize)> = Vec::with_capacity(self.batch_rows);
-        while let Some(top) = self.heap.first().copied().filter(|_| rows.len() < self.batch_rows) {
-            let cursor = self.cursors.get_mut(top).ok_or_else(no_rows)?;
-            let batch = cursor.current.as_mut().ok_or_else(no_rows)?;
-            let number = *batch.number.get_or_insert_with(|| {
-                used.push(batch.data.clone());
-                used.len() - 1
-            });
-            rows.push((number, batch.row));
-            batch.row += 1;
-            if batch.row == batch.data.num_rows() {
-                cursor.next_batch()?;
-                if cursor.current.is_none() {
-                    let last = self.heap.len() - 1;
-                    self.heap.swap(0, last);
-                    self.heap.pop();
+        while rows.len() < self.batch_rows && !self.cursors.is_empty() {
+            let current: Vec<&Batch> = self.cursors.iter().filter_map(|c| c.current.as_ref()).collect();
+            if current.len() != self.cursors.len() {
+                return Err(Error::internal("the merge of sorted rows waits for a stream that has none left"));
+            }
+            let ends = ends_of_range(&current);
+            let ranges: Vec<Range<usize>> = current.iter().zip(&ends).map(|(batch, end)| batch.row..*end).collect();
+            let keys: Vec<&Keys> = current.iter().map(|batch| &batch.keys).collect();
+            let merged = order(&keys, tiny_bits(&keys), &ranges);
+            let mut numbers = Vec::with_capacity(current.len());
+            for (batch, range) in current.iter().zip(&ranges) {
+                numbers.push(batch.number.unwrap_or(used.len()));
+                if batch.number.is_none() && !range.is_empty() {
+                    used.push(batch.data.clone());
                 }
             }
-            self.sift_down(0);
+            let number = |stream: u32| numbers.get(stream as usize).copied().unwrap_or_default();
+            rows.extend(merged.into_iter().map(|(stream, row)| (number(stream), row as usize)));
+            for ((cursor, range), number) in self.cursors.iter_mut().zip(ranges).zip(numbers) {
+                cursor.pass(range, number)?;
+            }
+            self.cursors.retain(|cursor| cursor.current.is_some());
         }
         for cursor in &mut self.cursors {
             if let Some(batch) = &mut cursor.current {
                 batch.number = None;
             }
         }
-        if rows.is_empty() {
-            return Ok(None);
+        let used: Vec<&RecordBatch> = used.iter().collect();
+        for rows in rows.chunks(self.batch_rows) {
+            self.ready.push_back(gather(&self.schema, &used, rows, self.threads)?);
         }
-        gather(&self.schema, &used.iter().collect::<Vec<_>>(), &rows, 1).map(Some)
+        Ok(())
     }
 }
 
-fn no_rows() -> Error {
-    Error::internal("the merge of sorted rows waits for a stream that has none left")
+/// Where the next range ends in each batch: behind the rows that come no later than the least of the last ones. What is still
+/// to be read of any stream comes later.
+fn ends_of_range(batches: &[&Batch]) -> Vec<usize> {
+    let last = |batch: &Batch| batch.keys.len().saturating_sub(1);
+    let compared = |a: (usize, usize), b: (usize, usize)| match (batches.get(a.0), batches.get(b.0)) {
+        (Some(x), Some(y)) => x.keys.compare(a.1, &y.keys, b.1).then(a.0.cmp(&b.0)),
+        _ => Ordering::Equal,
+    };
+    let lasts = batches.iter().enumerate().map(|(stream, batch)| (stream, last(batch)));
+    let bound = lasts.min_by(|a, b| compared(*a, *b)).unwrap_or_default();
+    let end = |(stream, batch): (usize, &&Batch)| {
+        let (mut least, mut end) = (batch.row, batch.keys.len());
+        while least < end {
+            let middle = least + (end - least) / 2;
+            match compared((stream, middle), bound) {
+                Ordering::Greater => end = middle,
+                _ => least = middle + 1,
+            }
+        }
+        end
+    };
+    batches.iter().enumerate().map(end).collect()
 }
 
 impl Iterator for Merge {
@@ -164,8 +170,12 @@ impl Iterator for Merge {
         if self.failed {
             return None;
         }
-        let next = self.advance().transpose();
-        self.failed = matches!(next, Some(Err(_)));
-        next
+        if self.ready.is_empty()
+            && let Err(e) = self.advance()
+        {
+            self.failed = true;
+            return Some(Err(e));
+        }
+        self.ready.pop_front().map(Ok)
     }
 }

@@ -139,7 +139,7 @@ impl Sorter {
             self.sorted.push(Box::new(rest));
         }
         let cursors = self.sorted.into_iter().map(|rows| Cursor::open(rows, self.keys.clone()));
-        Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?, self.spill.budget)?))
+        Ok(Box::new(Merge::new(self.schema, cursors.collect::<Result<Vec<_>>>()?, self.spill.budget, self.threads)?))
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct SortedRun {
 /// A row: the first bytes of its key, its batch, its row number there.
 type Entry = (u128, u32, u32);
 /// A row by its batch and its row number there.
-type RowAddress = (u32, u32);
+pub(super) type RowAddress = (u32, u32);
 
 impl SortedRun {
     pub(super) fn new(schema: SchemaRef, threads: usize) -> Self {
@@ -91,10 +91,7 @@ struct Ranges {
 
 impl Ranges {
     fn new(keys: Vec<Keys>) -> Self {
-        let most_rows = keys.iter().map(Keys::len).max().unwrap_or_default();
-        let row_bits = usize::BITS - most_rows.leading_zeros();
-        let has_room = row_bits < u32::BITS && keys.len() <= 1 << (u32::BITS - row_bits);
-        let tiny = (has_room && keys.iter().all(Keys::are_tiny)).then_some(row_bits);
+        let tiny = tiny_bits(&keys.iter().collect::<Vec<_>>());
         let next = vec![0; keys.len()];
         let mut ranges = Self { keys, tiny, bounds: Vec::new(), next, done: false };
         let of_batch =
@@ -141,33 +138,46 @@ impl Ranges {
     }
 
     /// The rows of a range in their order.
-    fn order(&self, range: Vec<Range<usize>>) -> Vec<RowAddress> {
-        let rows = range.iter().map(ExactSizeIterator::len).sum();
-        let batches = (0u32..).zip(self.keys.iter().zip(range));
-        if let Some(row_bits) = self.tiny {
-            let mut order: Vec<u128> = Vec::with_capacity(rows);
-            for (number, (keys, range)) in batches {
-                let batch = u128::from(number) << row_bits;
-                order.extend(range.map(|row| keys.prefix(row) | batch | row as u128));
-            }
-            // What is in order for long stretches is found, and merged.
-            order.sort();
-            let address = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
-            return order.into_iter().map(address).collect();
-        }
-        let mut order: Vec<Entry> = Vec::with_capacity(rows);
-        for (number, (keys, range)) in batches {
-            order.extend(range.map(|row| (keys.prefix(row), number, row as u32)));
-        }
-        order.sort_by(|a, b| {
-            let rest = || match (self.keys.get(a.1 as usize), self.keys.get(b.1 as usize)) {
-                (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
-                _ => Ordering::Equal,
-            };
-            a.0.cmp(&b.0).then_with(rest).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
-        });
-        order.into_iter().map(|(_, batch, row)| (batch, row)).collect()
+    fn order(&self, range: &[Range<usize>]) -> Vec<RowAddress> {
+        order(&self.keys.iter().collect::<Vec<_>>(), self.tiny, range)
     }
+}
+
+/// Bits of a row's number, when a key, its batch and its number go into one number.
+pub(super) fn tiny_bits(keys: &[&Keys]) -> Option<u32> {
+    let most_rows = keys.iter().map(|keys| keys.len()).max().unwrap_or_default();
+    let row_bits = usize::BITS - most_rows.leading_zeros();
+    let has_room = row_bits < u32::BITS && keys.len() <= 1 << (u32::BITS - row_bits);
+    (has_room && keys.iter().all(|keys| keys.are_tiny())).then_some(row_bits)
+}
+
+/// Some rows of batches that are sorted each, a range of each batch, in one order; equal ones by their batches.
+pub(super) fn order(keys: &[&Keys], tiny: Option<u32>, ranges: &[Range<usize>]) -> Vec<RowAddress> {
+    let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+    let batches = (0u32..).zip(keys.iter().zip(ranges.iter().cloned()));
+    if let Some(row_bits) = tiny {
+        let mut order: Vec<u128> = Vec::with_capacity(rows);
+        for (number, (keys, range)) in batches {
+            let batch = u128::from(number) << row_bits;
+            order.extend(range.map(|row| keys.prefix(row) | batch | row as u128));
+        }
+        // What is in order for long stretches is found, and merged.
+        order.sort();
+        let address = |entry: u128| (entry as u32 >> row_bits, entry as u32 & ((1 << row_bits) - 1));
+        return order.into_iter().map(address).collect();
+    }
+    let mut order: Vec<Entry> = Vec::with_capacity(rows);
+    for (number, (keys, range)) in batches {
+        order.extend(range.map(|row| (keys.prefix(row), number, row as u32)));
+    }
+    order.sort_by(|a, b| {
+        let rest = || match (keys.get(a.1 as usize), keys.get(b.1 as usize)) {
+            (Some(x), Some(y)) => x.compare_rest(a.2 as usize, y, b.2 as usize),
+            _ => Ordering::Equal,
+        };
+        a.0.cmp(&b.0).then_with(rest).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
+    });
+    order.into_iter().map(|(_, batch, row)| (batch, row)).collect()
 }
 
 /// Rows of several batches, given out in an order.
@@ -197,7 +207,7 @@ impl InMemory {
             if ranges.is_empty() {
                 break;
             }
-            for order in run_parallel(ranges, self.threads, |range| Ok(self.ranges.order(range)))? {
+            for order in run_parallel(ranges, self.threads, |range| Ok(self.ranges.order(&range)))? {
                 self.order.extend(order);
             }
         }
