@@ -199,9 +199,9 @@ class TableServices:
 
         Without arguments, execute all pending plans, whoever made them; when there is none, plan and execute one. With
         `sort_by` or `strategy`, always plan and execute a new one, of file groups that no other plan covers. An earlier
-        attempt that failed is rolled back first. The sort spills beyond `hoodoo.memory.budget` bytes. Without sort
-        columns, column chunks that do not change are copied. Columns are sorted ascending with nulls first, and the
-        files declare that order.
+        attempt that failed is rolled back first. The sort spills beyond `hoodoo.memory.budget` bytes, by default 32 MiB
+        for each thread. Without sort columns, column chunks that do not change are copied. Columns are sorted ascending
+        with nulls first, and the files declare that order.
 
         Args:
             sort_by: Sort rows by these columns, in all partitions and not only in those that changed since the last

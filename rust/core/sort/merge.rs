@@ -132,7 +132,9 @@ impl Merge {
             }
         }
         let used: Vec<&RecordBatch> = used.iter().collect();
-        for rows in rows.chunks(self.batch_rows) {
+        // A little more than that rather than a small batch behind it.
+        let batches = (rows.len() / self.batch_rows).max(1);
+        for rows in rows.chunks(rows.len().div_ceil(batches).max(1)) {
             self.ready.push_back(gather(&self.schema, &used, rows, self.threads)?);
         }
         Ok(())

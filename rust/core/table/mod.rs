@@ -344,6 +344,20 @@ impl HudiTable {
         spill_options(&self.options)
     }
 
+    /// The same for sorting what is in the table already: by default 32 MiB a thread, if that is less. Rows are read from
+    /// the disk in any case, and sorting more of them at a time takes longer: they do not fit into the processor's caches.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a budget that is no number.
+    pub(crate) fn sort_options(&self) -> Result<SpillOptions> {
+        let spill = self.spill_options()?;
+        let enough = match self.options.get("hoodoo.memory.budget") {
+            Some(_) => usize::MAX,
+            None => SORT_BYTES.saturating_mul(self.threads()?),
+        };
+        Ok(SpillOptions { budget: spill.budget.min(enough), ..spill })
+    }
+
     /// File slices of one partition, or of all of them, by partition and file id.
     pub fn file_slices(&self, partition: Option<&str>) -> Result<Vec<FileSlice>> {
         let view = self.view(None)?;
@@ -378,6 +392,9 @@ pub fn spill_options(options: &Options) -> Result<SpillOptions> {
     let folder = options.get("hoodoo.spill.folder").map_or_else(std::env::temp_dir, PathBuf::from);
     Ok(SpillOptions { budget, folder })
 }
+
+/// Bytes of rows that are sorted at a time by each thread, unless the options say otherwise.
+const SORT_BYTES: usize = 32 << 20;
 
 /// Taken as the memory of a machine that does not tell, such as one without `/proc`.
 const UNKNOWN_MEMORY: u64 = 2 << 30;

@@ -87,7 +87,7 @@ impl<'a> GroupRewriter<'a> {
         options.sorted_by = strategy.sorted_by().to_vec();
         let reader =
             Arc::new(table.file_group_reader(Arc::new(view.timeline().clone()), schema.clone(), history.as_ref())?);
-        let spill = table.spill_options()?;
+        let spill = table.sort_options()?;
         let spill = SpillOptions { budget: spill.budget / at_once, ..spill };
         Ok(Self { table, view, instant, strategy, reader, schema, read, data, options, files, threads, spill })
     }
