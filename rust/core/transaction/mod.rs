@@ -29,10 +29,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::markers::{
     clean_up, delete_markers, delete_these, marked_files, markers_left, remove_unreported_files,
 };
+use crate::file_group::written_at;
 use crate::format::instant::{Action, Instant, State};
 use crate::interrupt;
 use crate::metadata_table::write::remove_instants;
 use crate::parallel::{BackgroundTask, both};
+use crate::storage::FileMeta;
 use crate::table::HudiTable;
 use crate::table::commit_metadata::completed_metadata;
 use crate::timeline::{Heartbeat, LockGuard, Published, Timeline, TimelineWriter};
@@ -272,6 +274,9 @@ impl Transaction {
         let (storage, requested) = (self.table.storage(), &self.instant.requested);
         let mut files = self.files.marked();
         files.extend(reported.iter().map(|path| (*path).to_owned()));
+        // Never a file that another action wrote.
+        let written = |path: &String| written_at(&FileMeta { path: path.clone(), size: 0, modified_ms: 0 });
+        files.retain(|path| written(path).is_some_and(|instant| instant == *requested));
         if files.is_empty() {
             return Ok(());
         }
