@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
@@ -25,6 +26,10 @@ __all__ = ["SparkExecutor", "arrow_of", "run_task", "spark_schema"]
 
 # From Spark 4.3 on, the zone of timestamps is an argument; before, it is always UTC.
 _HAS_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
+# Units of so many characters together are a literal of the plan. Longer plans would be hard to read, and each task gets all.
+_INLINE_CHARACTERS = 32 << 10
+# Units are JSON, where control characters are escaped.
+_SEPARATOR = "\0"
 _ERROR_IN_TRACEBACK = re.compile(r"^\s*hoodoo\.exceptions\.(\w+): (.*)$", re.MULTILINE)
 
 
@@ -55,9 +60,16 @@ class SparkExecutor:
 
     def from_units(self, units: Sequence[str]) -> DataFrame:
         """Return a DataFrame with a partition for each unit."""
-        frame = self._session.createDataFrame(list(enumerate(units)), "number int, value string")
-        # By range: a round-robin repartition puts several rows into one partition and none into others.
-        return frame.repartitionByRange(max(1, len(units)), "number")
+        if sum(map(len, units)) > _INLINE_CHARACTERS or any(_SEPARATOR in unit for unit in units):
+            frame = self._session.createDataFrame(list(enumerate(units)), "number int, value string")
+            # By range: a round-robin repartition puts several rows into one partition and none into others.
+            return frame.repartitionByRange(max(1, len(units)), "number")
+        # Each task gets all of them as a literal and takes its own: that saves a shuffle, and the job that samples for it.
+        number = F.col("id").cast("int")
+        value = F.element_at(F.split(F.lit(_SEPARATOR.join(units)), _SEPARATOR), number + 1)
+        return self._session.range(0, len(units), 1, max(1, len(units))).select(
+            number.alias("number"), value.alias("value")
+        )
 
     def map_batches(self, data: DataFrame, function: BatchFunction, schema: pa.Schema) -> DataFrame:
         """Run a function in a task for each partition, when an action of Spark needs the rows."""

@@ -76,9 +76,9 @@ class HoodooOnSpark(spark.HoodooOnSpark):
         import hoodoo.spark  # noqa: PLC0415
 
         given, columns = options(job, place), sort_columns(job.more)
-        # The cores are the tasks', and the one group has to have one for each.
+        # The cores are the tasks', and the one group has to have one for each: rounded up, or there would be one more.
         total = sum(file.stat().st_size for file in inputs(job, place))
-        given |= {"hoodoo.threads": "1", "hoodoo.clustering.task.bytes": str(total // job.cores)}
+        given |= {"hoodoo.threads": "1", "hoodoo.clustering.task.bytes": str(-(-total // job.cores))}
         return lambda: hoodoo.spark.cluster(self._session, str(place), sort_by=columns, options=given)
 
     def save(self, job: Job, place: Path, result: Any) -> None:

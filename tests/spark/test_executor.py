@@ -1,0 +1,37 @@
+"""How Spark hands units of work to tasks: one to each, in their order, whatever is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hoodoo.distributed import Attempt
+from hoodoo.distributed.executor import STRINGS, string_batch, strings
+from hoodoo.spark.executor import SparkExecutor
+
+
+def _describe(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
+    units = strings(batches)
+    yield string_batch([f"{attempt.number} has {len(units)}: {unit[:40]!r} of {len(unit)}" for unit in units])
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        [],
+        [""],
+        ["only"],
+        ["", "a\nb", "'quoted\" \\ $1 é 漢 😀", ""],
+        [f"unit {n}" for n in range(9)],
+        ["zero \0 inside", "none"],
+        ["long" * 9_000, "short"],
+    ],
+    ids=["none", "empty", "one", "odd", "many", "zero", "long"],
+)
+def test_each_task_gets_one_unit(spark: Any, units: list[str]) -> None:
+    executor = SparkExecutor(spark)
+    found = executor.collect(executor.map_batches(executor.from_units(units), _describe, STRINGS))
+    assert found == [f"{n} has 1: {unit[:40]!r} of {len(unit)}" for n, unit in enumerate(units)]
