@@ -26,7 +26,7 @@ __all__ = ["SparkExecutor", "arrow_of", "run_task", "spark_schema"]
 
 # From Spark 4.3 on, the zone of timestamps is an argument; before, it is always UTC.
 _HAS_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
-# Units of so many characters together are a literal of the plan. Longer plans would be hard to read, and each task gets all.
+# Units of so many characters together are a literal of the plan: longer plans would be hard to read.
 _INLINE_CHARACTERS = 32 << 10
 # Units are JSON, where control characters are escaped.
 _SEPARATOR = "\0"
@@ -64,7 +64,7 @@ class SparkExecutor:
             frame = self._session.createDataFrame(list(enumerate(units)), "number int, value string")
             # By range: a round-robin repartition puts several rows into one partition and none into others.
             return frame.repartitionByRange(max(1, len(units)), "number")
-        # Each task gets all of them as a literal and takes its own: that saves a shuffle, and the job that samples for it.
+        # Each task gets all as a literal and takes its own. That saves a shuffle and the job that samples for it.
         number = F.col("id").cast("int")
         value = F.element_at(F.split(F.lit(_SEPARATOR.join(units)), _SEPARATOR), number + 1)
         return self._session.range(0, len(units), 1, max(1, len(units))).select(
