@@ -160,14 +160,22 @@ def _is_of_dataset(data: Any) -> bool:
 
 def _from_pandas(data: Any) -> pa.RecordBatchReader:
     try:
-        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+        table = pa.Table.from_pandas(data, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaError(
             f"a column of the pandas DataFrame has no type of Arrow: {error}. Convert it with DataFrame.astype"
         ) from error
+    for field in table.schema:
+        # They are numbers of periods since 1970 to who does not know the type.
+        if getattr(field.type, "extension_name", "") == "pandas.period":
+            message = f"column {field.name!r} has periods of pandas, which Hudi has no type for: convert it with"
+            raise SchemaError(f"{message} Series.dt.to_timestamp() or Series.astype(str)")
+    return table.to_reader()
 
 
 def _from_capsule(data: ArrowStream | ArrowArray) -> pa.RecordBatchReader:
+    if _is_of(data, "polars", "DataFrame"):
+        _refuse_objects(data)
     try:
         if isinstance(data, ArrowStream):
             return pa.RecordBatchReader.from_stream(data)
@@ -178,6 +186,15 @@ def _from_capsule(data: ArrowStream | ArrowArray) -> pa.RecordBatchReader:
             "of columns"
         ) from error
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+def _refuse_objects(data: Any) -> None:
+    """Refuse Python objects in a DataFrame of polars, which come as the addresses that they have in memory."""
+    for name, kind in data.schema.items():
+        if str(kind) == "Object":
+            raise SchemaError(
+                f"column {name!r} of the polars DataFrame has Python objects: convert it to a type of Arrow"
+            )
 
 
 _REMEDIES = {
@@ -313,11 +330,20 @@ def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.RecordBatch]:
         raise SchemaError(
             f"record batches have different columns: {', '.join(schema.names)} and then {', '.join(batch.schema.names)}"
         )
+    for given, wanted in ((batch.schema.field(name).type, schema.field(name).type) for name in schema.names):
+        # Text would be parsed.
+        if _is_text(given) != _is_text(wanted) and pa.null() not in (given, wanted):
+            raise SchemaError(f"record batches have columns of different types: {wanted} and then {given}")
     try:
         batches: list[pa.RecordBatch] = pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
     except pa.ArrowException as error:
         raise SchemaError(f"record batches have columns of different types: {error}") from error
     return batches
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value))
 
 
 def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:

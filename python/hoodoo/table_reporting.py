@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, cast
 
 from hoodoo.display import Displayed, View, human_size
-from hoodoo.exceptions import HudiError, InvalidOptionError
+from hoodoo.exceptions import HudiError, InvalidOptionError, UnsupportedError
 from hoodoo.options import Columns, as_list, split_list
 from hoodoo.table_report import ColumnOverlap, NextService, PartitionSize, SizeClass, TableReport
 
@@ -92,7 +92,11 @@ def _report(table: Table, columns: Columns | None, given: Mapping[str, str]) -> 
     key = tuple(split_list(options.get("hoodie.table.recordkey.fields")))
     ordering = options.get("hoodie.table.ordering.fields") or options.get("hoodie.table.precombine.field")
     pending = tuple(one for one in instants if one.state != "COMPLETED")
-    metadata = table.metadata_table
+    try:
+        metadata = table.metadata_table
+    except UnsupportedError:
+        # That of a table of version 6 is not read.
+        metadata = None
     return TableReport(
         uri=table.uri,
         name=options.get("hoodie.table.name", ""),

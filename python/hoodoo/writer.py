@@ -66,11 +66,13 @@ def write(
     reader = record_batch_reader(data)
     storage, uri = storage_settings(storage_options), location(uri)
     asked = optional_text(operation, "operation", "'upsert'")
-    chosen = (asked or _native.default_operation(given)).lower()
-    if chosen in ("delete", "delete_partition"):
+    stated = asked or _native.stated_operation(given) or ""
+    if (chosen := stated.lower()) in ("delete", "delete_partition"):
         table = _native.NativeTable.open(uri, given, storage)
     else:
         table = _native.NativeTable.open_or_create(uri, reader.schema, given, storage)
+        # What is there decides, not what the options repeat of it.
+        chosen = chosen or table.default_operation.lower()
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
         return sync_after_commit(Commit.from_native(table.write(chosen, None, partitions)), table, given)

@@ -201,3 +201,32 @@ def test_engines_take_turns(hudi: Hudi, tmp_path: Path, table_type: str, mode: s
         _step(by, uri, options, "delete", [_row(f"k{turn - 2}", turn, f"p{turn % 2}")])
         assert _read_by_hudi(hudi, uri) == _read(uri), turn
     assert not hoodoo.Table(uri).verify().problems
+
+
+@pytest.mark.parametrize(
+    ("table_type", "service"),
+    [("COPY_ON_WRITE", "clustering"), ("MERGE_ON_READ", "clustering"), ("MERGE_ON_READ", "compaction")],
+)
+def test_hudis_plans_name_the_logs_of_changes(hudi: Hudi, tmp_path: Path, table_type: str, service: str) -> None:
+    """They are no files of the slices that a plan rewrites."""
+    path = tmp_path / "t"
+    quiet = {"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false"}
+    options = _options(table_type, "DATA_BEFORE") | quiet
+    hudi.write([_row(key, 1) for key in "abc"], path, "insert", schema=SCHEMA, **options)
+    hudi.write([_row("a", 2)], path, "upsert", schema=SCHEMA, **options)
+    if table_type == "MERGE_ON_READ":
+        hoodoo.Table(path, quiet).compact()
+    hudi.write([_row("b", 3)], path, "upsert", schema=SCHEMA, **options)
+    before = hudi.read(path)
+    given = "hoodie.compact.inline.max.delta.commits=1"
+    hudi.call(f"run_{service}", path, op="schedule", options=given)
+    table = hoodoo.Table(path, quiet)
+    (pending,) = [one for one in table.timeline.instants() if one.completed is None]
+    assert ".cdc" in json.dumps(table.timeline.plan(pending.requested), default=str)
+    done = table.cluster() if service == "clustering" else table.compact()
+    assert isinstance(done, hoodoo.Commit)
+    assert done.instant == pending.requested
+    assert hudi.read(path) == before
+    assert table.verify().problems == ()
+    hudi.write([_row("c", 4)], path, "upsert", schema=SCHEMA, **options)
+    assert [row["v"] for row in hudi.read(path)] == ["a2", "b3", "c4"]

@@ -162,6 +162,47 @@ def test_nothing_that_a_savepoint_holds_is_cleaned(tmp_path: Path) -> None:
     assert _read(table) == before
 
 
+@pytest.mark.parametrize("after", ["nothing", "write", "plan", "compaction", "clustering"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_metadata_table_is_read_after_a_restore(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, table_type: str, after: str
+) -> None:
+    table = _table(tmp_path / "t", table_type)
+    table.insert(_rows(1, "a1", "b2"))
+    table.upsert(_rows(2, "a1"))
+    saved, before = table.savepoint(), _read(table)
+    if after == "write":
+        table.upsert(_rows(3, "a1", "c1"))
+    elif after == "plan":
+        assert (table.schedule_clustering if table_type == "COPY_ON_WRITE" else table.schedule_compaction)()
+    elif after == "compaction" and table_type == "MERGE_ON_READ":
+        table.compact()
+    elif after == "clustering":
+        table.cluster()
+    restored = table.restore(saved.instant)
+    assert list((tmp_path / "t/.hoodie/metadata/.hoodie/timeline").glob(f"{restored.instant}_*.deltacommit"))
+    for n in range(4, 7):
+        assert _read(table) == before == _read(Table(table.uri, {"hoodie.metadata.enable": "false"}))
+        assert table.verify().problems == ()
+        assert not [one for one in caplog.messages if "metadata table" in one]
+        table.upsert(_rows(n, "a1", f"d{n}"))
+        before = sorted([one for one in before if one[0] != "a1"] + [("a1", n), (f"d{n}", n)])
+
+
+def test_verify_tells_of_a_metadata_table_that_misses_an_action(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.insert(_rows(1, "a1"))
+    table.upsert(_rows(2, "a1"))
+    restored = table.restore(table.savepoint().instant)
+    (completed,) = (tmp_path / "t/.hoodie/metadata/.hoodie/timeline").glob(f"{restored.instant}_*.deltacommit")
+    for file in completed.parent.glob(f"{restored.instant}*"):
+        file.unlink()
+    (problem,) = Table(table.uri).verify().problems
+    assert problem.severity == "warning"
+    assert restored.instant in problem.message
+    assert "rebuild" in problem.remedy
+
+
 def test_a_write_under_way_stops_a_restore(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.upsert(_rows(1, "a1"))

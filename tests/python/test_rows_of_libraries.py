@@ -129,7 +129,22 @@ MISTAKES: dict[str, tuple[Any, type[HudiError], str]] = {
         SchemaError,
         "different types",
     ),
+    "batches of text behind batches of numbers": (
+        (batch for batch in (ROWS, ROWS.set_column(0, "id", pa.array(["7"] * len(ROWS))))),
+        SchemaError,
+        "different types",
+    ),
     "objects": (pd.DataFrame({"id": [object()]}), SchemaError, "astype"),
+    "objects of polars": (
+        pl.DataFrame({"id": [1], "value": pl.Series([(1, "x")], dtype=pl.Object)}),
+        SchemaError,
+        "Python objects",
+    ),
+    "periods of pandas": (
+        pd.DataFrame({"id": [1], "value": pd.period_range("2024-01", periods=1, freq="M")}),
+        SchemaError,
+        "to_timestamp",
+    ),
     "a query that polars refuses": (
         pl.LazyFrame({"id": [1]}).select("nope"),
         InvalidOptionError,

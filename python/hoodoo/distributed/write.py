@@ -276,11 +276,14 @@ def prepare_write(
     check_options(given, "write")
     storage = storage_settings(storage_options)
     asked = optional_text(operation, "operation", "'upsert'")
-    chosen = (asked or _native.default_operation(given)).lower()
+    stated = asked or _native.stated_operation(given) or ""
+    chosen = stated.lower()
     if partial or chosen in ("delete", "delete_partition"):
         native = _native.NativeTable.open(uri, given, storage)
     else:
         native = _native.NativeTable.open_or_create(uri, schema, given, storage)
+    # What is there decides, not what the options repeat of it.
+    chosen = chosen or native.default_operation.lower()
     return PreparedWrite(native, TableRef(native.uri, given, storage), chosen)
 
 

@@ -72,7 +72,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(spark::read_units, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_keys, m)?)?;
     m.add_function(wrap_pyfunction!(table::option_warnings, m)?)?;
-    m.add_function(wrap_pyfunction!(table::default_operation, m)?)?;
+    m.add_function(wrap_pyfunction!(table::stated_operation, m)?)?;
     logging::register();
     fork::register()
 }

@@ -68,6 +68,12 @@ impl NativeTable {
         Ok(Self { table: with_mergers(py, self.table.with_options(&options).map_err(to_py)?)? })
     }
 
+    /// The operation of a write where the options name none.
+    #[getter]
+    fn default_operation(&self) -> &'static str {
+        client::default_operation(&self.table).name()
+    }
+
     #[getter]
     fn uri(&self) -> &str {
         self.table.storage().uri()
@@ -465,9 +471,9 @@ pub fn option_warnings(options: StringMap, used: &str) -> PyResult<Vec<String>> 
     Ok(Options::new(options).map_err(to_py)?.warnings(used))
 }
 
-/// The operation of a job that names none.
+/// The operation that the options of a job name.
 #[pyfunction]
-pub fn default_operation(options: StringMap) -> PyResult<&'static str> {
+pub fn stated_operation(options: StringMap) -> PyResult<Option<&'static str>> {
     let options = Options::new(options).map_err(to_py)?;
-    Ok(client::default_operation(&options).map_err(to_py)?.name())
+    Ok(client::stated_operation(&options).map_err(to_py)?.map(Operation::name))
 }

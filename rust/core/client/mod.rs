@@ -695,12 +695,19 @@ fn settle(table: &HudiTable, service: &str, outcome: Result<()>, warnings: &mut 
     warnings.push(format!("the commit succeeded, but {service} after it {what}: {e}"));
 }
 
-/// The default operation; rows without keys can only be inserted.
-pub fn default_operation(options: &Options) -> Result<Operation> {
-    match options.get("hoodie.datasource.write.operation") {
-        Some(name) => Operation::parse(name),
-        None if options.get("hoodie.table.recordkey.fields").is_none() => Ok(Operation::BulkInsert),
-        None => Ok(Operation::Upsert),
+/// The operation that the options name.
+///
+/// # Errors
+/// `InvalidOption` for one that does not exist.
+pub fn stated_operation(options: &Options) -> Result<Option<Operation>> {
+    options.get("hoodie.datasource.write.operation").map(Operation::parse).transpose()
+}
+
+/// The operation of a write to a table where the options name none. Rows without keys can only be inserted.
+pub fn default_operation(table: &HudiTable) -> Operation {
+    match table.config().record_key_fields().is_empty() {
+        true => Operation::BulkInsert,
+        false => Operation::Upsert,
     }
 }
 

@@ -41,14 +41,13 @@ fn completed(table: &HudiTable, action: Action) -> usize {
 }
 
 #[test]
-fn rows_without_keys_are_inserted_in_bulk_unless_told_otherwise() {
+fn options_name_an_operation_or_none() {
     let operation = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        default_operation(&Options::new(pairs.collect()).unwrap())
+        stated_operation(&Options::new(pairs.collect()).unwrap())
     };
-    assert_eq!(operation(&[]).unwrap(), Operation::BulkInsert);
-    assert_eq!(operation(&[("hoodie.table.recordkey.fields", "id")]).unwrap(), Operation::Upsert);
-    assert_eq!(operation(&[("hoodie.datasource.write.operation", "insert")]).unwrap(), Operation::Insert);
+    assert_eq!(operation(&[]).unwrap(), None);
+    assert_eq!(operation(&[("hoodie.datasource.write.operation", "insert")]).unwrap(), Some(Operation::Insert));
     assert!(operation(&[("hoodie.datasource.write.operation", "swap")]).is_err());
 }
 

@@ -18,8 +18,17 @@ pub(super) fn first_missing<'a>(table: &'a Timeline, metadata: &Timeline) -> Opt
         instant.is_completed()
             && changes_files(instant.action)
             && !metadata.is_committed(&instant.requested)
+            && !is_restored(instant, metadata)
             && initialized.is_none_or(|initialized| completed > initialized)
     })
+}
+
+/// Whether a restore is in the metadata table under a time of its own, as Hudi commits it there. Nothing else begins during a
+/// restore.
+fn is_restored(instant: &Instant, metadata: &Timeline) -> bool {
+    let Some(end) = instant.completed.as_deref().filter(|_| instant.action == Action::Restore) else { return false };
+    let is_within = |i: &Instant| i.requested > instant.requested && i.requested.as_str() < end;
+    metadata.completed(Action::DeltaCommit).any(is_within)
 }
 
 /// Whether the metadata table has something that was completed after the timeline of the table was read.
@@ -84,6 +93,19 @@ mod tests {
         for suffix in ["clean", "deltacommit", "replacecommit"] {
             let done = format!("20260101000023000_20260101000024000.{suffix}");
             assert_eq!(missing(&[&done], &[INIT]).as_deref(), Some("20260101000023000"), "{suffix}");
+        }
+    }
+
+    #[test]
+    fn a_restore_has_a_time_of_its_own() {
+        let restore = "20260101000021000_20260101000024000.restore";
+        assert_eq!(missing(&[restore], &[INIT]).as_deref(), Some("20260101000021000"));
+        assert_eq!(missing(&[restore], &[INIT, "20260101000021000_20260101000022000.deltacommit"]), None);
+        assert_eq!(missing(&[restore], &[INIT, "20260101000022000_20260101000023000.deltacommit"]), None);
+        for other in
+            ["20260101000020000_20260101000022000.deltacommit", "20260101000025000_20260101000026000.deltacommit"]
+        {
+            assert_eq!(missing(&[restore], &[INIT, other]).as_deref(), Some("20260101000021000"), "{other}");
         }
     }
 

@@ -4,8 +4,8 @@
 //! is ignored and taken as this table's location, so a plan can never delete anything outside of the table.
 
 use crate::error::{Error, Result};
-use crate::file_group::{is_data_path, is_partition_path};
-use crate::storage::Storage;
+use crate::file_group::{is_data_path, is_partition_path, parse_change_log};
+use crate::storage::{FileMeta, Storage};
 
 /// The path, relative to the table's base, of a data file that a plan names.
 pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
@@ -28,6 +28,11 @@ pub(super) fn data_file(partition: &str, full_path: &str) -> Result<String> {
         return Err(refuse("the path is not in that partition"));
     }
     Ok(format!("{partition}/{name}"))
+}
+
+/// Whether a log file that a plan names has rows of its slice. Hudi's plans name logs of change data too, which have none.
+pub(super) fn has_rows(name: &str) -> bool {
+    parse_change_log(&FileMeta { path: name.to_owned(), size: 0, modified_ms: 0 }).is_none()
 }
 
 /// The folder of a partition that a plan deletes as a whole. Never the table itself.
@@ -60,6 +65,12 @@ mod tests {
             assert_eq!(data_file("a/b", full).unwrap(), "a/b/f");
         }
         assert_eq!(data_file("", "file:/t/.f_1.log.1_0-0-0").unwrap(), ".f_1.log.1_0-0-0");
+    }
+
+    #[test]
+    fn logs_of_change_data_have_no_rows() {
+        assert!(has_rows("/t/a/.f_20260101000000000.log.1_0-1-2"));
+        assert!(!has_rows("/t/a/.f_20260101000000000.log.1_0-1-2.cdc"));
     }
 
     #[test]

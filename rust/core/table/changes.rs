@@ -50,12 +50,11 @@ impl HudiTable {
         let (mut slices, mut by_statistics) = (Vec::new(), 0);
         if let Some(last) = instants.iter().max() {
             let written: HashSet<(String, String)> = range.into_iter().flat_map(|w| w.groups).collect();
-            let then = complete_view_at(self, view.timeline(), last, Some(&written))?;
+            let last = self.last_with_these_rows(&view, last)?;
+            let then = complete_view_at(self, view.timeline(), &last, Some(&written))?;
             let partitions: BTreeSet<&String> = written.iter().map(|(partition, _)| partition).collect();
             for partition in partitions {
-                let latest = then.latest_slices(partition)?;
-                slices
-                    .extend(latest.into_iter().filter(|s| written.contains(&(s.partition.clone(), s.file_id.clone()))));
+                slices.extend(then.latest_slices_of(partition, &written)?);
             }
             if let Some(predicate) = &columns.filter {
                 by_statistics = self.skip_by_statistics(&then, &mut slices, predicate, columns.history.as_ref())?;
@@ -65,6 +64,19 @@ impl HudiTable {
         let skipped = Skipped { by_statistics, ..Skipped::default() };
         let plan = self.plan_files(&view, slices, &request, columns)?.with_skipped(skipped);
         Ok(PlannedQuery { plan, as_of: newest_instant(&view), written_by: request.written_by })
+    }
+
+    /// The last instant whose files hold the same rows as those of a write: a compaction or clustering that follows, before
+    /// any write. The files of the write itself may have been cleaned since.
+    fn last_with_these_rows(&self, view: &TableView, last: &str) -> Result<String> {
+        let mut same = last.to_owned();
+        for instant in view.timeline().completed_writes().filter(|i| i.requested.as_str() > last) {
+            match view.write_metadata(instant)?.operation_type.as_deref() {
+                Some("COMPACT" | "LOG_COMPACT" | "CLUSTER") => same.clone_from(&instant.requested),
+                _ => break,
+            }
+        }
+        Ok(same)
     }
 
     /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote; and all later

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::file_group::base::{Predicate, ScanOptions};
 use crate::file_group::{BaseFile, FileSlice};
 use crate::format::field_lookup::FieldLookup;
+use crate::format::instant::Layout;
 use crate::format::internal_schema::SchemaHistory;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
@@ -149,7 +150,11 @@ impl HudiTable {
 
     /// The columns of a view, and the request's filter for them.
     pub(super) fn scan_columns(&self, view: &TableView, request: &ScanRequest) -> Result<ScanColumns> {
-        let resolved = TableSchema::resolve(self.config(), view)?;
+        let resolved = match TableSchema::resolve(self.config(), view)? {
+            // Before the first commit, it had no rows of the columns that it has now.
+            None if request.as_of.is_some() => TableSchema::resolve(self.config(), &self.view(None)?)?,
+            resolved => resolved,
+        };
         let (data, history) = resolved.map_or_else(|| (Arc::new(Schema::empty()), None), |s| (s.data, s.history));
         let all = if self.config().populates_meta_fields() { with_meta_columns(&data) } else { data };
         let filter = request.filter.as_ref().map(|filter| filter.for_columns(&all)).transpose()?;
@@ -283,7 +288,11 @@ impl HudiTable {
                 kept.push(slice);
             }
         }
-        let timeline = Arc::new(view.timeline().clone());
+        // A log file of version 6 may have blocks of later writes, by which rows of these would be passed over.
+        let last = request.written_by.as_ref().and_then(|instants| instants.iter().max());
+        let read =
+            last.filter(|_| view.timeline().config().layout == Layout::V1 || view.timeline().config().was_version_6);
+        let timeline = Arc::new(read.map_or_else(|| view.timeline().clone(), |last| view.timeline().as_of(last)));
         let merge = if kept.iter().any(|s| !s.logs.is_empty()) {
             Some(Arc::new(self.file_group_reader(timeline.clone(), all, history.as_ref())?))
         } else {

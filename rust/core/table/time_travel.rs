@@ -14,7 +14,7 @@ use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, LogFile};
 use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode};
-use crate::format::instant::{Action, Instant, State};
+use crate::format::instant::{Action, Instant, Layout, State};
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 
@@ -68,6 +68,10 @@ fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<
     // No cleaner touches the newest state, and a savepoint holds on to its own.
     if seen == last || timeline.completed(Action::Savepoint).any(|s| Some(s.requested.as_str()) == seen) {
         return Ok(false);
+    }
+    if timeline.config().was_version_6 && timeline.config().layout != Layout::V1 {
+        // An upgrade deletes log files that it compacted, and there is no clean that says so.
+        return Ok(true);
     }
     let newest = OnceCell::new();
     // What was cleaned before had been succeeded by then.

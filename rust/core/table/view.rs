@@ -1,6 +1,6 @@
 //! The table's files as one snapshot of the timeline shows them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::commit_metadata::read_write_metadata;
@@ -134,14 +134,15 @@ impl TableView {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the file groups of a partition with what commits say that were read.
+    /// Compares the file groups of a partition, or those that are wanted, with what commits say that were read.
     ///
     /// # Errors
     /// `Corrupt` for a file that is gone or has another size; a `Conflict` of an outdated plan when it is only that the
     /// table changed since this view was made.
-    fn check(&self, partition: &str, groups: &[FileGroup]) -> Result<()> {
+    fn check(&self, partition: &str, groups: &[FileGroup], wanted: Wanted<'_>) -> Result<()> {
         let committed = self.committed();
         let Some(files) = committed.by_partition.get(partition) else { return Ok(()) };
+        let files = files.iter().filter(|file| is_wanted(wanted, partition, &file.file_id));
         match self.first_fault(files, groups) {
             None => Ok(()),
             Some((file, _)) if self.is_superseded(file)? => {
@@ -272,7 +273,22 @@ impl TableView {
         if self.is_contradicted(partition, &groups)? {
             groups = self.file_groups(partition)?;
         }
-        self.check(partition, &groups)?;
+        self.check(partition, &groups, None)?;
+        Ok(self.latest_of(groups))
+    }
+
+    /// The same of some file groups (partition, id). Files of others may be gone.
+    pub(super) fn latest_slices_of(
+        &self,
+        partition: &str,
+        wanted: &HashSet<(String, String)>,
+    ) -> Result<Vec<FileSlice>> {
+        let mut groups = self.file_groups(partition)?;
+        if self.is_contradicted(partition, &groups)? {
+            groups = self.file_groups(partition)?;
+        }
+        groups.retain(|group| is_wanted(Some(wanted), partition, &group.file_id));
+        self.check(partition, &groups, Some(wanted))?;
         Ok(self.latest_of(groups))
     }
 
@@ -287,7 +303,7 @@ impl TableView {
             }
         }
         for partition in &known {
-            self.check(partition, groups_of(&all, partition))?;
+            self.check(partition, groups_of(&all, partition), None)?;
         }
         Ok(all.into_values().flat_map(|groups| self.latest_of(groups)).collect())
     }
@@ -331,6 +347,13 @@ impl TableView {
 }
 
 /// The file groups of a partition; none of one that is not there.
+/// The only file groups (partition, id) that matter, or all.
+type Wanted<'a> = Option<&'a HashSet<(String, String)>>;
+
+fn is_wanted(wanted: Wanted<'_>, partition: &str, file_id: &str) -> bool {
+    wanted.is_none_or(|wanted| wanted.contains(&(partition.to_owned(), file_id.to_owned())))
+}
+
 fn groups_of<'a>(all: &'a BTreeMap<String, Vec<FileGroup>>, partition: &str) -> &'a [FileGroup] {
     all.get(partition).map(Vec::as_slice).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::super::planned_files::data_file;
+use super::super::planned_files::{data_file, has_rows};
 use super::super::schema_at;
 use super::combine::{Combine, Prepared};
 use super::dictionary_keys::DictionaryColumns;
@@ -336,7 +336,7 @@ impl<'a> GroupRewriter<'a> {
         if info.bootstrap_file_path.as_deref().is_some_and(|path| !path.is_empty()) {
             return Err(Error::unsupported("clustering of bootstrapped tables is not supported"));
         }
-        let logs = info.delta_file_paths.iter().flatten();
+        let logs = info.delta_file_paths.iter().flatten().filter(|path| has_rows(path));
         let mut logs = logs
             .map(|path| LogFile::parse(&file(path)?).ok_or_else(|| self.missing(path)))
             .collect::<Result<Vec<_>>>()?;

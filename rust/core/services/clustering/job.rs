@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::super::planned_files::data_file;
+use super::super::planned_files::{data_file, has_rows};
 use super::super::task_files::remove_files_of;
 use super::super::{schema_at, schema_of};
 use super::execution_strategy::ExecutionStrategy;
@@ -332,7 +332,7 @@ fn check_unchanged(
         let partition = planned.partition_path.clone().unwrap_or_default();
         let id = planned.file_id.clone().unwrap_or_default();
         let base = planned.data_file_path.as_deref().filter(|path| !path.is_empty());
-        let logs = planned.delta_file_paths.iter().flatten().map(String::as_str);
+        let logs = planned.delta_file_paths.iter().flatten().map(String::as_str).filter(|path| has_rows(path));
         let then =
             base.into_iter().chain(logs).map(|path| data_file(&partition, path)).collect::<Result<HashSet<_>>>()?;
         let now = slices.get(&(partition.clone(), id.clone()));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant as Stopwatch};
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
+use super::super::planned_files::has_rows;
 use super::super::schema_at;
 use super::log_compaction::MergedLog;
 use super::plan::Kind;
@@ -177,7 +178,7 @@ impl<'a> Unit<'a> {
         };
         let base = operation.data_file_path.as_deref().filter(|name| !name.is_empty());
         let base = base.map(|name| BaseFile::parse(&file(name)?).ok_or_else(|| missing(name))).transpose()?;
-        let logs = operation.delta_file_paths.iter().flatten();
+        let logs = operation.delta_file_paths.iter().flatten().filter(|name| has_rows(name));
         let logs = logs.map(|name| LogFile::parse(&file(name)?).ok_or_else(|| missing(name)));
         let logs = logs.collect::<Result<Vec<_>>>()?;
         let file_id = operation.file_id.clone().unwrap_or_default();

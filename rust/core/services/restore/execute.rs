@@ -160,7 +160,7 @@ fn carry_out(mut transaction: Transaction, writer: &TimelineWriter, savepoint: &
         undo.forget(&table)?;
         undone.iter().try_for_each(|i| writer.remove(now, &i.requested, i.action).map(|_| ()))
     };
-    let done = transaction.complete(encode(&metadata)?, undo.follow(), &HashSet::new(), remove)?;
+    let done = transaction.complete(encode(&metadata)?, undo.follow_restore(), &HashSet::new(), remove)?;
     for i in undone.iter().filter(|i| !i.is_completed()) {
         delete_markers(storage, &i.requested)?;
         heartbeat::remove(storage, &i.requested)?;

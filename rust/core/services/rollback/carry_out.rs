@@ -51,7 +51,7 @@ pub(super) fn carry_out(
     let follow = match kind {
         // The metadata table never had the files: what the write committed there is taken back.
         Target::Failed => Follow::Nothing,
-        Target::Completed(undo) => undo.follow(),
+        Target::Completed(undo) => undo.follow_rollback(),
     };
     transaction.complete(encode(&metadata)?, follow, &HashSet::new(), |timeline| {
         refuse_completed(timeline, &target)?;

@@ -126,6 +126,9 @@ pub(crate) enum Follow<'a> {
     Files(&'a FileChanges),
     /// Nothing: a rollback, of whose files the metadata table knows nothing.
     Nothing,
+    /// It took back what other actions did, and what they committed to the metadata table, which has to name it; or the
+    /// metadata table is made anew.
+    Undone(Option<&'a IndexBuild>),
     /// It builds partitions of it.
     Build(&'a IndexBuild),
 }
@@ -180,6 +183,7 @@ impl Found {
             (Self::Unwanted { partitions, files }, _) => {
                 drop_metadata_table(table, partitions, files).map(|()| Vec::new())
             }
+            (found, Follow::Undone(build)) => found.follow_restore(table, timeline, requested, build, new_time),
             (Self::Damaged { error, .. }, Follow::Build(build)) if !build.is_from_scratch() => Err(error),
             (Self::Damaged { error, .. }, Follow::Files(_)) => Err(error),
             (
@@ -232,6 +236,28 @@ impl Found {
                 Ok(warnings)
             }
         }
+    }
+
+    /// The same for an action that took others back. What they committed is no longer in the metadata table, unless that has
+    /// to be made anew.
+    fn follow_restore(
+        self,
+        table: &HudiTable,
+        timeline: &Timeline,
+        requested: &str,
+        build: Option<&IndexBuild>,
+        new_time: impl Fn(Option<&str>) -> Result<String>,
+    ) -> Result<Vec<String>> {
+        let (none, nothing) = (FileChanges::default(), Ahead::default());
+        let config = match (self, build) {
+            (Self::Kept { config, .. } | Self::Missing { config, .. } | Self::Damaged { config, .. }, Some(build)) => {
+                build.execute(table, timeline, &config, None, &new_time)?
+            }
+            // It was read before the commits of the others were taken out.
+            (Self::Kept { config, .. }, None) => *config,
+            (other, _) => return other.follow(table, timeline, requested, (Follow::Nothing, nothing), new_time),
+        };
+        Self::kept(table, config)?.follow(table, timeline, requested, (Follow::Files(&none), nothing), new_time)
     }
 }
 

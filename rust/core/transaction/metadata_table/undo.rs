@@ -68,9 +68,14 @@ impl Undo {
         forget_all(table, &self.separable.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// What the action that undoes them means for the metadata table.
-    pub(crate) fn follow(&self) -> Follow<'_> {
+    /// What the rollback that undoes them means for the metadata table.
+    pub(crate) fn follow_rollback(&self) -> Follow<'_> {
         self.build.as_ref().map_or(Follow::Nothing, Follow::Build)
+    }
+
+    /// What the restore that undoes them means for it. Readers look for the restore there, unlike for a rollback.
+    pub(crate) fn follow_restore(&self) -> Follow<'_> {
+        Follow::Undone(self.build.as_ref())
     }
 }
 

@@ -397,8 +397,8 @@ pub(in crate::write) fn is_anywhere(operation: Operation, keys: &KeyGenConfig, g
     operation == Operation::Delete && !keys.partition_fields.iter().all(|f| has(&f.name))
 }
 
-/// The columns from which keys and partitions of rows are made; `schema` are the table's columns after the write. A
-/// delete names keys in types of its own, but for times, whose texts depend on the unit.
+/// The columns from which keys and partitions of rows are made; `schema` are the table's columns after the write. A delete
+/// may name keys as texts. Other values take the type of the column, as those of an upsert do: 1.0 is no key of integers.
 pub(in crate::write) fn key_schema(
     operation: Operation,
     keys: &KeyGenConfig,
@@ -410,7 +410,9 @@ pub(in crate::write) fn key_schema(
     let field = |name: &str| {
         let (stored, given) = (schema.field_with_name(name).ok(), given.field_with_name(name).ok());
         match (operation, stored, given) {
-            (Operation::Delete, Some(stored), Some(given)) if is_time(stored) && is_time(given) => Some(stored),
+            (Operation::Delete, Some(stored), Some(given)) if is_number_or_time(stored) && is_number_or_time(given) => {
+                Some(stored)
+            }
             (Operation::Delete, _, given) => given,
             (_, stored, _) => stored,
         }
@@ -424,8 +426,9 @@ pub(in crate::write) fn key_schema(
     Arc::new(Schema::new(fields))
 }
 
-fn is_time(field: &Field) -> bool {
-    matches!(field.data_type(), DataType::Timestamp(..))
+fn is_number_or_time(field: &Field) -> bool {
+    let kind = field.data_type();
+    kind.is_numeric() || kind.is_temporal() || matches!(kind, DataType::Boolean)
 }
 
 fn no_columns(rows: usize) -> Result<RecordBatch> {

@@ -47,6 +47,10 @@ pub(super) fn check(
         Ok(None) => return Ok(()),
         Err(e) => return unreadable(FOLDER, e, report),
     };
+    if let Some(missing) = metadata.first_missing(view.timeline()) {
+        let message = format!("it does not have the action {missing}, which is completed on the table: it is not read");
+        report.warning(FOLDER, message, REBUILD);
+    }
     let mut latest = Latest::new();
     for (partition, files) in listing {
         if files.iter().any(|f| is_partition_metadata(f.name())) {
