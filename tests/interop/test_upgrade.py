@@ -65,3 +65,33 @@ def test_hudi_goes_on(hudi: Hudi, tmp_path: Path, name: str, to: int) -> None:
     }
     assert archived == writes
     assert stored_files(path)
+
+
+def test_a_metadata_table_that_hudi_upgraded(hudi: Hudi, tmp_path: Path) -> None:
+    """Log files of version 6 belong to the slice in their name: here some are behind the base files that were compacted last."""
+    path = tmp_path / "t"
+    options = {
+        **OPTIONS,
+        "hoodie.write.table.version": "6",
+        "hoodie.table.name": "upgraded_metadata",
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.compact.max.delta.commits": "2",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.clean.automatic": "false",
+    }
+    hudi.write(rows(range(4), 1), path, "insert", **options)
+    hudi.write(rows(range(4), 2), path, "upsert", **options)
+    gone = sorted({row["part"] for row in hudi.read(path)})[-1]
+    deleted = {**options, "hoodie.datasource.write.partitions.to.delete": gone}
+    hudi.write(rows(range(1), 3).slice(0, 0), path, "delete_partition", **deleted)
+    hudi.sql(f"create table upgraded_metadata using hudi location '{path}'")
+    hudi.sql("call upgrade_table(table => 'upgraded_metadata', to_version => 'NINE')")
+    table = Table(path)
+    assert table.version == 9
+    assert table.metadata_table is not None
+    for _ in range(2):
+        assert table.verify().problems == ()
+        assert table.metadata_table.to_arrow("column_stats").num_rows > 0
+        assert arrow_rows(Table(path).to_arrow()) == hudi.read(path, **_WITH_METADATA)
+        table.upsert(rows(range(6), 10))

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::lag::INITIAL;
 use crate::error::{Error, Result};
-use crate::file_group::FileSlice;
+use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::{CommitMetadata, decode};
 use crate::format::instant::{Action, Instant};
-use crate::storage::Storage;
+use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 
 /// A file that an instant wrote.
@@ -94,8 +94,14 @@ impl CommittedFiles {
             let path = format!("{}/{}", super::FOLDER, file.path);
             let name = path.rsplit('/').next().unwrap_or_default();
             let file_id = name.trim_start_matches('.').split('_').next().unwrap_or_default();
-            // A log file belongs behind the base files that were requested before it was completed.
-            let time = if name.starts_with('.') { &file.completed } else { &file.instant };
+            let log = LogFile::parse(&FileMeta { path: path.clone(), size: 0, modified_ms: 0 });
+            let time = match &log {
+                // In the names of version 6 is the instant that began the slice.
+                Some(log) if log.instant != file.instant => &log.instant,
+                // A log file belongs behind the base files that were requested before it was completed.
+                Some(_) => &file.completed,
+                None => &file.instant,
+            };
             // Those of older slices may have been cleaned.
             if begun.get(file_id).is_some_and(|base| time.as_str() < *base) {
                 continue;
