@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hoodoo.exceptions import InvalidOptionError
@@ -63,16 +64,25 @@ def names_of(value: Any, name: str) -> list[str]:
 
 
 def location(uri: Any) -> str:
-    """Return the location of a table as a string.
+    """Return the location of a table as a string, without `..` and `~` of local folders.
 
     Raises:
         InvalidOptionError: It is neither a string nor a path.
+
+    Examples:
+        >>> location("s3://lake/a"), location("/lake/a/../b")
+        ('s3://lake/a', '/lake/b')
     """
     if not isinstance(uri, str | os.PathLike) or not str(uri):
         raise InvalidOptionError(
             f"invalid location {_shown(uri)}: expected a folder, or a URI such as s3://bucket/path"
         )
-    return str(uri)
+    text = str(uri)
+    path = Path(text)
+    if ":/" in text or not {"..", "~"} & set(path.parts):
+        return text
+    # Only the links that are there say what `..` means.
+    return str(path.expanduser().resolve())
 
 
 def storage_settings(settings: Any) -> dict[str, str]:

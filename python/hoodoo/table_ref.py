@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hoodoo import _native
-from hoodoo.arguments import storage_settings
+from hoodoo.arguments import location, storage_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class TableRef:
     ) -> tuple[_native.NativeTable, TableRef]:
         """Open a table, and return it with a reference to it: a relative path is made absolute."""
         storage = storage_settings(storage_options)
-        table = _native.NativeTable.open(uri, options, storage)
+        table = _native.NativeTable.open(location(uri), options, storage)
         return table, cls(table.uri, options, storage)
 
     def open(self) -> _native.NativeTable:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from hoodoo import HudiError, InvalidOptionError, Table, TableNotFoundError, UnsupportedError
+from hoodoo.distributed.read import read_table
+from tests.local_executor import LocalExecutor
 
 _REFUSED = {
     "hdfs://namenode:8020/warehouse/t": ("HDFS", "conditional updates", "distcp"),
@@ -104,3 +107,19 @@ def test_a_scheme_is_a_scheme_in_any_case(uri: str):
 def test_retries_are_numbers(key: str, value: str):
     with pytest.raises(InvalidOptionError, match=f"storage option {key.lower()}"):
         Table("s3://bucket/t", storage_options={key: value})
+
+
+def test_folders_above_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for folder in ("work/here", "data", "elsewhere/linked"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "work/link").symlink_to(tmp_path / "elsewhere/linked")
+    monkeypatch.chdir(tmp_path / "work")
+    rows, options = {"id": [1]}, {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    for uri, place in (("../data/t", "data/t"), ("here/../../data/u", "data/u"), ("link/../v", "elsewhere/v")):
+        hoodoo.write(rows, uri, options=options)
+        assert (tmp_path / place / ".hoodie").is_dir()
+        assert Table(uri).count() == Table(Path(uri)).count() == 1
+        splits = read_table(LocalExecutor(), uri)
+        assert sum(one.num_rows for one in splits) == 1
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Table("~/data/t").count() == Table(Path("~/data/t")).count() == 1

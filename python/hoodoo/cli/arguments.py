@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,25 +62,6 @@ def pairs(assignments: list[str] | None) -> dict[str, str]:
     return result
 
 
-def location(uri: str) -> str:
-    """Return the location that a person typed, without `..` and `~` of local folders.
-
-    Args:
-        uri: A folder or a URI.
-
-    Returns:
-        The same for URIs and plain folders.
-
-    Examples:
-        >>> location("s3://lake/a"), location("/lake/a/../b")
-        ('s3://lake/a', '/lake/b')
-    """
-    path = Path(uri)
-    if "://" in uri or not {"..", "~"} & set(path.parts):
-        return uri
-    return str(path.expanduser().resolve())
-
-
 def open_table(uri: str, storage_options: list[str] | None, options: list[str] | None = None) -> Table:
     """Open the table of a command.
 
@@ -93,7 +73,7 @@ def open_table(uri: str, storage_options: list[str] | None, options: list[str] |
     Returns:
         The table.
     """
-    return Table(location(uri), pairs(options), storage_options=pairs(storage_options), progress=True)
+    return Table(uri, pairs(options), storage_options=pairs(storage_options), progress=True)
 
 
 def names(given: str | None) -> list[str] | None:

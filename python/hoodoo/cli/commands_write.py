@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoodoo import InvalidOptionError, Table, TableNotFoundError
+from hoodoo.arguments import location
 from hoodoo.cli import files, output, render
-from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, location, names, open_table, pairs
+from hoodoo.cli.arguments import Json, Options, StorageOptions, Uri, names, open_table, pairs
 from hoodoo.cli.column_types import schema_of
 from hoodoo.cli.facts import table_facts
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hoodoo import _native
-from hoodoo.arguments import optional_text, storage_settings
+from hoodoo.arguments import location, optional_text, storage_settings
 from hoodoo.commit import Commit
 from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, string_batch, strings
 from hoodoo.distributed.task import TableRef
@@ -274,7 +274,7 @@ def prepare_write(
     """Open the table, or create it unless the rows are partial. Arguments as those of `write_rows`."""
     given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
-    storage = storage_settings(storage_options)
+    storage, uri = storage_settings(storage_options), location(uri)
     asked = optional_text(operation, "operation", "'upsert'")
     stated = asked or _native.stated_operation(given) or ""
     chosen = stated.lower()
