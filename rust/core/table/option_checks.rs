@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::options::{LOCK_PROVIDER, OPEN, OptionKey, Side, Support, find};
+use super::options::{KEYS, LOCK_PROVIDER, OPEN, OptionKey, Side, Support, find};
 use crate::error::{Error, Result};
 use crate::timeline::LockProviderKind;
 
@@ -105,7 +105,17 @@ pub(super) fn warnings(given: &BTreeMap<String, String>, unknown: &[String], use
         out.push(format!("these options are for {of} and have no effect on {on}: {}", misplaced.join(", ")));
     }
     out.extend(absent);
+    out.extend(KEYS.iter().filter_map(|known| contradiction(given, known)));
     out
+}
+
+/// A warning of an option that is given under several spellings with different values.
+fn contradiction(given: &BTreeMap<String, String>, known: &OptionKey) -> Option<String> {
+    let spellings = std::iter::once(known.name).chain(known.aliases.iter().copied());
+    let mut values = spellings.filter_map(|spelling| given.get_key_value(spelling));
+    let (used, value) = values.next()?;
+    let (other, ignored) = values.find(|(_, other)| other.trim() != value.trim())?;
+    Some(format!("{used}={value} and {other}={ignored} are the same option: {used} is used, {other} is ignored"))
 }
 
 #[cfg(test)]
@@ -117,6 +127,14 @@ mod tests {
 
     fn options(pairs: &[(&str, &str)]) -> Result<Options> {
         Options::new(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn spellings_that_contradict_each_other_are_warned_of() {
+        let (one, other) = ("hoodie.table.ordering.fields", "hoodie.datasource.write.precombine.field");
+        let found = options(&[(one, "id"), (other, "ts")]).unwrap().warnings(Use::Write);
+        assert_eq!(found, [format!("{one}=id and {other}=ts are the same option: {one} is used, {other} is ignored")]);
+        assert!(options(&[(one, "ts"), (other, "ts")]).unwrap().warnings(Use::Write).is_empty());
     }
 
     #[test]
