@@ -60,8 +60,11 @@ def _updates(
     for name, value in values.items():
         store(evaluate(value, empty), target.schema.field(name), 0)
 
+    names = target.schema.names
+    looked_at = [name for name in columns_in([where, *values.values()], names) if name not in names]
+
     def produce() -> Iterator[pa.RecordBatch]:
-        for batch in target.batches([] if where is None else [where]):
+        for batch in target.batches([] if where is None else [where], [*names, *looked_at]):
             mask = mask_of(where, Scope.of_batch(batch))
             if not pc.any(mask).as_py():
                 continue
@@ -69,7 +72,7 @@ def _updates(
             scope = Scope.of_batch(rows)
             columns = [
                 store(evaluate(values[field.name], scope), field, rows.num_rows) if field.name in values else column
-                for field, column in zip(target.schema, rows.columns, strict=True)
+                for field, column in zip(target.schema, rows.columns[: len(names)], strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=target.schema)
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import SchemaError, UnsupportedError
+from hoodoo.statements.texts import decimals_of, text_of_decimals, values_of
 
-__all__ = ["Value", "aligned", "as_array", "cast", "common_type", "decimal_of", "plain", "store"]
+__all__ = ["Value", "aligned", "as_array", "cast", "common_type", "decimal_of", "plain", "plain_type", "store"]
 
 Value: TypeAlias = pa.Array | pa.Scalar
 """A value for each row, or one for all rows."""
@@ -68,8 +69,8 @@ def decimal_of(data_type: pa.DataType) -> pa.DataType:
 
 def _number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if pa.types.is_floating(left) or pa.types.is_floating(right):
-        small = all(pa.types.is_integer(t) or t.equals(pa.float32()) for t in (left, right))
-        return pa.float32() if small else pa.float64()
+        # As in Spark's ANSI mode: a float has too few digits for integers and decimals.
+        return pa.float32() if left.equals(right) else pa.float64()
     if pa.types.is_integer(left) and pa.types.is_integer(right):
         return left if left.bit_width >= right.bit_width else right
     left, right = decimal_of(left), decimal_of(right)
@@ -113,6 +114,8 @@ def common_type(left: pa.DataType, right: pa.DataType, what: str) -> pa.DataType
         return _number(left, right)
     if all(pa.types.is_timestamp(t) or pa.types.is_date(t) for t in (left, right)):
         return _time(left, right)
+    if all(pa.types.is_binary(t) or pa.types.is_fixed_size_binary(t) for t in (left, right)):
+        return pa.binary()
     raise SchemaError(f"the types {left} and {right} do not go together in `{what}`. Cast one of them")
 
 
@@ -164,24 +167,10 @@ def _cast(  # noqa: PLR0911 - one for each kind of cast
     given, types = value.type, pa.types
     if types.is_null(given):
         return pa.scalar(None, wanted) if isinstance(value, pa.Scalar) else pa.nulls(len(value), wanted)
+    if isinstance(value, pa.Scalar):
+        return _cast(as_array(value, 1), wanted)[0]
     if types.is_string(given):
-        return _parsed(value, wanted)
-    if types.is_integer(wanted) and (types.is_floating(given) or types.is_decimal(given)):
-        if types.is_decimal(given):
-            value = pc.round(value, ndigits=0, round_mode="towards_zero")
-            return pc.cast(value, wanted)
-        return pc.cast(pc.trunc(value), wanted)
-    if isinstance(value, pa.Scalar) and types.is_decimal(given) and types.is_floating(wanted):
-        # Arrow's own cast is not always the nearest number, and a literal such as 0.1 has to be.
-        number = value.as_py()
-        return pa.scalar(None if number is None else float(number), wanted)
-    if types.is_decimal(wanted) and types.is_decimal(given) and wanted.scale < given.scale:
-        return pc.cast(pc.round(value, ndigits=wanted.scale, round_mode="half_towards_infinity"), wanted)
-    if types.is_decimal(wanted) and types.is_integer(given):
-        # Arrow asks for the digits of the type, not of the values.
-        return pc.cast(pc.cast(value, decimal_of(given)), wanted)
-    if types.is_boolean(wanted) and _is_number(given):
-        return pc.not_equal(value, pc.cast(pa.scalar(0), given))
+        return values_of(value, wanted)
     if types.is_timestamp(wanted) or types.is_date(wanted):
         return _cast_time(value, wanted)
     if types.is_string(wanted) and (types.is_floating(given) or types.is_timestamp(given)):
@@ -189,6 +178,39 @@ def _cast(  # noqa: PLR0911 - one for each kind of cast
         raise UnsupportedError
     if _is_number(wanted) and types.is_temporal(given):
         raise UnsupportedError
+    if types.is_boolean(wanted) and _is_number(given):
+        return pc.not_equal(value, pc.cast(pa.scalar(0), given))
+    if types.is_decimal(given):
+        return _cast_decimal(value, wanted)
+    if types.is_decimal(wanted):
+        return _as_decimal(value, wanted)
+    if types.is_floating(given) and types.is_integer(wanted):
+        return pc.cast(pc.trunc(value), wanted)
+    # An integer of more digits than a float has is rounded, as in Spark.
+    return pc.cast(value, wanted, safe=not (types.is_integer(given) and types.is_floating(wanted)))
+
+
+def _cast_decimal(value: pa.Array, wanted: pa.DataType) -> pa.Array:
+    given, types = value.type, pa.types
+    if types.is_integer(wanted):
+        return pc.cast(pc.round(value, ndigits=0, round_mode="towards_zero"), wanted)
+    if types.is_floating(wanted):
+        # Arrow's own cast of decimals is not always the nearest number, and that of their text is.
+        return pc.cast(pc.cast(value, pa.string()), wanted)
+    if types.is_string(wanted):
+        return text_of_decimals(value)
+    if types.is_decimal(wanted) and wanted.scale < given.scale:
+        return pc.cast(pc.round(value, ndigits=wanted.scale, round_mode="half_towards_infinity"), wanted)
+    return pc.cast(value, wanted)
+
+
+def _as_decimal(value: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(value.type):
+        # Arrow asks for the digits of the type, not of the values.
+        return pc.cast(pc.cast(value, decimal_of(value.type)), wanted)
+    if pa.types.is_floating(value.type):
+        # Spark takes the shortest text that means the double.
+        return decimals_of(pc.cast(pc.cast(value, pa.float64()), pa.string()), wanted)
     return pc.cast(value, wanted)
 
 
@@ -201,16 +223,6 @@ def _cast_time(value: Value, wanted: pa.DataType) -> Value:
         return pc.cast(pc.assume_timezone(naive, "UTC"), wanted)
     if not types.is_timestamp(given) and not types.is_date(given):
         raise UnsupportedError
-    return pc.cast(value, wanted)
-
-
-def _parsed(value: Value, wanted: pa.DataType) -> Value:
-    if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
-        return pc.cast(value, wanted)
-    value = pc.utf8_trim_whitespace(value)
-    if pa.types.is_timestamp(wanted) and wanted.tz:
-        naive = pc.cast(value, pa.timestamp(wanted.unit))
-        return pc.cast(pc.assume_timezone(naive, "UTC"), wanted)
     return pc.cast(value, wanted)
 
 

@@ -13,6 +13,7 @@ from hoodoo.exceptions import InvalidOptionError, SchemaError, UnsupportedError
 from hoodoo.statements.coercion import Value, aligned, as_array, plain
 from hoodoo.statements.coercion import cast as cast_value
 from hoodoo.statements.expressions import Call, Case, Cast, Column, Constant, Foreign, nodes, text_of
+from hoodoo.statements.fitting import fitted, is_exact
 from hoodoo.statements.foreign import evaluate_foreign
 from hoodoo.statements.functions import FUNCTIONS, is_in
 
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
     from hoodoo.statements.expressions import Expression, Side
 
-__all__ = ["Lazy", "Scope", "evaluate", "is_true", "mask_of"]
+__all__ = ["HUDI_COLUMNS", "Lazy", "Scope", "evaluate", "is_true", "mask_of"]
+
+HUDI_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+"""Hudi's own columns of a table, which are no part of its schema. They are strings."""
 
 # What may fail for a row that a condition keeps out: SQL must not look at such rows.
 _CAN_FAIL = {"+", "-", "*", "/", "%", "div", "neg", "abs"}
@@ -47,7 +57,8 @@ class Scope:
     @classmethod
     def of_schema(cls, schema: pa.Schema, side: Side = "target") -> Scope:
         """Return the scope of one input without rows: what is wrong with an expression shows there."""
-        return cls.of_columns(0, {field.name: pa.array([], field.type) for field in schema}, side)
+        hudi = {name: pa.array([], pa.string()) for name in HUDI_COLUMNS} if side == "target" else {}
+        return cls.of_columns(0, hudi | {field.name: pa.array([], field.type) for field in schema}, side)
 
     @classmethod
     def of_batch(cls, batch: pa.RecordBatch, side: Side = "target") -> Scope:
@@ -74,7 +85,10 @@ class Scope:
             raise SchemaError(f"the column {wanted.name!r} is ambiguous: write {options}")
         if not found:
             known = ", ".join(
-                f"{side}.{name}" if len(self.sides) > 1 else name for side, c in self.sides.items() for name in c
+                f"{side}.{name}" if len(self.sides) > 1 else name
+                for side, columns in self.sides.items()
+                for name in columns
+                if name not in HUDI_COLUMNS
             )
             raise SchemaError(f"the column {text_of(wanted)!r} does not exist here. Columns: {known}")
         side, name = found[0]
@@ -188,6 +202,8 @@ def evaluate(expression: Expression, scope: Scope) -> Value:
 
 
 def _call(call: Call, scope: Scope) -> Value:
+    if is_exact(call):
+        call = fitted(call, evaluate(call.arguments[0], scope).type)
     what = text_of(call)
     if call.name in {"and", "or"}:
         return _connect(call, scope)

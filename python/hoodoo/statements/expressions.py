@@ -43,9 +43,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal."""
+    """A literal.
+
+    Attributes:
+        value: Its value.
+        exact: Whether it is of a list of conditions, and is compared as `fitting.fitted` says.
+    """
 
     value: pa.Scalar
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,14 @@ def conjuncts(expression: Expression) -> Iterator[Expression]:
         yield expression
 
 
+def _python_value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        # Python has no date after the year 9999, and no time of nanoseconds without pandas.
+        return str(scalar.value)
+
+
 _INFIX = {"and", "or", "=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "like", "||"}
 
 
@@ -132,7 +146,7 @@ def text_of(  # noqa: PLR0911 - one for each kind
     if isinstance(expression, Column):
         return f"{expression.side}.{expression.name}" if expression.side else expression.name
     if isinstance(expression, Constant):
-        value = expression.value.as_py()
+        value = _python_value(expression.value)
         return "null" if value is None else repr(value) if isinstance(value, str) else str(value).lower()
     if isinstance(expression, Cast):
         return f"cast({text_of(expression.value)} as {expression.data_type})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.filters import Filters, checked_filters
+from hoodoo.statements.coercion import plain_type
 from hoodoo.statements.expressions import Call, Case, Cast, Column, Constant, Expression, Foreign
 from hoodoo.statements.foreign import is_polars
 from hoodoo.statements.sql import parse_sql
@@ -32,6 +34,7 @@ Assignments: TypeAlias = Mapping[str, Any]
 """New values by column: SQL text such as `fare * 1.1`, an expression of pyarrow or polars, or a Python value or
 `pyarrow.scalar` that is taken as it is. A string is SQL: write `"'sf'"` or `pa.scalar("sf")` for a string."""
 
+_LONG_BITS = 64
 _SQL = (Call, Case, Cast, Column, Constant, Foreign)
 
 
@@ -115,14 +118,42 @@ def _value(value: Any, names: Mapping[str, Side] | None) -> Expression:
     return _constant(value)
 
 
-def _constant(value: Any) -> Constant:
+def _constant(value: Any, *, exact: bool = False) -> Constant:
     try:
-        return Constant(value if isinstance(value, pa.Scalar) else pa.scalar(value))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
+        return Constant(_scalar(value), exact)
+    except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
         raise InvalidOptionError(
-            f"invalid value of type {type(value).__name__}: expected SQL text, an expression, or a value that Arrow "
-            "has a type for"
+            f"invalid value {_shown(value)}of type {type(value).__name__}: expected SQL text, an expression, or a "
+            "value that Arrow has a type for"
         ) from error
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no integers of more than 4300 digits.
+        return ""
+    return "" if " at 0x" in text else f"{text} "
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    scalar = value if isinstance(value, pa.Scalar) else _converted(value)
+    wanted = plain_type(scalar.type)
+    return scalar if scalar.type.equals(wanted) else scalar.cast(wanted)
+
+
+def _converted(value: Any) -> pa.Scalar:
+    if isinstance(value, int) and value.bit_length() >= _LONG_BITS:
+        return pa.scalar(Decimal(value))
+    if type(value).__module__ != "numpy" or getattr(value, "ndim", None) != 0:
+        return pa.scalar(value)
+    value = value[()] if type(value).__name__ == "ndarray" else value
+    if value.dtype.kind not in "mM":
+        return pa.scalar(value)
+    # Arrow does not take days, and numpy makes mere numbers of nanoseconds and less.
+    item = value.item()
+    return pa.scalar(value if isinstance(item, int) else item)
 
 
 def _text(text: str, names: Mapping[str, Side] | None, what: str) -> Expression:
@@ -161,8 +192,9 @@ def _condition(condition: tuple[Any, ...], names: Mapping[str, Side]) -> Express
     if operator == "is_not_null":
         return Call("not", (Call("is_null", (column,)),))
     if operator in {"in", "not in"}:
-        found: Expression = Call("in", (column, *(_constant(value) for value in rest[0])))
+        found: Expression = Call("in", (column, *(_constant(value, exact=True) for value in rest[0])))
         if not rest[0]:
+            # Even null is in no list without values.
             found = Constant(pa.scalar(False))
         return found if operator == "in" else Call("not", (found,))
-    return Call(operator, (column, _constant(rest[0])))
+    return Call(operator, (column, _constant(rest[0], exact=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import SchemaError, UnsupportedError
-from hoodoo.statements.coercion import Value, aligned, cast, decimal_of
+from hoodoo.statements.coercion import Value, aligned, as_array, cast, decimal_of
+from hoodoo.statements.texts import mapped
 
 __all__ = ["FUNCTIONS", "equal_key", "is_in"]
 
@@ -52,10 +54,11 @@ def _same(values: list[Value], what: str) -> Value:
 def is_in(value: Value, members: list[Value], what: str) -> Value:
     """Return whether values are among literals, by SQL's rules for nulls."""
     first, *others = aligned([value, *members], what)
-    if not others or pa.types.is_nested(first.type):
+    if pa.types.is_nested(first.type):
         raise UnsupportedError(f"`{what}` is not supported: IN needs a list of simple values")
     known = [other for other in others if other.is_valid]
-    found = pc.is_in(first, value_set=_array_of(known, first.type))
+    # Arrow compares bits here, to which zeros of two signs differ, and some NaN.
+    found = pc.is_in(equal_key(first), value_set=equal_key(_array_of(known, first.type)))
     if len(known) < len(others):
         found = pc.if_else(found, True, pa.scalar(None, pa.bool_()))
     return pc.if_else(pc.is_null(first), pa.scalar(None, pa.bool_()), found)
@@ -99,8 +102,7 @@ def _divide(values: list[Value], what: str) -> Value:
     left, right = aligned(values, what)
     if pa.types.is_decimal(left.type):
         raise UnsupportedError(f"the division of decimals `{what}` is not supported: cast one side to double")
-    if not pa.types.is_floating(left.type):
-        left, right = (cast(value, pa.float64(), what) for value in (left, right))
+    left, right = (cast(value, pa.float64(), what) for value in (left, right))
     _refuse_zero(left, right, what)
     return pc.divide(left, right)
 
@@ -122,11 +124,17 @@ def _whole(values: list[Value], what: str) -> tuple[Value, Value]:
 
 def _whole_division(values: list[Value], what: str) -> Value:
     left, right = _whole(values, what)
-    return pc.cast(pc.divide_checked(left, right), pa.int64())
+    try:
+        return pc.cast(pc.divide_checked(left, right), pa.int64())
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"`{what}` does not fit {left.type} ({error}). Cast an operand to a larger type") from error
 
 
 def _remainder(values: list[Value], what: str) -> Value:
     left, right = _whole(values, what)
+    # The smallest integer has no quotient by -1. The remainder is that of 1.
+    one = pc.cast(pa.scalar(1), right.type)
+    right = pc.if_else(pc.equal(right, pc.negate(one)), one, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
 
 
@@ -146,6 +154,16 @@ def _texts(values: list[Value], what: str) -> list[Value]:
 
 def _text(name: str, values: list[Value], what: str) -> Value:
     return getattr(pc, name)(_texts(values[:1], what)[0])
+
+
+def _cased(name: str, values: list[Value], what: str) -> Value:
+    """Text in another case. Kernels keep the number of letters, and `ß` has two of them in upper case."""
+    text = _texts(values[:1], what)[0]
+    if isinstance(text, pa.Scalar):
+        return _cased(name, [as_array(text, 1)], what)[0]
+    others = pc.invert(pc.string_is_ascii(text))
+    cased = getattr(pc, f"ascii_{name}")(text)
+    return mapped(text, others, getattr(str, name), cased) if pc.any(others).as_py() else cased
 
 
 def _concat(values: list[Value], what: str) -> Value:
@@ -174,8 +192,9 @@ def _substring(values: list[Value], what: str) -> Value:
     start, *length = (n for n in numbers if isinstance(n, int))
     if start < 0:
         raise UnsupportedError(f"`{what}` is not supported: a start from the end of the string")
+    # To Spark, 0 is the first letter, as 1 is.
     begin = max(start - 1, 0)
-    stop = None if not length else max(begin + length[0] - (1 if start == 0 else 0), begin)
+    stop = None if not length else max(begin + length[0], begin)
     return pc.utf8_slice_codeunits(text, begin, stop)
 
 
@@ -199,9 +218,11 @@ def _round_to_whole(name: str, values: list[Value], what: str) -> Value:
     return cast(_one(name, values, what), pa.int64(), what)
 
 
-def equal_key(array: pa.Array) -> pa.Array:
-    """Return values of which two are the same where SQL calls them equal: of zeros the positive one."""
-    return pc.add(array, pa.scalar(0, array.type)) if pa.types.is_floating(array.type) else array
+def equal_key(array: Value) -> Value:
+    """Return values of which two have the same bits where SQL calls them equal: the positive zero, and one NaN."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), pc.add(array, pa.scalar(0, array.type)))
 
 
 FUNCTIONS: dict[str, tuple[Function, int, int]] = {
@@ -229,8 +250,8 @@ FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "floor": (functools.partial(_round_to_whole, "floor"), 1, 1),
     "is_null": (functools.partial(_one, "is_null"), 1, 1),
     "like": (_like, 2, 2),
-    "upper": (functools.partial(_text, "utf8_upper"), 1, 1),
-    "lower": (functools.partial(_text, "utf8_lower"), 1, 1),
+    "upper": (functools.partial(_cased, "upper"), 1, 1),
+    "lower": (functools.partial(_cased, "lower"), 1, 1),
     "length": (functools.partial(_text, "utf8_length"), 1, 1),
     "trim": (lambda values, what: pc.utf8_trim(_texts(values, what)[0], " "), 1, 1),
     "ltrim": (lambda values, what: pc.utf8_ltrim(_texts(values, what)[0], " "), 1, 1),

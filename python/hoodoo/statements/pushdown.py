@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hoodoo.exceptions import HudiError
-from hoodoo.statements.coercion import cast
+from hoodoo.statements.coercion import cast, common_type, decimal_of, plain_type
 from hoodoo.statements.expressions import Call, Column, Constant, Expression, conjuncts
+from hoodoo.statements.fitting import fitted, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +20,9 @@ __all__ = ["scan_filter"]
 _SWAPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # NaN is larger than any number to SQL, and compares with nothing in a scan.
 _WITHOUT_NAN = {"=", "<", "<="}
+# Doubles tell numbers of so many digits apart, and integers below this one.
+_DOUBLE_DIGITS = 15
+_WHOLE_DOUBLES = 1 << 53
 
 
 def scan_filter(conditions: Sequence[Expression]) -> Callable[[pa.Schema], tuple[Any, ...]] | None:
@@ -66,9 +70,15 @@ def _native(part: Expression, schema: pa.Schema) -> tuple[Any, ...] | None:
     if part.name == "is_null":
         column = _column(part.arguments[0], schema)
         return None if column is None else ("is_null", column)
+    part = _fitted(part, schema)
     if part.name == "in":
         return _in(part, schema)
     return _comparison(part, schema) if part.name in _SWAPPED else None
+
+
+def _fitted(part: Call, schema: pa.Schema) -> Call:
+    column = _column(part.arguments[0], schema) if is_exact(part) else None
+    return part if column is None else fitted(part, schema.field(column).type)
 
 
 def _column(expression: Expression, schema: pa.Schema) -> str | None:
@@ -92,7 +102,7 @@ def _comparison(part: Call, schema: pa.Schema) -> tuple[Any, ...] | None:
     value = _literal(right, data_type)
     if value is None or (pa.types.is_floating(data_type) and name not in _WITHOUT_NAN):
         return None
-    return (name, column, pa.repeat(value, 1))
+    return (name, column, pa.repeat(value, 1)) if _meets_exactly(data_type, {right.value.type}, [value]) else None
 
 
 def _in(part: Call, schema: pa.Schema) -> tuple[Any, ...] | None:
@@ -102,9 +112,21 @@ def _in(part: Call, schema: pa.Schema) -> tuple[Any, ...] | None:
         return None
     data_type = schema.field(column).type
     values = [_literal(m, data_type) if isinstance(m, Constant) else None for m in members]
-    if any(value is None for value in values):
+    known = [value for value in values if value is not None]
+    types = {m.value.type for m in members if isinstance(m, Constant)}
+    if len(known) < len(values) or not _meets_exactly(data_type, types, known):
         return None
-    return ("in", column, pa.concat_arrays([pa.repeat(value, 1) for value in values if value is not None]))
+    return ("in", column, pa.concat_arrays([pa.repeat(value, 1) for value in known]))
+
+
+def _meets_exactly(column: pa.DataType, literals: set[pa.DataType], values: Sequence[pa.Scalar]) -> bool:
+    """Whether SQL compares no two values of a column alike, as it does where both become doubles."""
+    given = plain_type(column)
+    if not (pa.types.is_integer(given) or pa.types.is_decimal(given)) or decimal_of(given).precision <= _DOUBLE_DIGITS:
+        return True
+    if not any(pa.types.is_floating(common_type(given, literal, "a literal")) for literal in literals):
+        return True
+    return bool(pa.types.is_integer(given)) and all(abs(value.as_py()) < _WHOLE_DOUBLES for value in values)
 
 
 def _literal(constant: Constant, wanted: pa.DataType) -> pa.Scalar | None:
@@ -122,5 +144,5 @@ def _literal(constant: Constant, wanted: pa.DataType) -> pa.Scalar | None:
     except HudiError:
         return None
     if pa.types.is_temporal(wanted) or value.type.equals(wanted):
-        return None if isinstance(found.as_py(), float) and math.isnan(found.as_py()) else found
+        return None if pa.types.is_floating(wanted) and math.isnan(found.as_py()) else found
     return found if found.as_py() == value.as_py() else None

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodoo.exceptions import CorruptFileError, InvalidOptionError, SchemaError, UnsupportedError
 from hoodoo.options import split_list
+from hoodoo.statements.evaluate import HUDI_COLUMNS
 from hoodoo.statements.expressions import Call, Case, Cast, Column, Foreign, nodes
 from hoodoo.statements.pushdown import scan_filter
 
@@ -134,7 +135,11 @@ def _top_level(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def columns_in(expressions: Iterable[Expression | None], known: Sequence[str], side: Side = "target") -> list[str]:
-    """Return the columns of one input that expressions look at: all of them where another library looks at them."""
+    """Return the columns of one input that expressions look at: all of them where another library looks at them.
+
+    Hudi's own columns are among them, by their exact names, where an expression names them.
+    """
+    hudi = [name for name in HUDI_COLUMNS if name not in known]
     lower = {name.lower(): name for name in known}
     found: set[str] = set()
     for expression in expressions:
@@ -142,8 +147,9 @@ def columns_in(expressions: Iterable[Expression | None], known: Sequence[str], s
             if isinstance(node, Foreign):
                 return list(known)
             if isinstance(node, Column) and node.side in {None, side}:
-                found.add(node.name if node.name in known else lower.get(node.name.lower(), ""))
-    return [name for name in known if name in found]
+                exact = node.name in known or node.name in hudi
+                found.add(node.name if exact else lower.get(node.name.lower(), ""))
+    return [name for name in (*known, *hudi) if name in found]
 
 
 def qualified(expression: Expression, schemas: Mapping[Side, pa.Schema]) -> Expression:
