@@ -113,8 +113,11 @@ class SubstraitFilter:
             return None
         found = [value for value in values if value is not None]
         if negated:
-            # pyarrow does not find null in a list, so that null is among the values that are in none.
-            return any_of([is_null(field, negated=False), all_of([compare("!=", field, value) for value in found])])
+            # pyarrow does not find null in a list, so that null is among the values that are in none. Nor does it find
+            # the other zero, which the core takes for equal.
+            is_float = pa.types.is_floating(field.type)
+            unlike = [compare("!=", field, value) for value in found if not (is_float and value.as_py() == 0)]
+            return any_of([is_null(field, negated=False), all_of(unlike)])
         return is_in(field, found)
 
     def _prune_condition(self, node: _Message, *, negated: bool) -> Pruning | None:

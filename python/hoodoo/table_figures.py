@@ -66,7 +66,8 @@ class TableFigures:
             >>> t.count(), t.count([("id", ">", 1)]), t.count("id % 2 = 0")
             (3, 2, 1)
         """
-        if filters is None or filters == []:
+        # Expressions of pyarrow and polars cannot be compared with an empty list.
+        if filters is None or (isinstance(filters, list | tuple) and not filters):
             slices = self.file_slices()
             known = self._rows_of(slices)
             rows = [known.get(s.base_file or "") for s in slices if not s.log_files]

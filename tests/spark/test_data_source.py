@@ -109,6 +109,9 @@ def test_the_rows_of_every_query(table_type: str, source: Callable[..., Any], sp
         ),
         ({"columns": "name, id"}, {"columns": ["name", "id"]}),
         ({"filters": "part = 'p1' AND id > 31"}, {"filters": [("part", "=", "p1"), ("id", ">", 31)]}),
+        ({"filters": "name IS NULL"}, {"filters": [("name", "is null")]}),
+        ({"filters": "name IS NOT NULL AND score < 3"}, {"filters": [("name", "is not null"), ("score", "<", 3)]}),
+        ({"filters": "id < 2.5 AND fare >= 0.505"}, {"filters": "id IN (1, 2)"}),
     ]
     for ours, theirs in queries:
         expected = hoodoo.spark.read(spark, made.uri, **theirs)
@@ -183,6 +186,12 @@ def test_pushed_filters_lose_no_row(source: Callable[..., Any], tmp_path: Path, 
         "name IS NULL AND NOT (id <=> 3)",
         "score > 20 AND place.x > 3",
         "score = -0.0D",
+        "name IS NULL",
+        "name IS NOT NULL",
+        "name <=> NULL",
+        "id < 2.5 AND fare < 1.505",
+        "day < TIMESTAMP '2024-01-02 05:00:00'",
+        "at <= TIMESTAMP '2024-01-01 01:00:00.0005Z'",
         "day >= DATE '2024-01-15' AND local < TIMESTAMP_NTZ '2024-01-01 19:00:00'",
         "at = TIMESTAMP '2024-01-01 07:00:00Z' AND fare = 7.00 AND raw = X'78'",
     ]:

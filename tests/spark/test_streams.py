@@ -82,6 +82,14 @@ def test_each_commit_comes_once(spark: Any, table: hoodoo.Table, tmp_path: Path)
 
 
 @needs_data_source
+def test_a_stream_with_filters(spark: Any, tmp_path: Path):
+    made = hoodoo.Table.create(str(tmp_path / "t"), SCHEMA, name="t", record_key="id")
+    made.insert(pa.table({"id": [1, 2, 3], "v": pa.array([None, 7, 8], pa.int64())}, SCHEMA))
+    for number, (text, ids) in enumerate({"v IS NULL": [1], "v IS NOT NULL AND id < 2.5": [2]}.items()):
+        assert [row[0] for row in Reading(spark, made, tmp_path / str(number), filters=text).read_on()] == ids
+
+
+@needs_data_source
 def test_where_a_stream_starts(spark: Any, table: hoodoo.Table, tmp_path: Path):
     first = table.upsert(_rows(range(10, 12), 2))
     start = "hoodie.datasource.streaming.startOffset"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import struct
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from hoodoo.exceptions import InvalidOptionError
@@ -18,12 +20,15 @@ Token = tuple[str, str]
 
 _TOKENS = re.compile(
     r"""(?P<space>\s+)
+    |(?P<comment>--|/\*)
     |(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?:BD|[LDFSY])?(?!\w))
     |(?P<string>'[^'\\]*'(?!')|"[^"\\]*"(?!"))
+    |(?P<escaped>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|[rR]'[^']*'|[rR]"[^"]*")
     |(?P<quoted>`[^`]+`(?!`))
+    |(?P<odd>`(?:[^`]|``)*`)
     |(?P<word>[A-Za-z_]\w*)
     |(?P<symbol><=>|<=|>=|<>|!=|==|[=<>(),])""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 _OPERATORS = {
     "=": "=",
@@ -37,7 +42,7 @@ _OPERATORS = {
     ">=": ">=",
 }
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE", "DATE"}
+_WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE", "DATE", "CASE"}
 _OPEN, _CLOSE, _AND = ("symbol", "("), ("symbol", ")"), ("word", "AND")
 
 
@@ -75,7 +80,7 @@ def all_conditions_of_text(text: str) -> Conditions:
 
     Examples:
         >>> all_conditions_of_text("city IN ('sf', 'la') AND fare IS NOT NULL")
-        [('city', 'in', ['sf', 'la']), ('fare', 'is not null', None)]
+        [('city', 'in', ['sf', 'la']), ('fare', 'is not null')]
     """
     try:
         return _conjunction(_tokens(text), strict=True)
@@ -94,6 +99,9 @@ def _tokens(text: str) -> list[Token]:
         # What is unknown is a token too: only the condition around it is not understood.
         kind, value = ("unknown", text[position]) if match is None else (str(match.lastgroup), match.group())
         position += len(value)
+        if kind == "comment" or (kind == "unknown" and value in "'\"`"):
+            # What is a comment, or a string that does not end, is not told apart from conditions behind it.
+            raise _NotUnderstoodError
         if kind == "word" and value.upper() in _WORDS:
             value = value.upper()
         if kind != "space":
@@ -109,7 +117,7 @@ def _conjunction(tokens: list[Token], *, strict: bool) -> Conditions:
         return [condition for part in parts for condition in _conjunction(part, strict=strict)]
     try:
         return _condition(tokens)
-    except (_NotUnderstoodError, ValueError) as error:
+    except (_NotUnderstoodError, ValueError, OverflowError) as error:
         if strict:
             raise _NotUnderstoodError from error
         return []
@@ -137,7 +145,7 @@ def _parts(tokens: list[Token]) -> list[list[Token]]:
     depth, between = 0, False
     for token in tokens:
         depth += (token == _OPEN) - (token == _CLOSE)
-        if depth == 0 and token == ("word", "OR"):
+        if depth == 0 and token in (("word", "OR"), ("word", "CASE")):
             return [tokens]
         between = between or (depth == 0 and token == ("word", "BETWEEN"))
         if depth == 0 and token == _AND and not between:
@@ -157,7 +165,7 @@ def _condition(tokens: list[Token]) -> Conditions:
     if words[:1] and words[0] in _OPERATORS:
         return [(column, _OPERATORS[words[0]], _value(rest[1:]))]
     if [value for _, value in rest] in (["IS", "NULL"], ["IS", "NOT", "NULL"]):
-        return [(column, "is null" if len(rest) == 2 else "is not null", None)]  # noqa: PLR2004 - IS NULL
+        return [(column, "is null" if len(rest) == 2 else "is not null")]  # noqa: PLR2004 - IS NULL
     if words[:1] == ["IN"] or words == ["NOT", "IN"]:
         negated = words[0] == "NOT"
         return [(column, "not in" if negated else "in", _values(rest[1 + negated :]))]
@@ -202,5 +210,16 @@ def _value(tokens: list[Token]) -> Any:
         return text == "TRUE"
     if kind != "number":
         raise _NotUnderstoodError
+    return _number(text)
+
+
+def _number(text: str) -> int | float | Decimal:
+    """A number, of the kind that Spark takes it for: 0.5 is a decimal, and 0.5D is not."""
     digits = text.rstrip("BDLFSY")
-    return int(digits) if re.fullmatch(r"-?\d+", digits) else float(digits)
+    suffix = text[len(digits) :]
+    if suffix == "F":
+        (single,) = struct.unpack("<f", struct.pack("<f", float(digits)))
+        return float(single)
+    if suffix == "D" or (not suffix and "e" in digits.lower()):
+        return float(digits)
+    return int(digits) if re.fullmatch(r"-?\d+", digits) and suffix != "BD" else Decimal(digits)

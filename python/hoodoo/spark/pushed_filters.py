@@ -48,7 +48,7 @@ def _conditions(spark_filter: Any) -> Conditions:
     name, column = type(spark_filter).__name__, spark_filter.attribute[0]
     value = getattr(spark_filter, "value", None)
     if name in {"IsNull", "IsNotNull"} or (name == "EqualNullSafe" and value is None):
-        return [(column, "is not null" if (name == "IsNotNull") != negated else "is null", None)]
+        return [(column, "is not null" if (name == "IsNotNull") != negated else "is null")]
     if value is None:
         return []
     if name == "In":
@@ -70,7 +70,7 @@ def _membership(column: str, values: Iterable[Any], *, negated: bool) -> Conditi
 def _prefix(column: str, prefix: str) -> Conditions:
     """The range of strings with a prefix."""
     if not prefix:
-        return [(column, "is not null", None)]
+        return [(column, "is not null")]
     conditions: Conditions = [(column, ">=", prefix)]
     following = ord(prefix[-1]) + 1
     is_surrogate = 0xD800 <= following <= 0xDFFF  # noqa: PLR2004 - Unicode's range

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.spark.filter_text import conditions_of_text
@@ -36,7 +36,7 @@ def pruning_of(filters: RowFilters | None) -> Pruning | None:
     if isinstance(filters, str):
         if not filters.strip():
             raise InvalidOptionError("filters is an empty string: pass a condition in SQL, or None for all rows")
-        return Pruning(conditions_of_text(filters))
+        return Pruning([] if '"' in filters and _quotes_names() else conditions_of_text(filters))
     # The Columns of Connect are a class of their own before Spark 4.
     if isinstance(filters, Column) or type(filters).__name__ == "Column":
         return Pruning(conditions_of_text(_sql(filters)))
@@ -47,6 +47,16 @@ def columns_to_read(columns: Sequence[str], filters: RowFilters, known: Sequence
     """Return columns, and after them those that a filter may name."""
     text = str(filters).lower()
     return [*columns, *(name for name in known if name not in columns and name.lower() in text)]
+
+
+def _quotes_names() -> bool:
+    """Whether what is in double quotes may be the name of a column rather than a string."""
+    settings = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+    try:
+        session = SparkSession.getActiveSession()
+        return session is None or all(session.conf.get(name) == "true" for name in settings)
+    except Exception:  # noqa: BLE001 - a session that does not tell it may do either
+        return True
 
 
 def _sql(column: Any) -> str:
