@@ -68,7 +68,7 @@ def test_hudi_goes_on(hudi: Hudi, tmp_path: Path, name: str, to: int) -> None:
 
 
 def test_a_metadata_table_that_hudi_upgraded(hudi: Hudi, tmp_path: Path) -> None:
-    """Its log files belong to the slice in their name: some completed after the base files that are newer than they are."""
+    """Its log files belong to the slice in their name: some completed after base files that are newer than they are."""
     path = tmp_path / "t"
     options = {
         **OPTIONS,
