@@ -229,6 +229,6 @@ def test_what_a_wrong_filter_raises(history: tuple[Table, list[Commit]]):
             read(filters=[("value", "~", 1)])
         with pytest.raises(hoodoo.SchemaError, match="compares column 'value'") as error:
             read(filters=[("value", "in", [1, "x"])])
-        assert isinstance(error.value.__cause__, pa.ArrowInvalid)
+        assert "is no number" in str(error.value.__cause__)
         with pytest.raises(hoodoo.InvalidOptionError, match="takes a list of values"):
             read(filters=[("value", "in", 1)])
