@@ -13,9 +13,13 @@ from hoodoo.distributed.executor import STRINGS, string_batch, strings
 from hoodoo.spark.executor import SparkExecutor
 
 
-def _describe(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
-    units = strings(batches)
-    yield string_batch([f"{attempt.number} has {len(units)}: {unit[:40]!r} of {len(unit)}" for unit in units])
+def _describer() -> Any:
+    # Nested, so that it reaches the workers by value.
+    def describe(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
+        units = strings(batches)
+        yield string_batch([f"{attempt.number} has {len(units)}: {unit[:40]!r} of {len(unit)}" for unit in units])
+
+    return describe
 
 
 @pytest.mark.parametrize(
@@ -33,5 +37,5 @@ def _describe(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[p
 )
 def test_each_task_gets_one_unit(spark: Any, units: list[str]) -> None:
     executor = SparkExecutor(spark)
-    found = executor.collect(executor.map_batches(executor.from_units(units), _describe, STRINGS))
+    found = executor.collect(executor.map_batches(executor.from_units(units), _describer(), STRINGS))
     assert found == [f"{n} has 1: {unit[:40]!r} of {len(unit)}" for n, unit in enumerate(units)]
