@@ -206,9 +206,9 @@ def _fits(values: list[Any], data_type: pa.DataType) -> bool:
     """Whether Arrow converts values without a loss, or not at all. Long lists of integers are not taken one by one."""
     types = pa.types
     if types.is_integer(data_type):
-        least, greatest = _range(data_type)
+        minimum, maximum = _range(data_type)
         numbers = set(map(type, values)) == {int}
-        return numbers and least <= min(values) and max(values) <= greatest
+        return numbers and minimum <= min(values) and max(values) <= maximum
     if types.is_float64(data_type):
         return set(map(type, values)) <= {float}
     is_time = types.is_date32(data_type) or types.is_timestamp(data_type) or types.is_time(data_type)
@@ -228,14 +228,14 @@ def _nearest(value: Any, data_type: pa.DataType) -> tuple[Any, int]:
         return None, 0
     if pa.types.is_floating(data_type):
         return _nearest_float(_number(value), data_type)
-    least, greatest = _range(data_type)
+    minimum, maximum = _range(data_type)
     ticks = _ticks(value, data_type) if is_time else _number(value)
     if pa.types.is_decimal(data_type):
         ticks = _shifted(ticks, data_type.scale)
-    if (isinstance(ticks, float | Decimal) and math.isnan(ticks)) or ticks > greatest:
-        found, side = greatest, -1
-    elif ticks < least:
-        found, side = least, 1
+    if (isinstance(ticks, float | Decimal) and math.isnan(ticks)) or ticks > maximum:
+        found, side = maximum, -1
+    elif ticks < minimum:
+        found, side = minimum, 1
     else:
         found = math.floor(ticks)
         side = 0 if found == ticks else -1
@@ -255,7 +255,7 @@ def _nearest_float(value: float | Decimal, data_type: pa.DataType) -> tuple[floa
 
 
 def _range(data_type: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest number that a type stores."""
+    """The minimum and the maximum number that a type stores."""
     if pa.types.is_decimal(data_type):
         return 1 - 10**data_type.precision, 10**data_type.precision - 1
     if pa.types.is_unsigned_integer(data_type):

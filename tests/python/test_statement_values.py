@@ -174,10 +174,10 @@ def test_decimals_become_the_nearest_floats(precision: int, scale: int):
 
 def test_decimals_of_a_column_are_written_and_read_without_exponents():
     array = pa.array([Decimal("1.5"), None, Decimal("1E-10"), Decimal("-1.2E-9"), Decimal(0)], pa.decimal128(20, 10))
-    texts = ["1.5000000000", None, "0.0000000001", "-0.0000000012", "0.0000000000"]
+    strings = ["1.5000000000", None, "0.0000000001", "-0.0000000012", "0.0000000000"]
     for offset in (0, 1, 3):
-        assert cast(array[offset:], pa.string(), "").to_pylist() == texts[offset:]
-    assert cast(pa.array(texts), array.type, "").equals(array)
+        assert cast(array[offset:], pa.string(), "").to_pylist() == strings[offset:]
+    assert cast(pa.array(strings), array.type, "").equals(array)
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,6 @@ impl TableView {
     }
 }
 
-/// The file groups of a partition; none of one that is not there.
 /// The only file groups (partition, id) that matter, or all.
 type Wanted<'a> = Option<&'a HashSet<(String, String)>>;
 
@@ -354,6 +353,7 @@ fn is_wanted(wanted: Wanted<'_>, partition: &str, file_id: &str) -> bool {
     wanted.is_none_or(|wanted| wanted.contains(&(partition.to_owned(), file_id.to_owned())))
 }
 
+/// The file groups of a partition; none of one that is not there.
 fn groups_of<'a>(all: &'a BTreeMap<String, Vec<FileGroup>>, partition: &str) -> &'a [FileGroup] {
     all.get(partition).map(Vec::as_slice).unwrap_or_default()
 }

@@ -398,7 +398,7 @@ pub(in crate::write) fn is_anywhere(operation: Operation, keys: &KeyGenConfig, g
 }
 
 /// The columns from which keys and partitions of rows are made; `schema` are the table's columns after the write. A delete
-/// may name keys as texts. Other values take the type of the column, as those of an upsert do: 1.0 is no key of integers.
+/// may name keys as strings. Other values take the type of the column, as those of an upsert do: 1.0 names the integer 1.
 pub(in crate::write) fn key_schema(
     operation: Operation,
     keys: &KeyGenConfig,
