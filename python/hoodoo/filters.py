@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from functools import partial
-from numbers import Integral, Rational, Real
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
+from hoodoo.values.nearest import nearest, operator_beside
 
 __all__ = ["Filters", "LateFilter", "checked_filters", "late_filter"]
 
@@ -24,8 +20,9 @@ Filters: TypeAlias = Sequence[Condition] | Sequence[Sequence[Condition]]
 Operators: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`; and `is null`, `is not null`, which take no value.
 
 A value does not need to fit the type of its column: integers compare with 0.5, days with times, and short decimals with
-longer ones, by their exact values. A floating-point column takes a float or a decimal as the nearest number of its own
-type. NaN equals NaN and is larger than any number."""
+longer ones, by their exact values. A string beside dates or timestamps is read as one, in UTC; integers are neither.
+A float means the nearest value of a floating-point column, as a decimal does, and beside decimals what it is written
+as. NaN equals NaN and is larger than any number."""
 
 NativeFilter: TypeAlias = tuple[Any, ...]
 """A filter in the form of the core: nested tuples with values as Arrow arrays."""
@@ -161,28 +158,17 @@ def _in(column: str, data_type: pa.DataType, values: list[Any]) -> NativeFilter:
 def _compared(operator: str, column: str, data_type: pa.DataType, value: Any) -> NativeFilter:
     """A comparison, of a value between two of the column's type by the nearest."""
     array, (side,) = _converted([value], column, data_type)
-    if side == 0:
-        return (operator, column, array)
-    if operator == "=":
+    if side and operator == "=":
         return ("in", column, pa.array([], data_type))
-    if operator == "!=":
+    if side and operator == "!=":
         return ("is_not_null", column)
-    if operator in {"<", "<="}:
-        return ("<=" if side < 0 else "<", column, array)
-    return (">" if side < 0 else ">=", column, array)
+    return (operator_beside(operator, side), column, array)
 
 
-def _converted(values: list[Any], column: str, data_type: pa.DataType) -> tuple[pa.Array, Sequence[int]]:
-    """Values in the type of a column, and whether each is less than the given one (-1), equal (0) or larger (1)."""
+def _converted(values: list[Any], column: str, data_type: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Values in the type of a column, and on which side of the given ones they are."""
     try:
-        if _fits(values, data_type):
-            return pa.array(values, type=data_type), [0] * len(values)
-        pairs = [_nearest(value, data_type) for value in values]
-        stored = [value for value, _ in pairs]
-        if pa.types.is_temporal(data_type):
-            array = pa.array(stored, type=pa.int32() if data_type.bit_width == _SHORT else pa.int64()).cast(data_type)
-        else:
-            array = pa.array(stored, type=data_type)
+        return nearest(values, data_type)
     except (
         pa.ArrowInvalid,
         pa.ArrowTypeError,
@@ -194,114 +180,3 @@ def _converted(values: list[Any], column: str, data_type: pa.DataType) -> tuple[
         shown = ", ".join(type(value).__name__ if " at 0x" in repr(value) else repr(value) for value in values)
         message = f"the filter compares column {column!r} of type {data_type} with [{shown}]: give values of its type"
         raise SchemaError(message) from error
-    return array, [side for _, side in pairs]
-
-
-_SHORT = 32
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
-_DAY = 86_400 * 10**9
-
-
-def _fits(values: list[Any], data_type: pa.DataType) -> bool:
-    """Whether Arrow converts values without a loss, or not at all. Long lists of integers are not taken one by one."""
-    types = pa.types
-    if types.is_integer(data_type):
-        minimum, maximum = _range(data_type)
-        numbers = set(map(type, values)) == {int}
-        return numbers and minimum <= min(values) and max(values) <= maximum
-    if types.is_float64(data_type):
-        return set(map(type, values)) <= {float}
-    is_time = types.is_date32(data_type) or types.is_timestamp(data_type) or types.is_time(data_type)
-    return not (is_time or types.is_floating(data_type) or types.is_decimal(data_type))
-
-
-def _nearest(value: Any, data_type: pa.DataType) -> tuple[Any, int]:
-    """A value next to the given one among those of a type, and on which side of it.
-
-    Arrow rounds towards zero what lies between two integers, days or milliseconds, and a comparison with what is left
-    would miss rows. Dates and times come as the numbers that Arrow stores.
-    """
-    is_time = pa.types.is_temporal(data_type)
-    if isinstance(value, pa.Scalar) and not (is_time and hasattr(value, "value")):
-        value = value.as_py()
-    if value is None or (isinstance(value, pa.Scalar) and not value.is_valid):
-        return None, 0
-    if pa.types.is_floating(data_type):
-        return _nearest_float(_number(value), data_type)
-    minimum, maximum = _range(data_type)
-    ticks = _ticks(value, data_type) if is_time else _number(value)
-    if pa.types.is_decimal(data_type):
-        ticks = _shifted(ticks, data_type.scale)
-    if (isinstance(ticks, float | Decimal) and math.isnan(ticks)) or ticks > maximum:
-        found, side = maximum, -1
-    elif ticks < minimum:
-        found, side = minimum, 1
-    else:
-        found = math.floor(ticks)
-        side = 0 if found == ticks else -1
-    # By a string: other ways to make a decimal of Python round to the digits of its context.
-    return (Decimal(f"{found}E{-data_type.scale}") if pa.types.is_decimal(data_type) else found), side
-
-
-def _nearest_float(value: float | Decimal, data_type: pa.DataType) -> tuple[float, int]:
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    stored: float = pa.scalar(number, data_type).as_py()
-    # A float stands for the nearest number of the type; an integer for itself, and so does what is too large.
-    is_exact = isinstance(value, int) or math.isinf(stored)
-    return stored, (stored > value) - (stored < value) if is_exact else 0
-
-
-def _range(data_type: pa.DataType) -> tuple[int, int]:
-    """The minimum and the maximum number that a type stores."""
-    if pa.types.is_decimal(data_type):
-        return 1 - 10**data_type.precision, 10**data_type.precision - 1
-    if pa.types.is_unsigned_integer(data_type):
-        return 0, 2**data_type.bit_width - 1
-    return -(2 ** (data_type.bit_width - 1)), 2 ** (data_type.bit_width - 1) - 1
-
-
-def _number(value: Any) -> float | Decimal:
-    """A number as one of Python, for numpy has its own. A truth value is none."""
-    if isinstance(value, bool) or (isinstance(value, Rational) and not isinstance(value, Integral)):
-        raise TypeError(f"{value!r} is no number that a column can have")
-    if isinstance(value, Decimal):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    raise TypeError(f"{value!r} is no number")
-
-
-def _shifted(value: Any, scale: int) -> Decimal:
-    """A number times a power of ten."""
-    if isinstance(value, float):
-        raise TypeError(f"{value!r} is no decimal")
-    sign, digits, exponent = Decimal(value).as_tuple()
-    return Decimal((sign, digits, exponent + scale)) if isinstance(exponent, int) else Decimal(value)
-
-
-def _ticks(value: Any, data_type: pa.DataType) -> float | Decimal | Fraction:
-    """A date or a time in the unit of a type; a number is one already. Without a time zone, UTC is meant."""
-    types = pa.types
-    is_day = types.is_date(data_type)
-    unit = _DAY if is_day else _NANOSECONDS[data_type.unit]
-    if isinstance(value, pa.Scalar):
-        alike = types.is_time(value.type) if types.is_time(data_type) else types.is_timestamp(value.type)
-        if alike:
-            return Fraction(value.value * _NANOSECONDS[value.type.unit], unit)
-        value = value.as_py()
-    if isinstance(value, dt.datetime) and not types.is_time(data_type):
-        # pandas has nanoseconds, and a time that is none, whose parts are no integers.
-        since = value - dt.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else dt.timezone.utc)
-        whole = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
-        return Fraction(whole * 1000 + getattr(since, "nanoseconds", 0), unit)
-    if isinstance(value, dt.date) and is_day and not isinstance(value, dt.datetime):
-        return value.toordinal() - dt.date(1970, 1, 1).toordinal()
-    if isinstance(value, dt.time) and types.is_time(data_type):
-        seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        return Fraction((seconds * 10**6 + value.microsecond) * 1000, unit)
-    return _number(value)

@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
         "flag": pa.bool_(),
         "name": pa.string(),
         "raw": pa.binary(),
+        "pair": pa.binary(2),
     }
 )
 _LEAST = local(1969, 12, 31, 23, 59, 59, 999000)
@@ -66,6 +67,7 @@ ROWS: dict[str, list[Any]] = {
     "flag": [True, False],
     "name": ["", "a", "b", "é"],
     "raw": [b"", b"a", b"\xff"],
+    "pair": [b"\0\0", b"a\0", b"ab", b"\xff\xff"],
 }
 _NUMBERS = [
     *(0, 1, -1, 2, 0.5, -0.5, 0.1, -0.0, 1.5, NAN, INF, -INF, 1e300, -1e300, 10**400, -(10**400)),
@@ -76,14 +78,30 @@ _NUMBERS = [
 _DECIMALS = [
     *(0, 1, -1, 10_000, -(10**50), 10**400, *(Decimal(one) for one in ("0.1", "0.005", "-0.005", "9999.995", "1E-70"))),
     *(Decimal(one) for one in ("1234567890123456789012345678901234.56781", "-1E+70", "NaN", "-Infinity", "1.50")),
+    *(0.1, -0.01, 0.005, 1e300, NAN, INF, -INF, np.float32(0.1), np.float64(1.5)),
+    *(pa.scalar(0.1, pa.float32()), pa.scalar(0.1), pa.scalar(1, pa.uint8())),
 ]
 _TIMES = [
     *(TIME, TIME.replace(microsecond=1), TIME.replace(microsecond=1500), local(2024, 1, 1), _LEAST),
     *(local(1969, 12, 31, 23, 59, 59, 999500), local(9999, 12, 31, 23, 59, 59, 999999), local(1, 1, 1)),
+    DAY,
+    dt.date.max,
+    *("2024-01-01", "2024-1-1 5", "2024-01-01T05:00:00.000001", "0001-01-01", "9999-12-31 23:59:59.999999"),
+    *(pa.scalar("2024-01-01"), pa.scalar("2024-01-01 05:00", pa.large_string()), pa.scalar(DAY)),
+    *(np.datetime64("2024-01-01"), np.datetime64("2024-01"), np.datetime64("2024-01-01T05:00:00.000000001")),
     pd.Timestamp(TIME),
     pd.Timestamp("2024-01-01 05:00:00.000000001"),
     pa.scalar(1_704_085_200_000_000_001, pa.timestamp("ns")),
 ]
+TEXTS = {
+    "2024-01-01": local(2024, 1, 1),
+    "2024-1-1 5": TIME,
+    "2024-01-01 05:00": TIME,
+    "2024-01-01T05:00:00.000001": TIME.replace(microsecond=1),
+    "0001-01-01": local(1, 1, 1),
+    "9999-12-31 23:59:59.999999": local(9999, 12, 31, 23, 59, 59, 999999),
+}
+"""What strings mean beside times."""
 _ZONED = [
     *(one.replace(tzinfo=UTC) for one in _TIMES if type(one) is dt.datetime),
     dt.datetime(2023, 12, 31, 22, 0, 0, 500, dt.timezone(dt.timedelta(hours=-7))),
@@ -93,11 +111,12 @@ _ZONED = [
 VALUES: dict[str, list[Any]] = {
     **dict.fromkeys(("small", "big", "single", "double"), _NUMBERS),
     **dict.fromkeys(("price", "long"), _DECIMALS),
-    "day": [DAY, dt.date(2024, 1, 2), dt.date.max, *_TIMES, *_ZONED],
+    "day": [dt.date(2024, 1, 2), *_TIMES, *_ZONED],
     **{column: [*_TIMES, *_ZONED] for column in ("millis", "micros", "local")},
     "flag": [True, False],
     "name": ["", "a", "aa", "é", "z"],
     "raw": [b"", b"a", b"\xff\xff"],
+    "pair": [b"", b"a", b"ab", b"abc", b"a\0\0", b"\xff\xff\xff", bytearray(b"ab")],
 }
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -131,27 +150,40 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def exact(value: Any, column: str) -> Any:
     """What compares with others of its kind as the documentation says: a pair that puts NaN behind all numbers."""
-    if isinstance(value, pa.TimestampScalar):
-        value = pd.Timestamp(value.value, unit=value.type.unit, tz=value.type.tz)
-    if isinstance(value, dt.datetime):
-        naive = value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-        since = naive - EPOCH
-        micros = since.days * 86_400 * 10**6 + since.seconds * 10**6 + since.microseconds
-        return micros * 1000 + getattr(since, "nanoseconds", 0)
-    if isinstance(value, dt.date):
-        return (value - dt.date(1970, 1, 1)).days * 86_400 * 10**9
-    if isinstance(value, bool | str | bytes):
-        return value
+    if column in {"day", "millis", "micros", "local"}:
+        return _since_1970(value)
+    if isinstance(value, pa.Scalar):
+        value = np.float32(value.as_py()) if value.type == pa.float32() else value.as_py()
+    if isinstance(value, bool | str | bytes | bytearray):
+        return bytes(value) if isinstance(value, bytearray) else value
     if isinstance(value, int | np.integer):
         return (0, Fraction(int(value)))
     if column in {"single", "double"}:
         value = _rounded(value, column)
-    if isinstance(value, np.floating):
-        value = float(value)
+    # A float beside decimals means what it is written as.
+    value = (
+        Decimal(str(value)) if column in {"price", "long"} else value if isinstance(value, Decimal) else float(value)
+    )
     is_finite = value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
     if not is_finite:
         return (2, 0) if math.isnan(value) else (1 if value > 0 else -1, 0)
     return (0, Fraction(value))
+
+
+def _since_1970(value: Any) -> int:
+    """The nanoseconds between the start of 1970 and a day or a time."""
+    if isinstance(value, pa.TimestampScalar):
+        value = pd.Timestamp(value.value, unit=value.type.unit, tz=value.type.tz)
+    elif isinstance(value, pa.Scalar):
+        value = value.as_py()
+    value = TEXTS[value] if isinstance(value, str) else value
+    value = pd.Timestamp(value) if isinstance(value, np.datetime64) else value
+    if not isinstance(value, dt.datetime):
+        return int((value - dt.date(1970, 1, 1)).days * 86_400 * 10**9)
+    naive = value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    since = naive - EPOCH
+    micros = since.days * 86_400 * 10**6 + since.seconds * 10**6 + since.microseconds
+    return int(micros * 1000 + getattr(since, "nanoseconds", 0))
 
 
 def _rounded(value: Any, column: str) -> Any:
@@ -217,8 +249,7 @@ def test_any_value(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     near = {
         **dict.fromkeys(("small", "big", "single", "double"), numbers | st.decimals(allow_nan=False)),
         "price": st.integers() | st.decimals(allow_nan=False, places=3, min_value=-20_000, max_value=20_000),
-        "day": st.dates() | times,
-        **dict.fromkeys(("millis", "local"), times),
+        **dict.fromkeys(("day", "millis", "local"), st.dates() | times),
     }
     column = data.draw(st.sampled_from(list(kinds)))
     rows = data.draw(st.lists(kinds[column] | st.none(), min_size=1, max_size=8))
@@ -249,8 +280,9 @@ def test_any_value(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
             ("double", "1"),
             ("double", True),
         ),
-        *(("price", 0.5), ("price", "1"), ("day", "2024-01-01"), ("day", pd.NaT), ("day", dt.time(5)), ("flag", 1)),
-        *(("micros", DAY), ("micros", "2024-01-01"), ("micros", pd.NaT), ("micros", pa.scalar(dt.time(5)))),
+        *(("price", True), ("price", "1"), ("day", "no day"), ("day", pd.NaT), ("day", dt.time(5)), ("flag", 1)),
+        *(("day", 19_723), ("micros", 0), ("micros", np.int64(0)), ("micros", "2024-01-01 5:"), ("micros", pd.NaT)),
+        *(("micros", pa.scalar(dt.time(5))), ("micros", 0.5), ("pair", "ab"), ("pair", 1), ("price", Decimal("sNaN"))),
         *(("micros", Decimal("sNaN")), ("micros", pa.scalar(dt.timedelta(1))), ("name", 1), ("raw", 1)),
     ],
 )

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import SchemaError, UnsupportedError
-from hoodoo.statements.strings import decimals_of, text_of_decimals, values_of
+from hoodoo.values.strings import decimals_of, text_of_decimals, values_of
 
 __all__ = ["Value", "aligned", "as_array", "cast", "common_type", "decimal_of", "plain", "plain_type", "store"]
 

@@ -15,6 +15,7 @@ from hoodoo.statements.coercion import plain_type
 from hoodoo.statements.expressions import Call, Case, Cast, Column, Constant, Expression, Foreign
 from hoodoo.statements.foreign import is_polars
 from hoodoo.statements.sql import parse_sql
+from hoodoo.values.nearest import plain_value
 
 if TYPE_CHECKING:
     from hoodoo.statements.expressions import Side
@@ -146,14 +147,7 @@ def _scalar(value: Any) -> pa.Scalar:
 def _converted(value: Any) -> pa.Scalar:
     if isinstance(value, int) and value.bit_length() >= _LONG_BITS:
         return pa.scalar(Decimal(value))
-    if type(value).__module__ != "numpy" or getattr(value, "ndim", None) != 0:
-        return pa.scalar(value)
-    value = value[()] if type(value).__name__ == "ndarray" else value
-    if value.dtype.kind not in "mM":
-        return pa.scalar(value)
-    # Arrow does not take days, and numpy makes mere numbers of nanoseconds and less.
-    item = value.item()
-    return pa.scalar(value if isinstance(item, int) else item)
+    return pa.scalar(plain_value(value))
 
 
 def _text(text: str, names: Mapping[str, Side] | None, what: str) -> Expression:

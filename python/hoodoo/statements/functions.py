@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hoodoo.exceptions import SchemaError, UnsupportedError
 from hoodoo.statements.coercion import Value, aligned, as_array, cast, decimal_of
-from hoodoo.statements.strings import mapped
+from hoodoo.values.strings import mapped
 
 __all__ = ["FUNCTIONS", "equal_key", "is_in"]
 
