@@ -89,3 +89,31 @@ def test_keys_that_no_row_can_have_are_errors(tmp_path: Path, stored: list[Any],
     with pytest.raises(hoodoo.SchemaError, match="id"):
         table.delete(given)
     assert table.count() == 2
+
+
+def test_keys_of_another_kind_are_named_as_those_of_the_data(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", pa.schema([("id", pa.date32())]), name="t", record_key="id")
+    table.insert({"id": [dt.date(2024, 1, 1)]})
+    with pytest.raises(hoodoo.SchemaError, match="Date32 in the table and Int64 in the data"):
+        table.delete(pa.table({"id": [5]}))
+
+
+@pytest.mark.parametrize("fields", ["id,", " id , ", ",id"])
+def test_blanks_and_commas_around_key_columns_mean_nothing(tmp_path: Path, fields: str) -> None:
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": fields}
+    for inserted in (1, 0):
+        assert hoodoo.write({"id": [1]}, tmp_path / "t", options=options).inserted == inserted
+    assert Table(tmp_path / "t").options["hoodie.table.recordkey.fields"] == "id"
+
+
+@pytest.mark.parametrize("below", ["", "t"])
+def test_a_file_in_place_of_a_new_table_is_named(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for create in (
+        lambda uri: Table.create(uri, pa.schema([("id", pa.int64())]), name="t", record_key="id"),
+        lambda uri: hoodoo.write({"id": [1]}, uri, options={"hoodie.table.name": "t"}),
+    ):
+        with pytest.raises(hoodoo.InvalidOptionError, match=f"a file in its place.*{file.name}"):
+            create(file / below)
+    assert file.read_text() == "x"

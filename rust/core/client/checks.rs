@@ -208,5 +208,5 @@ fn merge_conflict(table: &HudiTable) -> Result<Option<String>> {
 }
 
 fn normalized(value: &str) -> String {
-    value.split(',').map(str::trim).collect::<Vec<_>>().join(",")
+    value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",")
 }

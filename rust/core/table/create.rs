@@ -52,6 +52,12 @@ impl TableSpec<'_> {
         let properties = self.properties()?;
         let storage = storage.with_local_settings(local_settings(self.options)?);
         let now = format_instant(clock.now_ms(), TimeZone::Utc);
+        if let Some(file) = storage.file_in_place_of_folder() {
+            return Err(Error::invalid_option("a table is a folder, and there is a file in its place")
+                .with("table", storage.uri())
+                .with("file", file.display())
+                .remedy("Choose another folder for the new table"));
+        }
         let foreign = storage.list("")?;
         if !foreign.files.is_empty() && foreign.folders.iter().all(|f| f != ".hoodie") {
             return Err(Error::invalid_option("the folder holds files, but no Hudi table")

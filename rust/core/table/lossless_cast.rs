@@ -15,8 +15,8 @@ use arrow::compute::{CastOptions, and, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
 
-use super::schema::held_incoming;
-use crate::error::{Error, Result};
+use super::schema::{held_incoming, types_differ};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::base::evolve;
 use crate::format::field_lookup::FieldLookup;
 
@@ -191,7 +191,8 @@ pub(crate) fn conform_batch(batch: &RecordBatch, target: &SchemaRef) -> Result<R
 
 /// Brings a column without nested ones to a type that holds all that its own does.
 fn cast_leaf(column: &ArrayRef, target: &DataType, name: &str) -> Result<ArrayRef> {
-    let source = Schema::new(vec![Field::new("v", column.data_type().clone(), true)]);
+    let given = column.data_type();
+    let source = Schema::new(vec![Field::new("v", given.clone(), true)]);
     let held = held_incoming(&source).map_err(|e| e.with("column", name))?;
     let held_type = held.field(0).data_type();
     let column = cast_exactly(column, held_type, name)?;
@@ -201,7 +202,10 @@ fn cast_leaf(column: &ArrayRef, target: &DataType, name: &str) -> Result<ArrayRe
         | (DataType::Binary, DataType::Utf8) => cast_exactly(&column, target, name)?,
         _ => column,
     };
-    evolve(&column, target, name)
+    evolve(&column, target, name).map_err(|e| match e.kind() {
+        ErrorKind::Schema => types_differ(name, target, given),
+        _ => e,
+    })
 }
 
 /// A cast that fails when it would lose something.

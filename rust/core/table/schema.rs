@@ -168,16 +168,19 @@ fn unify_field(table: &Field, incoming: &Field, path: &str) -> Result<Field> {
     Ok(Field::new(table.name(), data_type, nullable).with_metadata(table.metadata().clone()))
 }
 
+/// The error of a column whose types in the table and in the data have nothing in common.
+pub(super) fn types_differ(path: &str, table: &DataType, incoming: &DataType) -> Error {
+    Error::schema(format!("column '{path}' is {table} in the table and {incoming} in the data"))
+        .with("column", path)
+        .remedy("Cast the column to the table's type, or to a wider one")
+}
+
 /// The type that holds both: the table's, or the batch's where it is wider.
 fn unify(table: &DataType, incoming: &DataType, path: &str) -> Result<DataType> {
     use DataType::{
         Binary, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int32, Int64, List, Map, Struct, Timestamp, Utf8,
     };
-    let misfit = || {
-        Error::schema(format!("column '{path}' is {table} in the table and {incoming} in the data"))
-            .with("column", path)
-            .remedy("Cast the column to the table's type, or to a wider one")
-    };
+    let misfit = || types_differ(path, table, incoming);
     if table == incoming {
         return Ok(table.clone());
     }

@@ -1,7 +1,7 @@
 //! Making and replacing files, and what goes with it on a local disk: no change behind a link, none that a power cut could
 //! take back unnoticed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -91,6 +91,12 @@ impl Storage {
         disk.replace(&file, &content.into()).map_err(failed)?;
         // Hadoop could have written it once more between the two lines above.
         remove_checksum(disk, &file)
+    }
+
+    /// A file on a local disk that is where the folder of the table or one above it would be.
+    pub fn file_in_place_of_folder(&self) -> Option<PathBuf> {
+        let root = self.local_path("")?;
+        root.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()).map(Path::to_path_buf)
     }
 
     /// Makes an empty folder where the storage knows folders; elsewhere nothing.
