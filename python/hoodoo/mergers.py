@@ -6,13 +6,15 @@
 | `PerColumn` | a rule for each column: latest, non-null, sum, max, min, append |
 | `ColumnGroups` | groups of columns, each with its own ordering column |
 
-All of them treat deletes in the same way: the later of two records wins, also when it is a delete, and a record after a
-delete does not keep values from before it.
+All of them treat deletes in the same way: the later of two records wins, also when it is a delete. A record after a
+delete does not keep values from before it, unless both are in log files of one file slice: those are merged with each
+other before the base file, and of a delete and a record only the record is left (as where Hudi fills columns).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,6 +87,11 @@ class PerColumn(RecordMerger):
 
     rules: ClassVar[Mapping[str, str]] = {}
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Find out whether a rule adds up."""
+        super().__init_subclass__(**kwargs)
+        cls.adds = not {"sum", "append"}.isdisjoint(cls.rules.values())
+
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
         """Merge pairs of records. See `RecordMerger.merge`."""
         wins = newer_wins(older, newer)
@@ -99,6 +106,21 @@ class PerColumn(RecordMerger):
             merged = _RULES[self._checked(rule, name)](older.data[name], newer.data[name], wins)
             columns.append(pick_values(both, merged.cast(value.type), value))
         return Records(pa.RecordBatch.from_arrays(columns, schema=later.data.schema), later.keys, later.deleted)
+
+    def partial_merge(self, older: Records, newer: Records, context: MergeContext) -> Records:
+        """Merge pairs of records of which some have only some columns: what one of both lacks is that of the other."""
+        merged = super().partial_merge(older, newer, context)
+        if not isinstance(merged, Records):
+            return Records(merged, newer.keys, newer.deleted)
+        both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
+        columns = []
+        for name, value in zip(merged.data.schema.names, merged.data.columns, strict=True):
+            for side, other in ((older, newer), (newer, older)):
+                if other.present is not None and self.rules.get(name, "latest") != "latest":
+                    value = pick_values(pc.and_(both, pc.invert(other.present[name])), side.data[name], value)  # noqa: PLW2901
+            columns.append(value)
+        data = pa.RecordBatch.from_arrays(columns, schema=merged.data.schema)
+        return replace(merged, data=data)
 
     def _checked(self, rule: str, column: str) -> str:
         if rule not in _RULES:

@@ -24,6 +24,7 @@ __all__ = [
     "merge_options",
     "split_list",
     "string_options",
+    "whole_number",
     "write_options",
 ]
 
@@ -118,6 +119,30 @@ def split_list(value: str | None) -> list[str]:
         ['city', 'ts']
     """
     return [item.strip() for item in (value or "").split(",") if item.strip()]
+
+
+def whole_number(options: Mapping[str, str], key: str, default: int) -> int:
+    """Return the number that an option has.
+
+    Args:
+        options: The options.
+        key: The option.
+        default: The number without it.
+
+    Returns:
+        The number, 0 or more.
+
+    Raises:
+        InvalidOptionError: The value is no such number.
+
+    Examples:
+        >>> whole_number({"hoodoo.threads": "4"}, "hoodoo.threads", 1)
+        4
+    """
+    given = options.get(key, str(default)).strip()
+    if not (given.isascii() and given.isdigit()):
+        raise InvalidOptionError(f"invalid value {given!r} for {key}: expected a number, 0 or more")
+    return int(given)
 
 
 def creation_options(  # noqa: PLR0917 - those of `Table.create`

@@ -81,6 +81,8 @@ class RecordMerger:
 
     Attributes:
         strategy_id: The UUID of the merge strategy.
+        adds: Whether values of both records are added up, so that a row which is written again counts twice. Updates by
+            statements write whole rows, and refuse tables of such a merger.
 
     Examples:
         >>> import hoodoo, pyarrow as pa, pyarrow.compute as pc
@@ -98,6 +100,7 @@ class RecordMerger:
     """
 
     strategy_id: str = ""
+    adds: bool = False
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Merged:
         """Merge records that have all columns.

@@ -80,7 +80,9 @@ def merge(
     after = record_batch_reader(newer, before.schema)
     keys, fields = names_of(key, "key"), names_of(ordering, "ordering")
     for rows, schema in (("older", before.schema), ("newer", after.schema)):
-        for name in (*keys, *fields):
+        # An ordering column may be a field of a struct column.
+        outer = [name.split(".", 1)[0] for name in fields if name not in schema.names]
+        for name in (*keys, *(name for name in fields if name in schema.names), *outer):
             if name not in schema.names:
                 columns = ", ".join(schema.names)
                 raise SchemaError(f"the {rows} rows have no column {name!r}. Columns: {columns}")

@@ -374,7 +374,8 @@ class Table(
             data: The rows; see `hoodoo.rows.Rows`. A row whose `_hoodie_is_deleted` is true deletes its key.
             partial: The rows have only some columns: the key, partition and ordering columns, and the columns that
                 change. Stored rows keep their values in the other columns; new rows get null. A merge-on-read table
-                writes such rows to log files as they are, like Hudi's MERGE INTO.
+                writes such rows to log files as they are, like Hudi's MERGE INTO, and refuses them once its fields
+                have ids (see `update_schema`).
             schema_evolution: `allow`, the default: the write adds new columns, and widens a column when a value does
                 not fit its type, as Hudi does (int to long to float to double, numbers to strings).
                 `Commit.schema_changes` and a `HudiWarning` name the changes. `refuse`: such a write fails. Values that

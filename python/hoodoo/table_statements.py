@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.options import whole_number
 from hoodoo.statements.change import delete_rows, update_rows
 from hoodoo.statements.forms import parse_assignments, parse_condition
 from hoodoo.statements.planned_write import Effort
@@ -121,11 +122,6 @@ class TableStatements:
         return delete_rows(self._native, condition, self._effort())
 
     def _effort(self) -> Effort:
-        threads = self._number(_THREADS, os.cpu_count() or 1)
-        return Effort(self._number(_RETRIES, 5), max(1, threads), self._ref.options)
-
-    def _number(self, option: str, default: int) -> int:
-        given = self._ref.options.get(option, str(default)).strip()
-        if not given.isdigit():
-            raise InvalidOptionError(f"invalid value {given!r} for {option}: expected a number")
-        return int(given)
+        options = self._ref.options
+        threads = whole_number(options, _THREADS, os.cpu_count() or 1)
+        return Effort(whole_number(options, _RETRIES, 5), max(1, threads), options)

@@ -183,3 +183,46 @@ def test_both_merge_log_files_of_one_metadata_table(hudi: Hudi, tmp_path: Path, 
             served.check(f"write {at}, log compactions: {merged}")
     assert all(merged.values()), merged
     assert Table(served.path).verify().ok
+
+
+def test_hudi_reads_a_metadata_table_that_got_an_index_late(hudi: Hudi, tmp_path: Path) -> None:
+    """The metadata table goes on from an archived compaction, whose base files stay those of most shards."""
+    path, keys = tmp_path / "late", 40
+    options = OPTIONS | {"hoodie.metadata.global.record.level.index.enable": "true"}
+    served = Served(hudi, path, "COPY_ON_WRITE", "9", **options)
+    served.turns.create(rows(range(3), 1).schema)
+    index = path / ".hoodie" / "metadata" / "record_index"
+    Table(path, options).insert(rows(range(keys), 1))
+
+    def first_active() -> str:
+        return min(name for name in _instants(path) if "_" in name).split("_")[0]
+
+    def is_archived() -> bool:
+        bases = {base.stem.rsplit("_", 1)[1] for base in index.glob("*.hfile")}
+        # Others have base files that are as old as the index.
+        return "2" < max(bases, default="") < first_active()
+
+    at = 2
+    while not is_archived():
+        Table(path, options).upsert(rows(range(3), at))
+        at += 1
+        assert at < 40, "nothing was archived"
+
+    def keys_of_hudi() -> list[str]:
+        frame = hudi.spark.read.format("hudi").load(str(path / ".hoodie" / "metadata"))
+        return sorted(row["key"] for row in frame.where("type = 5").select("key").collect())
+
+    def keys_of_ours() -> list[str]:
+        metadata = Table(path, options).metadata_table
+        assert metadata is not None
+        return sorted(metadata.to_arrow("record_index")["key"].to_pylist())
+
+    before = keys_of_hudi()
+    assert len(before) == keys
+    assert before == keys_of_ours()
+    Table(path, options).index("bloom_filters")
+    assert keys_of_hudi() == keys_of_ours() == before
+    served.check("an index that was built late")
+    Table(path, options).upsert(rows(range(keys - 2, keys + 2), at))
+    assert len(keys_of_ours()) == keys + 2
+    served.check("a write after it")

@@ -10,7 +10,7 @@ import pytest
 import hoodoo
 from hoodoo import Table
 
-_ODD = ["plain", "with space", "a=b", "100%", "ü→漢", "x:y", "+1", "#3", "per%20cent", "two/levels"]
+_ODD = ["plain", "with space", "a=b", "100%", "ü→漢", "a/x:y", "+1", "#3", "per%20cent", "two/levels"]
 _ODD += ["end#12", ".hidden", ".hoodie_x", ".tmp", "_x", "below/.hoodie", "below/.b"]
 _REFUSED = [".hoodie", ".hoodie/x", "a/.hoodie/b", ".x.crc", ".", "..", "../x", "/a", "a//b", "a\nb"]
 _SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64())])
@@ -71,8 +71,9 @@ def test_folders_in_which_nobody_looks(tmp_path: Path, value: str, operation: st
 @pytest.mark.parametrize(
     ("options", "good", "bad"),
     [
-        ({_HIVE: "true"}, [".hoodie", ".hoodie/x", ".x.crc", "/a"], ["a/.hoodie/b", "a//b"]),
-        ({_ENCODED: "true"}, [".hoodie/x", "a/.hoodie/b", "a//b", "../x"], [".hoodie", ".x.crc", ".."]),
+        ({}, ["a/x:y"], ["x:y", "x:y/a", ":"]),
+        ({_HIVE: "true"}, [".hoodie", ".hoodie/x", ".x.crc", "/a"], ["a/.hoodie/b", "a//b", "x:y"]),
+        ({_ENCODED: "true"}, [".hoodie/x", "a/.hoodie/b", "a//b", "../x", "x:y"], [".hoodie", ".x.crc", ".."]),
         ({_SLASHES: "true"}, ["2024-01-02"], [".hoodie-01-02", "a-.hoodie-x", "..-x"]),
     ],
 )

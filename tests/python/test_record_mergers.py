@@ -315,3 +315,42 @@ def test_append_in_all_its_forms() -> None:
     newer = pa.table({"id": range(5), "tags": pa.array([r[1] for r in rules], pa.list_(pa.string()))})
     merged = hoodoo.merge(older, newer, key="id", merger=Totals()).read_all()
     assert merged["tags"].to_pylist() == [r[2] for r in rules]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_columns_that_a_partial_upsert_lacks_are_not_added_up(tmp_path: Path, table_type: str) -> None:
+    table = _table(tmp_path / "t", Totals, table_type)
+    _write(table, _row("a", 1, 10, ["x"], "one"), _row("b", 1, 1, ["y"], "two"))
+    for ts, given in (
+        (2, {"note": ["new"]}),
+        (3, {"n": [5]}),
+        (4, {"tags": pa.array([["z"]])}),
+        (5, {"note": ["last"]}),
+    ):
+        table.upsert(pa.table({"id": ["a"], "ts": pa.array([ts], pa.int64()), **given}), partial=True)
+    expected = {"id": "a", "ts": 5, "n": 15, "tags": ["x", "z"], "note": "last"}
+    assert _rows(table)[0] == expected
+    if table_type == "MERGE_ON_READ":
+        table.compact()
+        assert _rows(table)[0] == expected
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_statements_do_not_add_up_what_they_leave_as_it_is(tmp_path: Path, table_type: str) -> None:
+    table = _table(tmp_path / "t", Totals, table_type)
+    _write(table, _row("a", 1, 10, ["x"], "one"))
+    before = _rows(table)
+    source = pa.table({"id": ["a", "b"], "note": ["q", "r"]})
+    with pytest.raises(hoodoo.UnsupportedError, match="record merger Totals"):
+        table.update({"note": "'n'"}, where="id = 'a'")
+    with pytest.raises(hoodoo.UnsupportedError, match="record merger Totals"):
+        table.merge(source, ["id"]).when_matched_update({"note": "source.note"}).execute()
+    assert _rows(table) == before
+    done = table.merge(source, ["id"]).when_not_matched_insert({"id": "source.id", "ts": "1", "n": "3"}).execute()
+    assert done.inserted == 1
+    assert table.delete(where="n = 10").deleted == 1
+    assert [(row["id"], row["n"]) for row in _rows(table)] == [("b", 3)]
+    keeping = _table(tmp_path / "k", Other)
+    _write(keeping, _row("a", 1, 10, ["x"], "one"))
+    keeping.update({"note": "'n'"})
+    assert _rows(keeping)[0]["note"] == "n"

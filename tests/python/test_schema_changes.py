@@ -106,6 +106,35 @@ def test_values_that_fit_are_cast(table: hoodoo.Table, column: str, values: pa.A
     assert got[column] == expected
 
 
+@pytest.mark.parametrize("evolution", ["refuse", "allow"])
+@pytest.mark.parametrize(
+    ("data_type", "values", "fits"),
+    [
+        (pa.float64(), pa.array([2**53 + 1], pa.int64()), False),
+        (pa.float64(), pa.array([-(2**63), 2**53], pa.int64()), True),
+        (pa.float64(), pa.array([2**63 - 1], pa.int64()), False),
+        (pa.float32(), pa.array([2**24 + 1], pa.int32()), False),
+        (pa.float32(), pa.array([2**24, -3], pa.int32()), True),
+        (pa.float32(), pa.array([2**53 + 1], pa.int64()), False),
+        (pa.float32(), pa.array([2**32 - 1], pa.uint32()), False),
+        (pa.list_(pa.float64()), pa.array([[2**53 + 1]], pa.list_(pa.int64())), False),
+    ],
+)
+def test_integers_with_more_digits_than_a_float_are_refused(
+    tmp_path: Path, data_type: pa.DataType, values: pa.Array, fits: bool, evolution: Any
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", data_type)])
+    table = hoodoo.Table.create(tmp_path / "t", schema, name="t", record_key="id")
+    rows = pa.table({"id": range(len(values)), "v": values})
+    if fits:
+        table.insert(rows, schema_evolution=evolution)
+        assert table.to_arrow(columns=["v"])["v"].to_pylist() == values.to_pylist()
+    else:
+        with pytest.raises(hoodoo.SchemaError, match="does not fit"):
+            table.insert(rows, schema_evolution=evolution)
+        assert table.count() == 0
+
+
 @pytest.mark.parametrize(
     ("column", "value", "old", "new"),
     [

@@ -172,7 +172,7 @@ def test_partial_updates_and_change_feeds(tmp_path: Path):
     images = [(one["op"], one["before"] and one["before"]["cc"], one["after"]["cc"], one["after"]["d"]) for one in feed]
     assert sorted(images[:4], key=str) == [("i", None, f"c{key}", None) for key in range(1, 5)]
     assert images[4:] == [("u", "c2", "late", None), ("u", "c1", "one", None)]
-    other = make(tmp_path / "mor", "MERGE_ON_READ")
+    other = make(tmp_path / "other", "COPY_ON_WRITE")
     alter(other)
     other.upsert(pa.table({"id": [3], "ts": [4], "cc": ["part"]}), partial=True)
     assert rows_of(other) == {**EXPECTED, 3: altered(3, ts=4, cc="part")}

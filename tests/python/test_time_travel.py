@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,3 +235,25 @@ def test_what_a_wrong_filter_raises(history: tuple[Table, list[Commit]]):
         assert "is no number" in str(error.value.__cause__)
         with pytest.raises(hoodoo.InvalidOptionError, match="takes a list of values"):
             read(filters=[("value", "in", 1)])
+
+
+EPOCH = """
+import time
+import hoodoo
+table = hoodoo.Table.create(%r, {"id": "string"}, name="t", record_key="id")
+table.insert({"id": ["before"]})
+time.sleep(0.01)
+asked = int(time.time() * 1000)
+time.sleep(0.01)
+table.insert({"id": ["after"]})
+print(table.to_arrow(columns=["id"], as_of=str(asked))["id"].to_pylist(), table.count())
+"""
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+def test_milliseconds_since_1970_are_a_time_of_the_zone(tmp_path: Path, zone: str) -> None:
+    """Instants are in the time zone of their writer, unless the table says UTC."""
+    environment = {**os.environ, "TZ": zone}
+    command = [sys.executable, "-c", EPOCH.replace('"string"', "__import__('pyarrow').string()") % str(tmp_path / "t")]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "['before'] 2"

@@ -16,6 +16,7 @@ from hoodoo import Table
 from hoodoo.distributed.write import write_rows
 from tests.local_executor import LocalExecutor
 
+EXTRACTOR = "hoodie.datasource.hive_sync.partition_extractor_class"
 _TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
 
@@ -117,3 +118,62 @@ def test_a_file_in_place_of_a_new_table_is_named(tmp_path: Path, below: str) -> 
         with pytest.raises(hoodoo.InvalidOptionError, match=f"a file in its place.*{file.name}"):
             create(file / below)
     assert file.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator"},
+        {"hoodie.datasource.write.keygenerator.type": "NON_PARTITION"},
+    ],
+)
+def test_a_generator_without_partitions_takes_no_partition_columns(tmp_path: Path, generator: dict[str, str]) -> None:
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "p",
+        **generator,
+    }
+    for inserted in (1, 0):
+        assert hoodoo.write({"id": [1], "p": ["a"]}, tmp_path / "t", options=options).inserted == inserted
+    table = Table(tmp_path / "t")
+    assert table.options["hoodie.table.partition.fields"] == ""
+    assert [row.partition for row in table.file_slices()] == [""]
+
+
+@pytest.mark.parametrize(
+    ("options", "extractor"),
+    [
+        ({}, "MultiPartKeysValueExtractor"),
+        ({"hoodie.datasource.write.partitionpath.field": ""}, "NonPartitionedExtractor"),
+        ({"hoodie.datasource.write.partitionpath.field": "p"}, "SinglePartPartitionValueExtractor"),
+        ({"hoodie.datasource.write.partitionpath.field": "p,q"}, "MultiPartKeysValueExtractor"),
+        (
+            {
+                "hoodie.datasource.write.partitionpath.field": "p",
+                "hoodie.datasource.write.hive_style_partitioning": "true",
+            },
+            "HiveStylePartitionValueExtractor",
+        ),
+        (
+            {
+                "hoodie.datasource.write.partitionpath.field": "p",
+                "hoodie.datasource.write.slash.separated.date.partitioning": "true",
+            },
+            "SlashEncodedDayPartitionValueExtractor",
+        ),
+        (
+            {
+                "hoodie.datasource.write.partitionpath.field": "p",
+                EXTRACTOR: "org.apache.hudi.hive.MultiPartKeysValueExtractor",
+            },
+            "MultiPartKeysValueExtractor",
+        ),
+    ],
+)
+def test_the_extractor_that_syncs_use(tmp_path: Path, options: dict[str, str], extractor: str) -> None:
+    """As real Hudi 1.2 stores it."""
+    given = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", **options}
+    hoodoo.write({"id": [1], "p": ["2024-01-02"], "q": ["x"]}, tmp_path / "t", options=given)
+    stored = Table(tmp_path / "t").options["hoodie.table.partition_extractor_class"]
+    assert stored == f"org.apache.hudi.hive.{extractor}"

@@ -102,6 +102,13 @@ def test_where_a_stream_starts(spark: Any, table: hoodoo.Table, tmp_path: Path):
     assert latest.read_on() == since.read_on() == [(14, 4)]
 
 
+@needs_data_source
+@pytest.mark.parametrize("options", [{"hoodie.datasource.streaming.startOffset": "earlist"}, {"since": "2026-01-01"}])
+def test_a_start_that_is_none_is_refused(spark: Any, table: hoodoo.Table, tmp_path: Path, options: dict[str, str]):
+    with pytest.raises(Exception, match=r"invalid start '(earlist|2026-01-01)' of a stream"):
+        Reading(spark, table, tmp_path / "stream", **options).read_on()
+
+
 @needs_limits
 def test_limits(spark: Any, table: hoodoo.Table, tmp_path: Path):
     reading = Reading(spark, table, tmp_path, maxRowsPerTrigger=5)

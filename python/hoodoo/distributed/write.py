@@ -15,7 +15,15 @@ from hoodoo.commit import Commit
 from hoodoo.distributed.executor import STRINGS, Attempt, DataT, Executor, string_batch, strings
 from hoodoo.distributed.task import TableRef
 from hoodoo.exceptions import ConflictError, HudiError, SchemaError, UnsupportedError
-from hoodoo.options import Options, SchemaEvolution, check_options, split_list, string_options, write_options
+from hoodoo.options import (
+    Options,
+    SchemaEvolution,
+    check_options,
+    split_list,
+    string_options,
+    whole_number,
+    write_options,
+)
 from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
@@ -314,7 +322,7 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
         return sync_after_commit(done, prepared.native, given)
     may_widen = given.get("hoodoo.schema.evolution", "").lower() != "refuse"
     widened: list[str] = []
-    retries = int(given.get(_RETRIES, "5"))
+    retries = whole_number(given, _RETRIES, 5)
     while True:
         begun = prepared.begin(
             schema, executor.shuffle_partitions, batch_rows=executor.batch_rows, partial=partial, widened=widened
@@ -323,6 +331,10 @@ def write_rows(  # noqa: PLR0917 - those of `hoodoo.spark.write`
             reports = begun.execute(executor, data, prepared.operation, given)
         except BaseException as error:
             begun.abort()
+            if isinstance(error, ConflictError) and error.outdated_plan and retries > 0:
+                # Another writer changed and cleaned what a task was to look at.
+                retries -= 1
+                continue
             column = _mismatched_column(error)
             if column is None or column in widened or not may_widen:
                 raise

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hoodoo.spark.pruning import Conditions, Pruning
 
-__all__ = ["SourceOptions"]
+__all__ = ["SourceOptions", "checked_start"]
 
 STORAGE = "storage."
 # Spark's own, of streams.
@@ -95,7 +95,7 @@ class SourceOptions:
             filters=all_conditions_of_text(filters) if (filters := rest.pop("filters", "")) else [],
             push_filters=_flag(_PUSH, rest.pop(_PUSH, "false")),
             split_bytes=_positive(_SPLIT_BYTES, rest.pop(_SPLIT_BYTES, _DEFAULT_SPLIT)),
-            start=(start or "earliest").lower(),
+            start=checked_start((start or "earliest").lower()),
             limits={key: _positive(key, rest.pop(key)) for key in _LIMITS if key in rest},
             storage={key[len(STORAGE) :]: rest.pop(key) for key in list(rest) if key.startswith(STORAGE)},
             hudi=rest,
@@ -162,6 +162,23 @@ def _path(options: dict[str, str]) -> str:
     if not path:
         raise InvalidOptionError("the data source hoodoo has no path: pass the table's location to load() or save()")
     return path
+
+
+def checked_start(value: str) -> str:
+    """Return where a stream starts.
+
+    Raises:
+        InvalidOptionError: It is neither `earliest` nor `latest` nor a completion time.
+
+    Examples:
+        >>> checked_start("latest")
+        'latest'
+    """
+    if value not in {"earliest", "latest"} and not (value.isascii() and value.isdigit()):
+        raise InvalidOptionError(
+            f"invalid start {value!r} of a stream: expected earliest, latest, or the digits of a completion time"
+        )
+    return value
 
 
 def _flag(key: str, value: str) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from hoodoo.commit_stats import WRITE_ACTIONS, CommitStats, commit_stats
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 from hoodoo.spark.data_source import partitions_of, read_partition
+from hoodoo.spark.source_options import checked_start
 from hoodoo.table import Table
 
 try:
@@ -74,7 +75,7 @@ class _StreamReader(DataSourceStreamReader):
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return the offset before the first commit that a new stream reads."""
         if self._initial is None:
-            start = self._options.arguments.get("since", self._options.start)
+            start = checked_start(self._options.arguments.get("since", self._options.start))
             self._initial = {"earliest": _BEGINNING, "latest": self._newest()}.get(start, start)
         return {_COMPLETED: self._initial}
 

@@ -76,4 +76,4 @@ def _updates(
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=target.schema)
 
-    return RowsToWrite("upsert", target.schema, target.schema, produce)
+    return RowsToWrite("upsert", target.schema, target.schema, produce, replaces=True)

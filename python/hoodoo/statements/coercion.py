@@ -193,15 +193,20 @@ def _cast(  # noqa: PLR0911 - one for each kind of cast
 def _cast_decimal(value: pa.Array, wanted: pa.DataType) -> pa.Array:
     given, types = value.type, pa.types
     if types.is_integer(wanted):
-        return pc.cast(pc.round(value, ndigits=0, round_mode="towards_zero"), wanted)
+        return pc.cast(pc.round(_with_room(value), ndigits=0, round_mode="towards_zero"), wanted)
     if types.is_floating(wanted):
         # Arrow's own cast of decimals is not always the nearest number, and that of their text is.
         return pc.cast(pc.cast(value, pa.string()), wanted)
     if types.is_string(wanted):
         return text_of_decimals(value)
     if types.is_decimal(wanted) and wanted.scale < given.scale:
-        return pc.cast(pc.round(value, ndigits=wanted.scale, round_mode="half_towards_infinity"), wanted)
+        return pc.cast(pc.round(_with_room(value), ndigits=wanted.scale, round_mode="half_towards_infinity"), wanted)
     return pc.cast(value, wanted)
+
+
+def _with_room(decimals: pa.Array) -> pa.Array:
+    """Decimals with room for the digit that rounding may add before the point."""
+    return pc.cast(decimals, pa.decimal256(decimals.type.precision + 1, decimals.type.scale))
 
 
 def _as_decimal(value: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -49,7 +49,8 @@ def _changes(
     scope = Scope.of_columns(table.num_rows, dict(zip(table.column_names, table.columns, strict=True)), "source")
     merge = _Merge(target, scope, join, join.source_keys(scope), bound, output)
     operation = "upsert" if output.mark or any(c.action != "delete" for c in bound) else "delete"
-    return RowsToWrite(operation, target.schema, output.schema, merge.rows)
+    replaces = any(clause.action == "update" for clause in bound)
+    return RowsToWrite(operation, target.schema, output.schema, merge.rows, replaces)
 
 
 def _refuse_unreachable(clauses: Sequence[Clause]) -> None:

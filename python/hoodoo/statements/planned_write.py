@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hoodoo import _native
 from hoodoo.commit import Commit
 from hoodoo.exceptions import ConflictError, HudiError, SchemaError, UnsupportedError
+from hoodoo.record_merger import load_mergers
 from hoodoo.statements.shuffle import Shuffle
 from hoodoo.sync.after_commit import sync_after_commit
 
@@ -56,16 +57,19 @@ class RowsToWrite:
         table: The columns of the table that the statement was prepared for.
         schema: The columns of the rows.
         produce: Makes the rows.
+        replaces: Whether a row stands in place of a stored one.
     """
 
     operation: str
     table: pa.Schema
     schema: pa.Schema
     produce: Producer
+    replaces: bool = False
 
 
 _LOG = logging.getLogger(__name__)
 _MODE, _NON_BLOCKING = "hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL"
+_MERGERS, _STRATEGY = "hoodie.write.record.merge.custom.implementation.classes", "hoodie.record.merge.strategy.id"
 _PARTITION, _ROUTE, _ROW = "_hoodie_partition_path", "_hoodie_route", "_hoodie_row"
 
 
@@ -83,13 +87,16 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
 
     Raises:
         ConflictError: Other writers changed the same rows each time. Nothing was written.
-        UnsupportedError: The options ask for `NON_BLOCKING_CONCURRENCY_CONTROL`.
+        UnsupportedError: The options ask for `NON_BLOCKING_CONCURRENCY_CONTROL`; or rows would be replaced whose record
+            merger adds up what is stored and what is written.
         HudiError: That of the write, or of the function.
     """
     _refuse_non_blocking(table, effort.options)
     retries = effort.retries
     while True:
         rows = prepare()
+        if rows.replaces:
+            _refuse_adding_merger(table, effort.options)
         try:
             done = _attempt(table, rows, effort.threads)
         except (ConflictError, SchemaError) as error:
@@ -100,6 +107,16 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
             retries -= 1
         else:
             return sync_after_commit(done, table, effort.options)
+
+
+def _refuse_adding_merger(table: _native.NativeTable, options: Mapping[str, str]) -> None:
+    """The rows of a statement have all columns, and the values that it leaves as they are would be added once more."""
+    for merger in load_mergers(options.get(_MERGERS, ""), table.properties().get(_STRATEGY, "")):
+        if merger.adds:
+            raise UnsupportedError(
+                f"updates by statements are not supported with the record merger {type(merger).__name__}: it would add "
+                "the stored values to those that it is given. Upsert rows with the columns that change (partial=True)"
+            )
 
 
 def _refuse_non_blocking(table: _native.NativeTable, options: Mapping[str, str]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hoodoo.commit_stats import WRITE_ACTIONS
+from hoodoo.instant_time import parse_instant
 from hoodoo.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -123,11 +125,22 @@ class TableState:
         known = synced is not None and any(commit.requested == synced for commit in self.commits)
         if not (incremental and known):
             return PartitionChanges(self._all_partitions, (), complete=True)
-        later = [commit for commit in self.commits if _is_later(commit, synced or "", synced_completed)]
+        commits = {commit.requested: commit for commit in [*self._archived_since(synced_completed), *self.commits]}
+        later = [commit for commit in commits.values() if _is_later(commit, synced or "", synced_completed)]
         written, suspects = self._touched(later)
         # Only a partition without files is gone: rows may have come back into one that was deleted.
         gone = {path for path in suspects if not self._native.file_slices(path)}
         return PartitionChanges(tuple(sorted(written - gone)), tuple(sorted(gone)), complete=False)
+
+    def _archived_since(self, completed: str | None) -> list[Instant]:
+        """Return archived writes that may have completed after a time: one that took long is archived at once."""
+        time = None if completed is None else parse_instant(completed)
+        if time is None:
+            return []
+        # As incremental reads, by Hudi's own assumption: no write takes longer than a day.
+        since = (time - timedelta(days=1)).strftime("%Y%m%d%H%M%S")
+        found = self._timeline.instants(state="COMPLETED", since=since, until=self.commits[-1].requested, history=True)
+        return [instant for instant in found if instant.action in WRITE_ACTIONS]
 
     @cached_property
     def _all_partitions(self) -> tuple[str, ...]:

@@ -170,7 +170,10 @@ fn check_conflicts(table: &HudiTable) -> Result<()> {
             conflicts.push(format!("{option}: given '{given}', the table has '{stored}'"));
         }
     }
-    if let Some(given) = options.get("hoodie.table.partition.fields") {
+    // Those generators take partition columns and make no partitions of them.
+    let ignores_partitions =
+        matches!(table.key_config()?.kind, KeyGeneratorType::NonPartition | KeyGeneratorType::GlobalDelete);
+    if let Some(given) = options.get("hoodie.table.partition.fields").filter(|_| !ignores_partitions) {
         let names: Vec<&str> = given.split(',').map(|f| f.split(':').next().unwrap_or_default().trim()).collect();
         let stored = config.partition_fields();
         if names.iter().filter(|n| !n.is_empty()).ne(stored.iter()) {

@@ -1,8 +1,7 @@
 //! Files that completed instants of the metadata table wrote: without one of them, its records would be missed silently.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::lag::INITIAL;
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, LogFile};
 use crate::format::avro::metadata::{CommitMetadata, decode};
@@ -23,16 +22,6 @@ struct Written {
 #[derive(Default)]
 pub(super) struct CommittedFiles {
     by_partition: HashMap<String, Vec<Written>>,
-}
-
-/// When the partition was initialized, if a commit that is there says so. A partition that was dropped and built anew has
-/// nothing of the commits before.
-fn built_at<'a>(files: &'a [Written], slices: &[FileSlice]) -> Option<&'a str> {
-    let bases = slices.iter().filter_map(|slice| slice.base.as_ref()).map(|base| base.instant.as_str());
-    let logs = slices.iter().flat_map(|slice| &slice.logs).map(|log| log.instant.as_str());
-    let instants: HashSet<&str> = bases.chain(logs).filter(|instant| instant.starts_with(INITIAL)).collect();
-    let initial = files.iter().filter(|file| instants.contains(file.instant.as_str()));
-    initial.map(|file| file.completed.as_str()).max()
 }
 
 impl CommittedFiles {
@@ -67,15 +56,18 @@ impl CommittedFiles {
         Ok(files)
     }
 
-    /// Checks that the files of the newest slices are there. `counts` says whether the files of an instant are read.
+    /// Checks that the files of the newest slices are there. `counts` says whether the files of an instant are read;
+    /// `made_at` when the partition was made, which is asked only if something is missing: a partition that was dropped and
+    /// made anew has nothing of the commits before.
     ///
     /// # Errors
-    /// `Corrupt` for a file that is missing or has another size.
+    /// `Corrupt` for a file that is missing or has another size; those of `made_at`.
     pub(super) fn check(
         &self,
         partition: &str,
         slices: &[FileSlice],
         counts: impl Fn(&str) -> bool,
+        made_at: impl Fn() -> Result<Option<String>>,
         storage: &Storage,
     ) -> Result<()> {
         let Some(files) = self.by_partition.get(partition) else { return Ok(()) };
@@ -88,9 +80,8 @@ impl CommittedFiles {
             sizes.extend(slice.base.iter().map(|base| (base.path.as_str(), base.size)));
             sizes.extend(slice.logs.iter().map(|log| (log.path.as_str(), log.size)));
         }
-        let built = built_at(files, slices);
-        let is_of_this_build = |file: &&Written| built.is_none_or(|built| file.completed.as_str() >= built);
-        for file in files.iter().filter(|file| counts(&file.instant)).filter(is_of_this_build) {
+        let mut made: Option<Option<String>> = None;
+        for file in files.iter().filter(|file| counts(&file.instant)) {
             let path = format!("{}/{}", super::FOLDER, file.path);
             let name = path.rsplit('/').next().unwrap_or_default();
             let file_id = name.trim_start_matches('.').split('_').next().unwrap_or_default();
@@ -121,6 +112,13 @@ impl CommittedFiles {
                 ),
                 _ => continue,
             };
+            let made = match &made {
+                Some(made) => made,
+                None => made.insert(made_at()?),
+            };
+            if made.as_ref().is_some_and(|made| file.completed < *made) {
+                continue;
+            }
             return Err(Error::corrupt(message).with("table", storage.uri()).with("file", path));
         }
         Ok(())

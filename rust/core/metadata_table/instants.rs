@@ -14,6 +14,8 @@ pub(super) struct ValidInstants {
     metadata: Timeline,
     completed: HashSet<String>,
     pending: HashSet<String>,
+    /// The newest time that the timeline of the table has.
+    newest: Option<String>,
 }
 
 impl ValidInstants {
@@ -22,12 +24,22 @@ impl ValidInstants {
         let times = |instants: Vec<&crate::format::instant::Instant>| {
             instants.into_iter().map(|i| i.requested.clone()).collect::<HashSet<_>>()
         };
-        Self { metadata, completed: times(completed), pending: times(pending) }
+        let newest = table.newest_time().map(str::to_owned);
+        Self { metadata, completed: times(completed), pending: times(pending), newest }
     }
 
     /// Whether the blocks of an instant are read.
     pub(super) fn is_valid(&self, requested: &str) -> bool {
         self.completed.contains(requested) || !self.pending.contains(requested) && self.metadata.is_committed(requested)
+    }
+
+    /// Whether no timeline knows anything of an instant that wrote a file, though it began before they were read: it is
+    /// neither completed nor archived, and none of those that are pending.
+    pub(super) fn is_unknown(&self, requested: &str) -> bool {
+        !self.is_valid(requested)
+            && !self.pending.contains(requested)
+            && self.metadata.files_of(requested).is_empty()
+            && self.newest.as_deref().is_some_and(|newest| requested < newest)
     }
 
     /// The timeline of the metadata table.
@@ -38,7 +50,8 @@ impl ValidInstants {
     /// The same, knowing when archived writes completed.
     pub(super) fn with_archived(&self, writes: Vec<(String, String)>) -> Self {
         let metadata = self.metadata.clone().with_archived(writes);
-        Self { metadata, completed: self.completed.clone(), pending: self.pending.clone() }
+        let Self { completed, pending, newest, .. } = self;
+        Self { metadata, completed: completed.clone(), pending: pending.clone(), newest: newest.clone() }
     }
 }
 
@@ -91,6 +104,10 @@ mod tests {
             [("05", true), ("10", true), ("20", true), ("30", false), ("35", false), ("36", true), ("40", true)]
         {
             assert_eq!(instants.is_valid(instant), is_valid, "{instant}");
+        }
+        // 38 began before the timelines were read, 45 may have begun since.
+        for (instant, is_unknown) in [("05", false), ("30", false), ("35", false), ("38", true), ("45", false)] {
+            assert_eq!(instants.is_unknown(instant), is_unknown, "{instant}");
         }
     }
 }

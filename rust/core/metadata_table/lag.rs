@@ -1,18 +1,16 @@
 //! Whether the metadata table has all that is completed on the table.
 
 use crate::format::instant::{Action, Instant};
-use crate::timeline::Timeline;
-
-/// Begin of the instants that initialize partitions.
-pub(super) const INITIAL: &str = "00000000000000";
+use crate::timeline::{INITIAL, Timeline};
 
 /// The first completed action of the table that changed files and that the metadata table does not have.
 ///
 /// A writer completes an action in the metadata table first. So one that is missing was made by a writer that does not know
 /// of it, or by one that goes on without it. What was completed before the metadata table was initialized is in it.
 pub(super) fn first_missing<'a>(table: &'a Timeline, metadata: &Timeline) -> Option<&'a Instant> {
-    let initialized = metadata.completed_writes().find(|i| i.requested.starts_with(INITIAL));
-    let initialized = initialized.and_then(|i| i.completed.as_deref());
+    // A partition that was made later says nothing of the others.
+    let initialized = metadata.first_active().filter(|first| first.starts_with(INITIAL));
+    let initialized = initialized.and_then(|first| metadata.completion_time(first));
     table.instants().iter().find(|instant| {
         let completed = instant.completed.as_deref().unwrap_or(&instant.requested);
         instant.is_completed()
@@ -27,7 +25,10 @@ pub(super) fn first_missing<'a>(table: &'a Timeline, metadata: &Timeline) -> Opt
 /// restore.
 fn is_restored(instant: &Instant, metadata: &Timeline) -> bool {
     let Some(end) = instant.completed.as_deref().filter(|_| instant.action == Action::Restore) else { return false };
-    let is_within = |i: &Instant| i.requested > instant.requested && i.requested.as_str() < end;
+    // Times that are longer are those of new partitions.
+    let is_within = |i: &Instant| {
+        i.requested > instant.requested && i.requested.as_str() < end && i.requested.len() == instant.requested.len()
+    };
     metadata.completed(Action::DeltaCommit).any(is_within)
 }
 

@@ -40,6 +40,8 @@ pub(crate) mod keys;
 mod kind;
 mod lag;
 mod listing;
+mod lost_files;
+mod made_at;
 mod merge;
 mod open;
 mod raw;
@@ -61,6 +63,7 @@ pub(crate) use files::ListedFiles;
 pub use key_lookup::{KeyLocation, look_up_keys};
 pub(crate) use key_lookup::{RECORD_INDEX, RecordIndex};
 pub(crate) use listing::MetadataListing;
+pub(crate) use made_at::made_since;
 pub use open::{MetadataTable, PartitionSummary};
 pub(crate) use secondary_lookup::look_up_values;
 

@@ -14,6 +14,8 @@ use super::keys::partition_hash;
 use super::kind::Kind;
 use super::lag;
 use super::listing::{MetadataListing, PROPERTIES};
+use super::lost_files::lost_file;
+use super::made_at::made_at;
 use super::merge::ShardReader;
 use super::slice::{each_logged, each_stored};
 use super::{COLUMN_STATS, FILES, FOLDER, MetadataRows, PARTITION_STATS, REBUILD};
@@ -110,7 +112,7 @@ impl MetadataTable {
     /// The shards of a partition by file id, with all their file slices.
     ///
     /// # Errors
-    /// `InvalidOption` for a partition that is not there; `Storage`.
+    /// `InvalidOption` for a partition that is not there; `Corrupt` if a shard has lost files; `Storage`.
     pub(crate) fn groups(&self, partition: &str) -> Result<Vec<FileGroup>> {
         self.check_name(partition)?;
         let folder = format!("{FOLDER}/{partition}");
@@ -123,7 +125,15 @@ impl MetadataTable {
             let known = self.instants.with_archived(writes.map(|e| (e.requested, e.completed)).collect());
             groups = group_files(&folder, &files, &known);
         }
-        Ok(groups)
+        match lost_file(&files, &groups, &self.instants) {
+            None => Ok(groups),
+            Some(file) => Err(Error::corrupt(
+                "a file of the metadata table is of no instant that is known: without it, records would be missed",
+            )
+            .with("table", self.storage.uri())
+            .with("file", file)
+            .remedy(REBUILD)),
+        }
     }
 
     /// The newest file slice of each shard of a partition, by file id.
@@ -156,7 +166,8 @@ impl MetadataTable {
         let first = slices.iter().map(|slice| slice.base_instant.as_str()).min().unwrap_or_default();
         let since = if matches!(partition, FILES | COLUMN_STATS | PARTITION_STATS) { first } else { "" };
         let committed = self.committed(since)?;
-        committed.check(partition, slices, counts, &self.storage).map_err(|e| e.remedy(REBUILD))
+        let made_at = || made_at(&self.storage, self.instants.metadata(), partition);
+        committed.check(partition, slices, counts, made_at, &self.storage).map_err(|e| e.remedy(REBUILD))
     }
 
     fn check_name(&self, partition: &str) -> Result<()> {

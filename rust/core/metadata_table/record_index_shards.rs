@@ -127,6 +127,12 @@ pub(crate) fn shard_in(group: &Range<usize>, key: &str) -> usize {
     group.start + shard_of(key, group.len())
 }
 
+/// Whether a file id is that of a shard of a data partition.
+pub(super) fn is_of_data_partition(file_id: &str) -> bool {
+    let name = file_id.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));
+    name.is_some_and(|name| name.contains('-'))
+}
+
 /// The name of a data partition in file ids: what means something there, or in a path, is escaped.
 fn escaped(partition: &str) -> String {
     let mut out = String::with_capacity(partition.len());
@@ -160,6 +166,8 @@ mod tests {
         assert_eq!(shards.add_partition("new", 2), 3..5);
         assert_eq!(shards.add_partition("b", 9), 0..1);
         assert_eq!(shards.file_ids().last().unwrap(), "record-index-new-0001-0");
+        assert!(shards.file_ids().iter().all(|id| is_of_data_partition(id)));
+        assert!(!all.file_ids().iter().any(|id| is_of_data_partition(id)) && !is_of_data_partition("files-0000-0"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod savepoint;
 pub mod upgrade;
 pub mod verify;
 
+mod failed_attempt;
 mod planned_files;
 mod task_files;
 

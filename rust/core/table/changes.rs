@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::commit_metadata::{decode_write_metadata, read_write_metadata};
+use super::current::current;
 use super::scan::{PlannedQuery, ScanRequest, Skipped, newest_instant};
 use super::time_travel::complete_view_at;
 use super::{HudiTable, TableView};
@@ -32,7 +33,7 @@ impl HudiTable {
     /// Streams the rows that were written by instants with `since < completion time <= until`, each key in its last
     /// version of that range. Deleted keys give no row.
     pub fn changes(&self, since: &str, until: Option<&str>, request: &ScanRequest) -> Result<BatchStream> {
-        self.run_scan(&self.plan_changes(since, until, request)?.plan)
+        self.run_scan(&current(|| self.plan_changes(since, until, request))?.plan)
     }
 
     /// Decides which files an incremental query reads.
@@ -122,18 +123,25 @@ impl HudiTable {
             }
         }
         let first = view.timeline().first_active();
-        if first.is_some_and(|first| since >= first) {
+        let is_after_first = first.is_some_and(|first| since >= first);
+        if is_after_first && by_requested {
             return Ok(());
         }
         let zone = self.config().timeline().zone;
         let from = if by_requested { Some(since.to_owned()) } else { longest_before(since, zone) };
         let range = TimeRange::closed(from.as_deref(), first);
         let history = HistoryReader::new(self.storage(), self.config().timeline()).with_threads(self.threads()?);
+        let is_new = |write: &WriteTime| write.action.is_write() && wanted(write) && !active.contains(&write.requested);
+        // A write that took long may have been archived as soon as it was complete. There seldom is one, so the metadata of
+        // the others is not read to find it.
+        if is_after_first && !any_archived(&history, &range, &is_new)? {
+            return Ok(());
+        }
         for batch in history.scan(range, LoadMode::Metadata)? {
             for entry in entries(&batch?)? {
                 let (requested, completed, action) = (entry.requested, entry.completed, entry.action);
                 let write = WriteTime { requested, completed, action };
-                if action.is_write() && wanted(&write) && !active.contains(&write.requested) {
+                if is_new(&write) {
                     each(write, decode_write_metadata(&entry.metadata.unwrap_or_default(), action)?)?;
                 }
             }
@@ -194,6 +202,22 @@ impl HudiTable {
         let plan = body.map(|body| decode::<RequestedReplaceMetadata>(&body)).transpose()?;
         Ok(plan.is_some_and(|plan| plan.operation_type.as_deref() == Some("CLUSTER")))
     }
+}
+
+/// Whether the history has a write that a function picks by its times and its action.
+fn any_archived(history: &HistoryReader, range: &TimeRange, picks: &dyn Fn(&WriteTime) -> bool) -> Result<bool> {
+    for batch in history.scan(range.clone(), LoadMode::Action)? {
+        let entries = entries(&batch?)?;
+        let mut writes = entries.into_iter().map(|entry| WriteTime {
+            requested: entry.requested,
+            completed: entry.completed,
+            action: entry.action,
+        });
+        if writes.any(|write| picks(&write)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Refuses what cannot be a completion time.

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::change_data::{LOGGING_MODE, LoggingMode};
 use crate::format::properties::Properties;
+use crate::merge::ordering_type;
 use crate::storage::Storage;
 use crate::timeline::{Clock, TimeZone, format_instant};
 
@@ -174,8 +175,8 @@ impl TableSpec<'_> {
         ];
         for (role, names) in wanted {
             for name in names {
-                let top = name.split('.').next().unwrap_or_default();
-                if schema.field_with_name(top).is_err() {
+                // All of them may be fields of struct columns.
+                if ordering_type(schema, name).is_none() {
                     let has: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
                     return Err(Error::schema(format!("the {role} column '{name}' is not in the data"))
                         .with("column", name)
@@ -227,6 +228,23 @@ fn merge_properties(options: &Options, version: u32) -> Result<Vec<(String, Stri
     Ok(out)
 }
 
+/// The class by which Hudi's syncs take values from partition paths (`HoodieTableConfig.PARTITION_VALUE_EXTRACTOR_CLASS`,
+/// inferred as `HoodieSyncConfig.META_SYNC_PARTITION_EXTRACTOR_CLASS` is).
+fn extractor(keys: &KeyGenConfig, options: &Options) -> String {
+    if let Some(given) = options.get("hoodie.datasource.hive_sync.partition_extractor_class") {
+        return given.to_owned();
+    }
+    let has_one = keys.partition_fields.len() == 1;
+    let name = match keys.partition_fields.len() {
+        _ if keys.slash_separated_date && has_one => "SlashEncodedDayPartitionValueExtractor",
+        1 if keys.hive_style => "HiveStylePartitionValueExtractor",
+        1 => "SinglePartPartitionValueExtractor",
+        0 if options.get("hoodie.table.partition.fields").is_some() => "NonPartitionedExtractor",
+        _ => "MultiPartKeysValueExtractor",
+    };
+    format!("org.apache.hudi.hive.{name}")
+}
+
 fn set_keys(p: &mut Properties, keys: &KeyGenConfig, options: &Options) {
     if !keys.generates_keys() {
         p.set("hoodie.table.recordkey.fields", keys.record_key_fields.join(","));
@@ -250,13 +268,7 @@ fn set_keys(p: &mut Properties, keys: &KeyGenConfig, options: &Options) {
         other => other,
     };
     p.set("hoodie.table.keygenerator.type", kind.name());
-    let extractor = match (keys.partition_fields.len(), options.get("hoodie.datasource.write.hive_style_partitioning"))
-    {
-        (1, Some(hive)) if hive.eq_ignore_ascii_case("true") => "HiveStylePartitionValueExtractor",
-        (1, _) => "SinglePartPartitionValueExtractor",
-        _ => "MultiPartKeysValueExtractor",
-    };
-    p.set("hoodie.table.partition_extractor_class", format!("org.apache.hudi.hive.{extractor}"));
+    p.set("hoodie.table.partition_extractor_class", extractor(keys, options));
     // As Hudi does: tables with a custom generator leave these to the writers.
     for (key, value) in options.given().iter().filter(|_| !typed) {
         let timebased = key.strip_prefix("hoodie.keygen.timebased.");

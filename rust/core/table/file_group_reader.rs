@@ -26,7 +26,7 @@ use crate::format::log::Deletes;
 use crate::interrupt;
 use crate::merge::{
     BatchMerger, Budget, Chosen, Kept, MergeCounts, MergeRule, MergedRecords, OrderingValues, Records, Step, missing,
-    nullable,
+    missing_ordering, nullable, ordering_type,
 };
 use crate::storage::{SpillOptions, Storage, spill};
 use crate::timeline::Timeline;
@@ -340,12 +340,7 @@ impl FileGroupReader {
     }
 
     fn ordering_types(&self, schema: &Schema) -> Result<Vec<DataType>> {
-        let of = |name: &String| {
-            let field = schema.field_with_name(name).ok();
-            field
-                .map(|f| f.data_type().clone())
-                .ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
-        };
+        let of = |name: &String| ordering_type(schema, name).cloned().ok_or_else(|| missing_ordering(name));
         self.settings.ordering.iter().map(of).collect()
     }
 }

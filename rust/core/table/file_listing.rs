@@ -51,7 +51,7 @@ enum Found {
 /// The metadata table, and the files that it names.
 struct MetadataFiles {
     metadata: Arc<MetadataTable>,
-    partitions: BTreeMap<String, Files>,
+    partitions: Arc<BTreeMap<String, Files>>,
 }
 
 /// The files of the table, looked for when asked, and once.
@@ -63,12 +63,26 @@ pub(super) struct FileListing {
     listed: Mutex<HashMap<String, Files>>,
     /// Those of all partitions, once all folders were listed.
     folders: Mutex<Option<Arc<BTreeMap<String, Files>>>>,
+    /// What was found since somebody last asked for it.
+    new: Mutex<NewlyFound>,
+}
+
+/// What was found since somebody last asked for it.
+#[derive(Default)]
+pub(super) struct NewlyFound {
+    /// Partitions whose folders were listed.
+    pub(super) partitions: HashSet<String>,
+    /// Whether all folders were.
+    pub(super) all: bool,
+    /// The files of all partitions, if the metadata table has them.
+    pub(super) of_metadata: Option<Arc<BTreeMap<String, Files>>>,
 }
 
 impl FileListing {
     /// Lists the folders.
     pub(super) fn new(storage: Storage) -> Self {
-        Self { storage, source: None, found: Mutex::default(), listed: Mutex::default(), folders: Mutex::default() }
+        let (found, listed, folders, new) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Self { storage, source: None, found, listed, folders, new }
     }
 
     /// Asks the metadata table, where there is one to ask.
@@ -113,7 +127,10 @@ impl FileListing {
         let mut found = lock(&self.found);
         if matches!(*found, Found::Unknown) {
             *found = match MetadataFiles::read(&self.storage, source) {
-                Ok(Some(files)) => Found::Metadata(Arc::new(files)),
+                Ok(Some(files)) => {
+                    lock(&self.new).of_metadata = Some(files.partitions.clone());
+                    Found::Metadata(Arc::new(files))
+                }
                 Ok(None) => Found::Folders,
                 Err(e) if is_about_content(&e) => {
                     self.warn(&e.to_string());
@@ -131,12 +148,16 @@ impl FileListing {
     /// All partitions with the files in them, found once. A folder is one when it has a partition metadata file.
     pub(super) fn partition_files(&self) -> Result<BTreeMap<String, Files>> {
         if let Some(known) = self.metadata_files()? {
-            return Ok(known.partitions.clone());
+            return Ok(known.partitions.as_ref().clone());
         }
         let mut known = lock(&self.folders);
         let folders = match &*known {
             Some(folders) => folders.clone(),
-            None => known.insert(Arc::new(self.list_folders()?)).clone(),
+            None => {
+                let folders = known.insert(Arc::new(self.list_folders()?)).clone();
+                lock(&self.new).all = true;
+                folders
+            }
         };
         Ok(folders.as_ref().clone())
     }
@@ -169,7 +190,18 @@ impl FileListing {
         }
         let files = Arc::new(self.storage.list(partition)?.files);
         lock(&self.listed).insert(partition.to_owned(), files.clone());
+        lock(&self.new).partitions.insert(partition.to_owned());
         Ok(files)
+    }
+
+    /// What was found since this was last asked.
+    pub(super) fn newly_found(&self) -> NewlyFound {
+        std::mem::take(&mut *lock(&self.new))
+    }
+
+    /// The folders that were listed until now.
+    pub(super) fn listed_folders(&self) -> ListedFolders {
+        ListedFolders { all: lock(&self.folders).clone(), some: lock(&self.listed).clone() }
     }
 
     /// The files of a partition that was listed.
@@ -179,13 +211,36 @@ impl FileListing {
     }
 
     /// Lists partitions beside each other, where each takes a request, so that they are known when they are asked for one
-    /// by one.
-    pub(super) fn list_ahead(&self, partitions: &[String]) -> Result<()> {
-        if !self.storage.is_remote() || partitions.len() < 2 || self.metadata_files()?.is_some() {
+    /// by one; on a local disk only if `together`: because something is done after a listing that is then done once.
+    pub(super) fn list_ahead(&self, partitions: &[String], together: bool) -> Result<()> {
+        let is_remote = self.storage.is_remote();
+        if !(is_remote || together) || partitions.len() < 2 || self.metadata_files()?.is_some() {
             return Ok(());
         }
         let wanted: Vec<&String> = partitions.iter().filter(|p| self.known_files_of(p).is_none()).collect();
-        run_parallel(wanted, LISTINGS, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
+        let at_once = if is_remote { LISTINGS } else { 1 };
+        run_parallel(wanted, at_once, |partition| self.files_of(partition).map(|_| ())).map(|_| ())
+    }
+}
+
+/// The folders of partitions, as they were listed.
+#[derive(Clone, Default)]
+pub(crate) struct ListedFolders {
+    /// Those of all partitions.
+    pub(super) all: Option<Arc<BTreeMap<String, Files>>>,
+    /// Those of some.
+    pub(super) some: HashMap<String, Files>,
+}
+
+impl ListedFolders {
+    /// The files of a partition; `None` if it was not listed.
+    pub(super) fn files_of(&self, partition: &str) -> Option<Files> {
+        let of_all = self.all.as_ref().map(|all| all.get(partition).cloned().unwrap_or_default());
+        self.some.get(partition).cloned().or(of_all)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_none() && self.some.is_empty()
     }
 }
 
@@ -237,7 +292,7 @@ impl MetadataFiles {
             let files = Arc::new(files.into_iter().map(file).collect());
             all.insert(partition, files);
         }
-        Ok(Self { metadata: Arc::new(metadata), partitions: all })
+        Ok(Self { metadata: Arc::new(metadata), partitions: Arc::new(all) })
     }
 }
 

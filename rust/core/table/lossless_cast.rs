@@ -89,7 +89,10 @@ fn cast_nested(array: &ArrayRef, target: &DataType, path: &str) -> Result<Cast> 
         (Utf8 | LargeUtf8 | Utf8View, Int32 | Int64 | Float32 | Float64) => {
             Ok(Cast::Lossy((0..array.len()).find(|row| array.is_valid(*row))))
         }
-        (Int64 | UInt32, Int32) | (Float32 | Float64, Int32 | Int64) | (Float64, Float32) => cast_number(array, target),
+        (Int64 | UInt32, Int32)
+        | (Float32 | Float64, Int32 | Int64)
+        | (Float64 | Int32 | Int64 | UInt32, Float32)
+        | (Int64, Float64) => cast_number(array, target),
         (Decimal128(p1, s1), Decimal128(p2, s2))
             if s1 > s2 || i16::from(*p1) - i16::from(*s1) > i16::from(*p2) - i16::from(*s2) =>
         {
@@ -103,7 +106,7 @@ fn cast_nested(array: &ArrayRef, target: &DataType, path: &str) -> Result<Cast> 
 fn cast_number(array: &ArrayRef, target: &DataType) -> Result<Cast> {
     let out = cast(array, target, true)?;
     let mut changed = distinct(array, &cast(&out, array.data_type(), true)?)?;
-    if changed.true_count() > 0 && target == &DataType::Float32 {
+    if changed.true_count() > 0 && (array.data_type(), target) == (&DataType::Float64, &DataType::Float32) {
         // Hudi reads a float as a double by its digits, so 0.1 comes back as 0.1.
         changed = and(&changed, &distinct(array, &evolve(&out, array.data_type(), "")?)?)?;
     }

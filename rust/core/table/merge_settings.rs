@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::keygen::{KeyGenConfig, KeyGenerator};
 use super::merge_config::{DeleteMarker, PersistedRule};
 use super::{HudiTable, META_COLUMNS};
 use crate::error::{Error, Result};
-use crate::merge::{CustomMerge, Fill, MergeContext, MergeRule, OrderingValues, RecordMerger};
+use crate::merge::{
+    CustomMerge, Fill, MergeContext, MergeRule, OrderingValues, RecordMerger, lies_in, ordering_column,
+};
 
 /// Column that marks a record as a delete.
 pub(crate) const DELETE_MARK: &str = "_hoodie_is_deleted";
@@ -24,7 +26,7 @@ const RECORD_KEY: &str = META_COLUMNS[2];
 pub struct MergeSettings {
     /// The rule.
     pub rule: MergeRule,
-    /// Columns that order records; none where the rule does not look at them.
+    /// Columns that order records, or fields of struct columns; none where the rule does not look at them.
     pub ordering: Vec<String>,
     /// What makes a record a delete, besides Hudi's own columns.
     pub marker: Option<DeleteMarker>,
@@ -108,11 +110,20 @@ impl MergeSettings {
     /// # Errors
     /// `Schema` when a column is missing.
     pub fn ordering(&self, batch: &RecordBatch) -> Result<OrderingValues> {
-        let column = |name: &String| {
-            let column = batch.column_by_name(name).cloned();
-            column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
-        };
-        OrderingValues::try_new(self.ordering.iter().map(column).collect::<Result<_>>()?)
+        OrderingValues::try_new(self.ordering_columns(batch)?)
+    }
+
+    /// The ordering columns of records, as they are.
+    ///
+    /// # Errors
+    /// `Schema` when a column is missing.
+    pub(crate) fn ordering_columns(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.ordering.iter().map(|name| ordering_column(batch, name)).collect()
+    }
+
+    /// Whether the ordering values, or some of them, come from the column of this name.
+    pub(crate) fn orders_by(&self, column: &str) -> bool {
+        self.ordering.iter().any(|ordering| lies_in(ordering, column))
     }
 
     /// The keys of records.
@@ -185,7 +196,6 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::merge::MergeMode;
-    use arrow::array::ArrayRef;
 
     #[test]
     fn records_without_keys_are_not_those_of_one_key() {

@@ -8,6 +8,7 @@ use super::{HudiTable, TableConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::written_at;
 use crate::format::instant::{Action, Instant};
+use crate::metadata_table::made_since;
 use crate::storage::FileMeta;
 use crate::timeline::Timeline;
 
@@ -22,6 +23,8 @@ pub(crate) struct MissingFiles {
     before: Arc<BTreeSet<String>>,
     /// Where the timeline began then.
     first: Option<String>,
+    /// Its newest time then.
+    newest: Option<String>,
 }
 
 impl MissingFiles {
@@ -29,7 +32,8 @@ impl MissingFiles {
     pub(crate) fn since(table: &HudiTable, timeline: &Timeline) -> Self {
         let completed = removals(timeline).filter(|i| i.is_completed());
         let before = completed.map(|i| i.requested.clone()).collect();
-        Self { table: table.clone(), before: Arc::new(before), first: first(timeline) }
+        let newest = timeline.newest_time().map(str::to_owned);
+        Self { table: table.clone(), before: Arc::new(before), first: first(timeline), newest }
     }
 
     /// A missing data file is `Corrupt`, unless files were removed meanwhile, or are being removed: then it is still
@@ -74,11 +78,13 @@ impl MissingFiles {
         first(now) != self.first || removals(now).any(|i| !self.before.contains(&i.requested))
     }
 
-    /// Whether the metadata table has lost partitions since the table was opened.
+    /// Whether the metadata table has lost partitions since the table was opened. Some may be back, made anew.
     fn lost_partitions(&self) -> bool {
         let Ok(now) = TableConfig::load(self.table.storage()) else { return false };
-        let now = now.complete_metadata_partitions();
-        self.table.config().complete_metadata_partitions().iter().any(|name| !now.contains(name))
+        let (now, then) = (now.complete_metadata_partitions(), self.table.config().complete_metadata_partitions());
+        let (storage, since) = (self.table.storage(), self.newest.as_deref().unwrap_or_default());
+        then.iter().any(|name| !now.contains(name))
+            || made_since(storage, self.table.config().timeline(), &then, since).unwrap_or(false)
     }
 
     /// Does work whose errors are explained.

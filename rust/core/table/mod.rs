@@ -5,8 +5,10 @@ mod bucket_index;
 mod change_capture;
 pub mod change_data;
 mod changes;
+mod cleaned_files;
 pub mod commit_metadata;
 mod committed_files;
+mod compared_listings;
 mod complete_properties;
 mod completion_times;
 mod config;
@@ -34,6 +36,7 @@ mod open_files;
 mod option_checks;
 pub mod options;
 mod partition_filter;
+mod past_columns;
 mod pending_plans;
 mod read_query;
 mod read_units;
@@ -52,6 +55,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use self::cleaned_files::KnownCleans;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::merge::RecordMerger;
@@ -65,12 +69,13 @@ pub use bucket_index::BucketSettings;
 pub(crate) use bucket_index::{BucketIndex, NUM_BUCKETS, check_bucket_options, has_bucket_index};
 pub(crate) use change_capture::CHANGE_CAPTURE;
 pub(crate) use committed_files::{CommittedFile, Fault, committed_files, shares_log_files};
+pub(crate) use compared_listings::refuse_cleaned;
 pub(crate) use config::{TableConfig, TableType};
 pub use create::TableSpec;
 pub(crate) use current::{current, gone};
 pub use evolution::schema_changes;
 pub(crate) use evolution::{ColumnChange, Evolution};
-pub(crate) use file_listing::{data_files, is_about_content};
+pub(crate) use file_listing::{ListedFolders, data_files, is_about_content};
 pub(crate) use file_options::base_file_options;
 pub use given_options::Options;
 pub use late_filter::LateFilter;
@@ -314,8 +319,14 @@ impl HudiTable {
     fn view_once(&self, as_of: Option<&str>) -> Result<TableView> {
         let timeline = self.timeline()?;
         match as_of {
-            Some(instant) => self.accepting_truncated_logs(time_travel::view_at(self, &timeline, instant)?),
-            None => self.new_view(timeline),
+            Some(instant) => {
+                let view = time_travel::view_at(self, &timeline, instant)?;
+                self.accepting_truncated_logs(view.comparing(KnownCleans::until(&timeline, instant)))
+            }
+            None => {
+                let known = KnownCleans::of(&timeline);
+                Ok(self.new_view(timeline)?.comparing(known))
+            }
         }
     }
 
@@ -360,11 +371,13 @@ impl HudiTable {
 
     /// File slices of one partition, or of all of them, by partition and file id.
     pub fn file_slices(&self, partition: Option<&str>) -> Result<Vec<FileSlice>> {
-        let view = self.view(None)?;
-        match partition {
-            Some(partition) => view.latest_slices(partition),
-            None => view.all_latest_slices(),
-        }
+        current(|| {
+            let view = self.view(None)?;
+            match partition {
+                Some(partition) => view.latest_slices(partition),
+                None => view.all_latest_slices(),
+            }
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use super::change_data::ChangeUnit;
+use super::current::current;
 use super::scan::{PlannedQuery, ScanRequest};
 use super::{HudiTable, ReadQuery};
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ impl HudiTable {
     /// Those of [`HudiTable::plan_read`] and [`HudiTable::plan_change_data`].
     pub fn plan_units(&self, query: &ReadQuery, request: &ScanRequest) -> Result<PlannedRead> {
         if let ReadQuery::ChangeData { since, until } = query {
-            let plan = self.plan_change_data(since, until.as_deref(), request)?;
+            let plan = current(|| self.plan_change_data(since, until.as_deref(), request))?;
             let units = plan.units.into_iter().map(|unit| ReadUnit::Changes(Box::new(unit))).collect();
             return Ok(PlannedRead { units, schema: plan.schema, as_of: None, written_by: None });
         }

@@ -26,7 +26,7 @@ use crate::format::instant::Layout;
 use crate::format::internal_schema::SchemaHistory;
 use crate::parallel::BatchStream;
 use crate::storage::Storage;
-use crate::timeline::Timeline;
+use crate::timeline::{TimeZone, Timeline, format_instant};
 
 /// Rows of a batch that a scan gives out, at most.
 pub const BATCH_ROWS: usize = 65_536;
@@ -113,7 +113,7 @@ impl HudiTable {
     /// Streams the rows of a query, whose own instant and range hold instead of those of the request.
     pub fn read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<BatchStream> {
         if let ReadQuery::ChangeData { since, until } = query {
-            return self.run_change_data(&self.plan_change_data(since, until.as_deref(), request)?);
+            return self.run_change_data(&current(|| self.plan_change_data(since, until.as_deref(), request))?);
         }
         self.run_scan(&self.plan_read(query, request)?.plan)
     }
@@ -121,7 +121,9 @@ impl HudiTable {
     /// Decides which files a query reads.
     pub fn plan_read(&self, query: &ReadQuery, request: &ScanRequest) -> Result<PlannedQuery> {
         let (as_of, read_optimized) = match query {
-            ReadQuery::Incremental { since, until } => return self.plan_changes(since, until.as_deref(), request),
+            ReadQuery::Incremental { since, until } => {
+                return current(|| self.plan_changes(since, until.as_deref(), request));
+            }
             ReadQuery::ChangeData { .. } => return Err(Error::internal("a query of change data reads no slices")),
             ReadQuery::Snapshot { as_of, read_optimized } => (as_of.clone(), *read_optimized),
         };
@@ -161,8 +163,14 @@ impl HudiTable {
         Ok(ScanColumns { all, filter, history })
     }
 
+    /// The instant that a request names, in the time zone of the timeline.
+    fn as_of(&self, request: &ScanRequest) -> Result<Option<String>> {
+        let zone = self.config().timeline().zone;
+        request.as_of.as_deref().map(|text| parse_as_of(text, zone)).transpose()
+    }
+
     fn view_for(&self, request: &ScanRequest) -> Result<TableView> {
-        match request.as_of.as_deref().map(parse_as_of).transpose()? {
+        match self.as_of(request)? {
             Some(as_of) => {
                 let skips = self.options().flag(SKIP_TRUNCATED, false)?;
                 Ok(complete_view_at(self, &self.timeline()?, &as_of, None)?.accepting_truncated_logs(skips))
@@ -216,7 +224,7 @@ impl HudiTable {
 
     /// Streams some slices of a snapshot that was planned elsewhere.
     pub fn scan_slices(&self, slices: Vec<FileSlice>, request: &ScanRequest) -> Result<BatchStream> {
-        let as_of = request.as_of.as_deref().map(parse_as_of).transpose()?;
+        let as_of = self.as_of(request)?;
         let view = self.view(as_of.as_deref())?;
         let columns = self.scan_columns(&view, request)?;
         let plan = self.plan_files(&view, slices, request, columns)?;
@@ -442,15 +450,15 @@ fn fill(batch: &RecordBatch, values: &RecordBatch) -> Result<RecordBatch> {
 }
 
 /// Understands the spellings of an instant that Hudi takes for `as.of.instant`: digits of an instant, a date, a date
-/// and time, seconds or milliseconds since 1970.
-pub fn parse_as_of(text: &str) -> Result<String> {
+/// and time, seconds or milliseconds since 1970. Only the last ones depend on the time zone of the timeline.
+pub fn parse_as_of(text: &str, zone: TimeZone) -> Result<String> {
     let text = text.trim();
     let bad = || {
         Error::invalid_option(format!("'{text}' is not an instant"))
             .remedy("Use yyyyMMddHHmmss[SSS], yyyy-MM-dd, yyyy-MM-dd HH:mm:ss[.SSS] or milliseconds since 1970")
     };
     if text.bytes().all(|b| b.is_ascii_digit()) {
-        let since_1970 = |ms: i64| crate::timeline::format_instant(ms, crate::timeline::TimeZone::Utc);
+        let since_1970 = |ms: i64| format_instant(ms, zone);
         return match text.len() {
             14 | 17 => Ok(text.to_owned()),
             10 => text.parse::<i64>().map(|s| since_1970(s * 1000)).map_err(|_| bad()),
@@ -481,12 +489,13 @@ mod tests {
 
     #[test]
     fn spellings_of_an_instant() {
-        assert_eq!(parse_as_of("20260102030405006").unwrap(), "20260102030405006");
-        assert_eq!(parse_as_of("20260102030405").unwrap(), "20260102030405");
-        assert_eq!(parse_as_of("2026-01-02").unwrap(), "20260102000000000");
-        assert_eq!(parse_as_of("2026-01-02 03:04:05").unwrap(), "20260102030405999");
-        assert_eq!(parse_as_of("2026-01-02T03:04:05.006").unwrap(), "20260102030405006");
-        assert_eq!(parse_as_of("1767323045").unwrap(), "20260102030405000");
-        assert!(parse_as_of("yesterday").is_err() && parse_as_of("2026-01-02T03:04:05Z").is_err());
+        let parse = |text| parse_as_of(text, TimeZone::Utc);
+        assert_eq!(parse("20260102030405006").unwrap(), "20260102030405006");
+        assert_eq!(parse("20260102030405").unwrap(), "20260102030405");
+        assert_eq!(parse("2026-01-02").unwrap(), "20260102000000000");
+        assert_eq!(parse("2026-01-02 03:04:05").unwrap(), "20260102030405999");
+        assert_eq!(parse("2026-01-02T03:04:05.006").unwrap(), "20260102030405006");
+        assert_eq!(parse("1767323045").unwrap(), "20260102030405000");
+        assert!(parse("yesterday").is_err() && parse("2026-01-02T03:04:05Z").is_err());
     }
 }

@@ -6,7 +6,12 @@ use super::schema_files::stored_schemas;
 use super::view::TableView;
 use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileReader;
+use crate::format::avro::metadata::ReplaceCommitMetadata;
+use crate::format::instant::Instant;
 use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaHistory};
+
+/// The entry of the metadata of a commit with the table's columns.
+const SCHEMA: &str = "schema";
 
 impl TableSchema {
     /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
@@ -18,16 +23,33 @@ impl TableSchema {
         Ok(view.schema.get().cloned().flatten().map(|schema| schema.with_path_columns(config)))
     }
 
-    fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
+    /// The requested time of the commit whose schema is the table's; `None` where no commit of the active timeline has one.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Storage`.
+    pub(crate) fn told_by(view: &TableView) -> Result<Option<String>> {
+        Ok(Self::newest_commit(view)?.map(|(instant, _)| instant.requested.clone()))
+    }
+
+    /// The completed commit with the largest requested time that has a schema and may have changed it, as Hudi's readers
+    /// look for it.
+    fn newest_commit(view: &TableView) -> Result<Option<(&Instant, ReplaceCommitMetadata)>> {
         for instant in view.timeline().completed_writes().rev() {
             let metadata = view.write_metadata(instant)?;
-            if metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op)) {
-                continue;
+            let keeps_schema = metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op));
+            if !keeps_schema && metadata.extra_metadata.get(SCHEMA).is_some_and(|schema| !schema.is_empty()) {
+                return Ok(Some((instant, metadata)));
             }
-            if let Some(json) = metadata.extra_metadata.get("schema").filter(|s| !s.is_empty()) {
-                let ids = metadata.extra_metadata.get(LATEST_SCHEMA).map(String::as_str);
-                return Self::of_commit(view, json, ids).map(Some).map_err(|e| e.with("instant", instant));
-            }
+        }
+        Ok(None)
+    }
+
+    fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
+        if let Some((instant, metadata)) = Self::newest_commit(view)? {
+            let extra = &metadata.extra_metadata;
+            let json = extra.get(SCHEMA).map_or("", String::as_str);
+            let ids = extra.get(LATEST_SCHEMA).map(String::as_str);
+            return Self::of_commit(view, json, ids).map(Some).map_err(|e| e.with("instant", instant));
         }
         if let Some(archived) = view.archived_schema() {
             return Self::of_commit(view, &archived.avro, archived.ids.as_deref()).map(Some);

@@ -10,11 +10,11 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use super::archived_commits::ArchivedCommits;
+use super::cleaned_files::{Cleaned, KnownCleans};
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
 use crate::file_group::{BaseFile, LogFile};
-use crate::format::avro::metadata::{CleanMetadata, CleanerPlan, decode};
-use crate::format::instant::{Action, Instant, Layout, State};
+use crate::format::instant::{Action, Instant, Layout};
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
 
@@ -43,7 +43,7 @@ pub(super) fn complete_view_at(
     groups: Option<&HashSet<(String, String)>>,
 ) -> Result<TableView> {
     if !is_archived(timeline, as_of) {
-        let then = view_at(table, timeline, as_of)?;
+        let then = view_at(table, timeline, as_of)?.comparing(KnownCleans::of(timeline));
         if !may_lack_files(timeline, &then, as_of)? {
             return Ok(then);
         }
@@ -79,7 +79,7 @@ fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<
     for clean in timeline.instants().iter().rev().filter(later) {
         let cleaned = Cleaned::read(then.storage(), timeline, clean)?;
         let keeps = cleaned.earliest_to_retain.as_deref().is_some_and(|earliest| as_of >= earliest);
-        if !keeps && cleaned.took_from(then, &newest)? {
+        if !keeps && took_from(&cleaned, then, &newest)? {
             return Ok(true);
         }
     }
@@ -117,60 +117,25 @@ fn newest_slices(then: &TableView) -> Result<Newest> {
     Ok(newest)
 }
 
-/// What one clean did, or was about to do.
-struct Cleaned {
-    earliest_to_retain: Option<String>,
-    /// Partition and file name.
-    files: Vec<(String, String)>,
-}
-
-impl Cleaned {
-    fn read(storage: &Storage, timeline: &Timeline, clean: &Instant) -> Result<Self> {
-        let named = |e: Error| e.with("table", storage.uri()).with("instant", clean);
-        let some = |text: String| Some(text).filter(|t| !t.is_empty());
-        if clean.is_completed() {
-            let body = timeline.read(storage, clean)?;
-            let done: CleanMetadata = decode(&body).map_err(named)?;
-            let files = done.partition_metadata.into_iter().flat_map(|(partition, deleted)| {
-                deleted.delete_path_patterns.into_iter().map(move |name| (partition.clone(), name))
-            });
-            return Ok(Self { earliest_to_retain: some(done.earliest_commit_to_retain), files: files.collect() });
+/// Whether a file that a clean deleted belonged to the state that the view shows: no later file of its group stands in for it.
+fn took_from(cleaned: &Cleaned, then: &TableView, newest: &OnceCell<Newest>) -> Result<bool> {
+    for (partition, path) in &cleaned.files {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let file = FileMeta { path: name.to_owned(), size: 0, modified_ms: 0 };
+        let base = BaseFile::parse(&file).map(|b| (b.file_id, b.instant));
+        let Some((file_id, instant)) = base.or_else(|| LogFile::parse(&file).map(|l| (l.file_id, l.instant))) else {
+            continue;
+        };
+        if !then.timeline().is_committed(&instant) || then.replaced_at(partition, &file_id).is_some() {
+            continue;
         }
-        let body = timeline.read(storage, &Instant { state: State::Requested, ..clean.clone() })?;
-        if body.is_empty() {
-            // Its plan was never written, so that nothing was deleted by it.
-            return Ok(Self { earliest_to_retain: None, files: Vec::new() });
+        if newest.get().is_none() {
+            let _ = newest.set(newest_slices(then)?);
         }
-        let plan: CleanerPlan = decode(&body).map_err(named)?;
-        let files = plan.file_paths_to_be_deleted_per_partition.unwrap_or_default().into_iter();
-        let files = files.flat_map(|(partition, infos)| {
-            infos.into_iter().filter_map(move |info| Some((partition.clone(), info.file_path?)))
-        });
-        let earliest_to_retain = plan.earliest_instant_to_retain.and_then(|i| some(i.timestamp));
-        Ok(Self { earliest_to_retain, files: files.collect() })
+        let begun = newest.get().and_then(|newest| newest.get(&(partition.clone(), file_id)));
+        if begun.is_none_or(|begun| *begun < instant) {
+            return Ok(true);
+        }
     }
-
-    /// Whether a deleted file belonged to the state that the view shows: no later file of its group stands in for it.
-    fn took_from(&self, then: &TableView, newest: &OnceCell<Newest>) -> Result<bool> {
-        for (partition, path) in &self.files {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            let file = FileMeta { path: name.to_owned(), size: 0, modified_ms: 0 };
-            let base = BaseFile::parse(&file).map(|b| (b.file_id, b.instant));
-            let Some((file_id, instant)) = base.or_else(|| LogFile::parse(&file).map(|l| (l.file_id, l.instant)))
-            else {
-                continue;
-            };
-            if !then.timeline().is_committed(&instant) || then.replaced_at(partition, &file_id).is_some() {
-                continue;
-            }
-            if newest.get().is_none() {
-                let _ = newest.set(newest_slices(then)?);
-            }
-            let begun = newest.get().and_then(|newest| newest.get(&(partition.clone(), file_id)));
-            if begun.is_none_or(|begun| *begun < instant) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+    Ok(false)
 }

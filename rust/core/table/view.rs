@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::cleaned_files::KnownCleans;
 use super::commit_metadata::read_write_metadata;
 use super::committed_files::{CommittedFile, Fault, committed_files};
 use super::completion_times::{self, CompletionTimes};
-use super::file_listing::{FileListing, MetadataSource};
+use super::file_listing::{FileListing, Files, ListedFolders, MetadataSource};
 use super::schema::{ArchivedSchema, TableSchema};
 use crate::error::{Error, Result};
 use crate::file_group::{FileGroup, FileSlice, group_files};
@@ -27,11 +28,13 @@ pub struct TableView {
     /// Schema of the newest archived commit, in a look back to before the first one that is active.
     archived_schema: Option<ArchivedSchema>,
     /// Where files are found.
-    listing: FileListing,
+    pub(super) listing: FileListing,
     /// What the metadata that was read said about files, for whatever reason it was read.
     committed: Mutex<CommittedFiles>,
     /// Whether log files of another size than their commit says are taken.
     accepts_truncated_logs: bool,
+    /// What listings are compared with, if they are.
+    pub(super) known_cleans: Option<KnownCleans>,
     /// The table's schema, once it was looked for.
     pub(super) schema: OnceLock<Option<TableSchema>>,
 }
@@ -79,6 +82,7 @@ impl TableView {
             archived_schema: None,
             committed: Mutex::new(committed),
             accepts_truncated_logs: false,
+            known_cleans: None,
             schema: OnceLock::new(),
         })
     }
@@ -121,6 +125,18 @@ impl TableView {
     #[must_use]
     pub(super) fn accepting_truncated_logs(self, accepts_truncated_logs: bool) -> Self {
         Self { accepts_truncated_logs, ..self }
+    }
+
+    /// The same view, whose listings are compared with what was cleaned since its timeline was loaded: one that lacks files
+    /// for that reason is a `Conflict` of an outdated plan.
+    #[must_use]
+    pub(super) fn comparing(self, known: KnownCleans) -> Self {
+        Self { known_cleans: Some(known), ..self }
+    }
+
+    /// The folders that were listed until now, where nothing compared them yet.
+    pub(crate) fn listed_folders(&self) -> ListedFolders {
+        self.listing.listed_folders()
     }
 
     /// The metadata of a completed write. The files that it names are looked for in later listings.
@@ -216,12 +232,18 @@ impl TableView {
 
     /// All partitions with the files in them, found once.
     pub fn partition_files(&self) -> Result<BTreeMap<String, Vec<FileMeta>>> {
-        Ok(self.listing.partition_files()?.into_iter().map(|(path, files)| (path, files.to_vec())).collect())
+        Ok(self.all_files()?.into_iter().map(|(path, files)| (path, files.to_vec())).collect())
+    }
+
+    fn all_files(&self) -> Result<BTreeMap<String, Files>> {
+        let all = self.listing.partition_files()?;
+        self.compare_listings().map(|()| all)
     }
 
     /// All partition paths.
     pub fn partitions(&self) -> Result<Vec<String>> {
-        self.listing.partitions()
+        let partitions = self.listing.partitions()?;
+        self.compare_listings().map(|()| partitions)
     }
 
     /// Every file group of a partition, replaced ones too.
@@ -234,7 +256,8 @@ impl TableView {
     /// # Errors
     /// `Storage`.
     pub(super) fn files_of(&self, partition: &str) -> Result<Arc<Vec<FileMeta>>> {
-        self.listing.files_of(partition)
+        let files = self.listing.files_of(partition)?;
+        self.compare_listings().map(|()| files)
     }
 
     /// Lists partitions beside each other, where each takes a request, so that they are known when they are asked for one
@@ -243,7 +266,8 @@ impl TableView {
     /// # Errors
     /// `Storage`.
     pub fn list_ahead(&self, partitions: &[String]) -> Result<()> {
-        self.listing.list_ahead(partitions)
+        self.listing.list_ahead(partitions, self.known_cleans.is_some())?;
+        self.compare_listings()
     }
 
     /// A data file, as the listing of its partition shows it.
@@ -309,7 +333,7 @@ impl TableView {
     }
 
     fn all_groups(&self) -> Result<BTreeMap<String, Vec<FileGroup>>> {
-        let all = self.listing.partition_files()?;
+        let all = self.all_files()?;
         all.into_iter().map(|(path, files)| self.group(&path, &files).map(|groups| (path, groups))).collect()
     }
 

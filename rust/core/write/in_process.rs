@@ -59,12 +59,13 @@ pub(crate) fn run_write(table: &HudiTable, timeline: Timeline, request: WriteReq
         let (setup, evolution) = WriteSetup::new(table, view, operation, &given, partial)?;
         return InProcess { setup, evolution, timings: Mutex::default() }.run(data);
     }
-    let old_schema = TableSchema::resolve(table.config(), &view)?.map(|s| s.data);
     let chosen = data.map(|data| partitions_of_data(&table.key_config()?, data)).transpose()?;
     planned_anew(table, |anew, held| {
         let view = anew.as_ref().unwrap_or(&view);
         let chosen = chosen.clone().map_or_else(|| partitions_named(view, &partitions), Ok)?;
-        delete_partitions(table, view, old_schema.clone(), chosen, held)
+        // Others may have changed the columns since the first try.
+        let columns = TableSchema::resolve(table.config(), view)?.map(|schema| schema.data);
+        delete_partitions(table, view, columns, chosen, held)
     })
 }
 

@@ -18,7 +18,9 @@ use super::locate::record_index::{IndexLookup, metadata_table_of};
 use super::locate::tagging::tag;
 use super::prepare::incoming::{Incoming, Preparer, is_anywhere};
 use super::prepare::key_encoding::encoding_of_keys;
-use super::prepare::partial_rows::{check_partial, check_required, missing_nullable, nothing_to_keep, with_missing};
+use super::prepare::partial_rows::{
+    check_partial, check_required, check_without_ids, missing_nullable, nothing_to_keep, with_missing,
+};
 use super::rewrite::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, bucket_of_file_id, shared_file_id};
@@ -120,6 +122,8 @@ impl WriteSetup {
         if self.given.is_some() {
             let context = self.context("", None)?;
             if self.appends() {
+                let schema = TableSchema::resolve(self.table.config(), &self.view)?;
+                check_without_ids(&self.table, schema.as_ref())?;
                 // A record of a log file may come to stand alone: when what it was merged with is deleted and compacted away.
                 check_required(&context)?;
             }

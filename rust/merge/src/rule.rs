@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{and, and_not, or};
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
 use super::event_time_ordering::{MergeMode, RecordComparator, Step};
+use super::ordering_columns::ordering_column;
 use super::ordering_values::OrderingValues;
 use super::payload::PayloadClass;
 use super::records::{Merged, Records};
@@ -275,15 +276,12 @@ impl CustomMerge {
         if self.context.ordering.is_empty() {
             return Ok(OrderingValues::default());
         }
-        let columns = self.context.ordering.iter().map(|name| {
-            let column = data.column_by_name(name).cloned();
-            column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")).with("column", name))
-        });
+        let columns = self.context.ordering.iter().map(|name| ordering_column(data, name));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         for (column, name) in columns.iter().zip(&self.context.ordering) {
-            let (old, new) = (older.data.column_by_name(name), newer.data.column_by_name(name));
-            let had = |side: Option<&ArrayRef>, row: usize| side.is_some_and(|c| c.is_valid(row));
-            let lost = |row: &usize| !deleted.value(*row) && column.is_null(*row) && (had(old, *row) || had(new, *row));
+            let (old, new) = (ordering_column(&older.data, name)?, ordering_column(&newer.data, name)?);
+            let had = |row: usize| old.is_valid(row) || new.is_valid(row);
+            let lost = |row: &usize| !deleted.value(*row) && column.is_null(*row) && had(*row);
             if !self.partial && (0..column.len()).any(|row| lost(&row)) {
                 let id = self.merger.strategy_id();
                 return Err(Error::schema(format!(

@@ -32,6 +32,7 @@ mod option_values;
 mod read_ahead;
 mod real_folders;
 mod remote_store;
+mod renewal;
 mod retries;
 mod runtime;
 mod schemes;

@@ -7,6 +7,9 @@ use hoodoo_format::instant::{Action, CommitTimes, Instant, Layout, State};
 use hoodoo_runtime::error::Result;
 use hoodoo_storage::{FileMeta, ListedFile, SideFiles, Storage};
 
+/// Begin of the times at which partitions of a metadata table are initialized, before all real ones.
+pub const INITIAL: &str = "00000000000000";
+
 /// The actions of the active timeline, each in its highest state, by requested time.
 #[derive(Debug, Clone)]
 pub struct Timeline {
@@ -168,13 +171,22 @@ impl Timeline {
         self.config == other.config && self.instants == other.instants
     }
 
-    /// Whether something may have changed the files of the table after this time: a write, a rollback or a restore that
-    /// completed since, or one that cannot be told any more.
-    pub fn changed_since(&self, requested: &str) -> bool {
+    /// Whether something may have changed the files of the table since an earlier snapshot: a write, a rollback or a
+    /// restore that completed since, or one of which this cannot be told because it left the timeline. `requested` is an
+    /// action that is pending in both; it does not count.
+    pub fn changed_since(&self, earlier: &Self, requested: &str) -> bool {
         let undoes = |i: &Instant| matches!(i.action, Action::Rollback | Action::Restore);
-        let since = |i: &Instant| i.requested != requested && i.completed.as_deref().is_some_and(|at| at > requested);
+        let counts = |i: &&Instant| i.requested != requested && (i.action.is_write() || undoes(i));
+        let completed = |timeline: &'_ Self| -> Vec<Instant> {
+            timeline.instants.iter().filter(counts).filter(|i| i.is_completed()).cloned().collect()
+        };
+        // Archived at once when it completed, or rolled back.
+        let is_gone = |i: &Instant| !self.files_of(&i.requested).iter().any(|(now, _)| same_action(now, i));
+        // Whatever came after the earlier snapshot and is archived by now was requested later, and so was the first one
+        // that is left.
         self.first_active().is_none_or(|first| first > requested)
-            || self.instants.iter().any(|i| (i.action.is_write() || undoes(i)) && since(i))
+            || completed(self) != completed(earlier)
+            || earlier.pending().filter(counts).any(is_gone)
     }
 
     /// The timeline as it was for someone who looks back to `requested`: later actions are not there.
@@ -279,6 +291,10 @@ impl CommitTimes for Timeline {
     }
 }
 
+fn same_action(a: &Instant, b: &Instant) -> bool {
+    a.requested == b.requested && a.action.completed_as() == b.action.completed_as()
+}
+
 pub(super) fn instant_path(config: &TimelineConfig, instant: &Instant) -> String {
     format!("{}/{}", config.folder, instant.file_name(config.layout))
 }
@@ -286,13 +302,15 @@ pub(super) fn instant_path(config: &TimelineConfig, instant: &Instant) -> String
 fn first_active(instants: &[Instant]) -> Option<String> {
     let savepoints: HashSet<&str> =
         instants.iter().filter(|i| i.action == Action::Savepoint).map(|i| i.requested.as_str()).collect();
-    let writes: Vec<&str> = instants
-        .iter()
-        .filter(|i| i.action.is_write() && i.state == State::Completed)
-        .map(|i| i.requested.as_str())
-        .collect();
-    let first = writes.iter().find(|t| !savepoints.contains(**t)).or(writes.first());
-    first.map(|t| (*t).to_owned())
+    let writes: Vec<&Instant> =
+        instants.iter().filter(|i| i.action.is_write() && i.state == State::Completed).collect();
+    let is_initial = |i: &Instant| i.requested.starts_with(INITIAL);
+    // A partition that a metadata table got later has such a time too, though what was written in between may be archived.
+    // It completed after writes, and those of a new metadata table before all of them.
+    let first_write = writes.iter().filter(|i| !is_initial(i)).filter_map(|i| i.completed.as_deref()).min();
+    let is_late = |i: &Instant| is_initial(i) && first_write.is_some_and(|first| i.completed.as_deref() > Some(first));
+    let first = writes.iter().find(|i| !savepoints.contains(i.requested.as_str()) && !is_late(i)).or(writes.first());
+    first.map(|i| i.requested.clone())
 }
 
 #[cfg(test)]
@@ -329,6 +347,35 @@ mod tests {
     fn an_old_failed_write_stays_hidden() {
         let t = timeline(&["05.commit.requested", "10_11.commit"]);
         assert!(!t.is_committed("05") && t.is_committed("04"));
+    }
+
+    #[test]
+    fn what_may_have_changed_files_since_an_earlier_snapshot() {
+        let before = ["02.commit.requested", "02.inflight", "10_11.commit", "12.clustering.requested"];
+        let earlier = timeline(&before);
+        let changed = |gone: &str, came: &[&str]| {
+            let names: Vec<&str> = before.iter().filter(|n| !n.starts_with(gone)).chain(came).copied().collect();
+            timeline(&names).changed_since(&earlier, "12")
+        };
+        assert!(!changed("-", &[]));
+        assert!(!changed("-", &["12.clustering.inflight", "14.commit.requested", "15_16.clean"]));
+        for came in ["14_15.commit", "14_15.rollback", "02_15.commit"] {
+            assert!(changed("-", &[came]), "{came}");
+        }
+        assert!(changed("02", &[]), "a write that completed after the snapshot and was archived at once");
+        assert!(changed("10", &["14_15.commit"]) && changed("10", &[]), "nothing tells what was archived meanwhile");
+    }
+
+    #[test]
+    fn a_partition_that_a_metadata_table_got_later_is_not_its_first_instant() {
+        let (late, first) = ("00000000000000003_40.deltacommit", "00000000000000000_09.deltacommit");
+        let t = timeline(&[late, "20_21.deltacommit", "30_31.commit"]);
+        assert_eq!(t.first_active(), Some("20"));
+        assert!(t.is_committed("10") && t.is_committed("00000000000000003") && !t.is_committed("25"));
+        // Nothing is archived: what is not there was never committed.
+        let t = timeline(&[first, late, "20_21.deltacommit", "30_31.commit"]);
+        assert!(!t.is_committed("10") && t.is_committed("20"));
+        assert_eq!(timeline(&[first]).first_active(), Some("00000000000000000"));
     }
 
     #[test]

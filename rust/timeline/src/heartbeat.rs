@@ -1,10 +1,12 @@
 //! Heartbeats: files that show which pending instants have a running writer.
 //!
-//! A writer replaces `.hoodie/.heartbeat/<instant>` every minute. A heartbeat that is two minutes old has expired, as
+//! A writer renews `.hoodie/.heartbeat/<instant>` every minute. A heartbeat that is two minutes old has expired, as
 //! in Hudi's `HoodieHeartbeatClient`. Hudi's files are empty. hoodoo's have the name of their process, so that the work
-//! of a process that has ended can be taken over at once.
+//! of a process that has ended can be taken over at once, and an id of the attempt. A process that stood still finds that
+//! of another one where its own was, and leaves it there: it has lost the instant, and may not complete it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Clock;
@@ -31,6 +33,8 @@ pub struct Heartbeat {
     content: String,
     /// Whether it is that of a write, which is never taken over but rolled back.
     is_write: bool,
+    /// Whether a renewal found that of another process.
+    lost: Arc<AtomicBool>,
     _holder: Holder,
     /// `None` once it has ended.
     renewal: Option<Renewal>,
@@ -58,9 +62,7 @@ impl Heartbeat {
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn of_write(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
-        let mut heartbeat = Self::start(storage, clock, instant)?;
-        heartbeat.is_write = true;
-        Ok(heartbeat)
+        Self::begin(storage, clock, instant, true)
     }
 
     /// Starts the heartbeat of an instant that is not on the timeline yet.
@@ -68,38 +70,52 @@ impl Heartbeat {
     /// # Errors
     /// `Conflict` if another writer works on the instant; `Storage`.
     pub fn start(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str) -> Result<Self> {
+        Self::begin(storage, clock, instant, false)
+    }
+
+    fn begin(storage: &Storage, clock: &Arc<dyn Clock>, instant: &str, is_write: bool) -> Result<Self> {
         let (storage, path, holder) = (storage.clone(), path_of(instant), Holder::default());
         let content = format!("{}\n", holder.name());
         storage.create(&path, content.clone()).map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists => busy(&storage, instant, 0),
             _ => e,
         })?;
-        let beat = (storage.clone(), path.clone(), content.clone());
+        let lost = Arc::new(AtomicBool::new(false));
+        let (beat, is_lost) = ((storage.clone(), path.clone(), content.clone()), lost.clone());
         let renew = move || {
             let (storage, path, content) = &beat;
-            if let Err(e) = storage.replace(path, content.clone()) {
-                tracing::warn!("the heartbeat was not renewed: {e}");
+            match renew(storage, path, content, is_write) {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::warn!("the heartbeat {path} is lost: another process works on the instant");
+                    is_lost.store(true, Ordering::Release);
+                    return false;
+                }
+                Err(e) => tracing::warn!("the heartbeat was not renewed: {e}"),
             }
             true
         };
         let renewal = Some(Renewal::start("heartbeat", clock.as_ref(), INTERVAL, renew)?);
-        Ok(Self { storage, path, content, is_write: false, _holder: holder, renewal, process: Process::this() })
+        Ok(Self { storage, path, content, is_write, lost, _holder: holder, renewal, process: Process::this() })
     }
 
     /// Fails if another process has taken over the instant because this heartbeat had expired. Writes are never taken
-    /// over.
+    /// over. Whoever completes the instant calls this under the table lock; under that lock others remove the files of an
+    /// instant that they take over.
     ///
     /// # Errors
     /// `Conflict`; `Storage`.
     pub fn check(&self) -> Result<()> {
-        if self.is_write {
+        let is_lost = self.lost.load(Ordering::Acquire);
+        if self.is_write && !is_lost {
             return Ok(());
         }
         match self.storage.read_if_exists(&self.path)? {
-            Some(found) if found.as_ref() == self.content.as_bytes() => Ok(()),
-            _ => Err(Error::conflict("another process has taken over this instant")
+            Some(found) if found.as_ref() == self.content.as_bytes() && !is_lost => Ok(()),
+            _ => Err(Error::conflict("another process has taken over this instant: its heartbeat had expired")
                 .with("table", self.storage.uri())
-                .with("file", &self.path)),
+                .with("file", &self.path)
+                .remedy("Nothing of this attempt is visible; look at the timeline for what the other process does")),
         }
     }
 
@@ -123,6 +139,18 @@ impl Drop for Heartbeat {
         if let Err(e) = interrupt::hold(remove) {
             tracing::warn!("the heartbeat was not removed: {e}");
         }
+    }
+}
+
+/// Renews a heartbeat; false if it is no longer there. That of a write, whose instant nobody takes over, is created again.
+fn renew(storage: &Storage, path: &str, content: &str, is_write: bool) -> Result<bool> {
+    if storage.renew(path, content.as_bytes())? {
+        return Ok(true);
+    }
+    match is_write.then(|| storage.create(path, content.to_owned())) {
+        None => Ok(false),
+        Some(Err(e)) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Some(created) => created.map(|()| true),
     }
 }
 
@@ -230,72 +258,5 @@ fn age_of(storage: &Storage, clock: &Arc<dyn Clock>, file: &FileMeta) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use uuid::Uuid;
-
-    use super::super::holder::machine;
-    use super::*;
-    use crate::SystemClock;
-    use hoodoo_storage::StorageOptions;
-
-    /// Three minutes on.
-    struct LaterClock;
-
-    impl Clock for LaterClock {
-        fn now_ms(&self) -> i64 {
-            SystemClock.now_ms() + 180_000
-        }
-
-        fn sleep(&self, _: Duration) {}
-    }
-
-    fn storage(name: &str) -> Storage {
-        Storage::open(&format!("memory://heartbeat-{name}/t"), &StorageOptions::new()).unwrap()
-    }
-
-    fn now() -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
-    }
-
-    #[test]
-    fn an_instant_is_worked_on_by_one() {
-        let storage = storage("one");
-        let first = Heartbeat::take_over(&storage, &now(), "1").unwrap();
-        assert!(is_alive(&storage, &now(), "1").unwrap());
-        assert_eq!(Heartbeat::take_over(&storage, &now(), "1").unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(Heartbeat::start(&storage, &now(), "1").unwrap_err().kind(), ErrorKind::Conflict);
-        first.check().unwrap();
-        drop(first);
-        assert!(!is_alive(&storage, &now(), "1").unwrap());
-        assert!(!storage.exists(".hoodie/.heartbeat/1").unwrap());
-        drop(Heartbeat::start(&storage, &now(), "2").unwrap());
-        assert!(!storage.exists(".hoodie/.heartbeat/2").unwrap());
-    }
-
-    #[test]
-    fn ended_processes_are_known_by_their_id_or_the_age_of_the_heartbeat() {
-        let storage = storage("dead");
-        let beat = |content: &str| storage.replace(".hoodie/.heartbeat/1", content.to_owned()).unwrap();
-        let id = Uuid::new_v4();
-        let (here, me) = (machine(), std::process::id());
-        // This process, and it does not know of it; a number that no process has.
-        for dead in [format!("{here} {me} {id}"), format!("{here} 4194999 {id}")] {
-            beat(&dead);
-            assert!(!is_alive(&storage, &now(), "1").unwrap(), "{dead}");
-        }
-        // Hudi's, another machine's, the first process of this one.
-        for alive in ["", "elsewhere 1 7d9c2c6e-6c3c-4a8e-9d2f-0e5d1f1f3a55", &format!("{here} 1 {id}"), "x y z"] {
-            beat(alive);
-            assert!(is_alive(&storage, &now(), "1").unwrap(), "{alive}");
-        }
-        let later: Arc<dyn Clock> = Arc::new(LaterClock);
-        assert!(!is_alive(&storage, &later, "1").unwrap());
-        // Taken over; who thought to have it, learns of it.
-        let mine = Heartbeat::take_over(&storage, &later, "1").unwrap();
-        beat("somebody");
-        assert_eq!(mine.check().unwrap_err().kind(), ErrorKind::Conflict);
-        drop(mine);
-        assert!(storage.exists(".hoodie/.heartbeat/1").unwrap());
-    }
-}
+#[path = "heartbeat_tests.rs"]
+mod tests;

@@ -16,7 +16,7 @@ mod timer;
 mod transitions;
 mod true_time;
 
-pub use active::Timeline;
+pub use active::{INITIAL, Timeline};
 pub use heartbeat::Heartbeat;
 pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};

@@ -19,6 +19,7 @@ use crate::format::field_lookup::FieldLookup;
 use crate::format::properties::Properties;
 use crate::merge::{
     BatchMerger, Budget, Kept, MergeContext, MergeRule, MergedRecords, RecordMerger, Records, Step, missing,
+    ordering_type,
 };
 use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
@@ -132,9 +133,10 @@ impl RowMerging {
         }
         let (of_older, of_newer) = (FieldLookup::new(older.fields()), FieldLookup::new(newer.fields()));
         let lacks = |lookup: &FieldLookup<'_>, name: &String| !lookup.has(name);
-        let of_both = key.iter().chain(if rule.is_ordered() { ordering.as_slice() } else { &[] });
-        for (side, schema) in [("older", &of_older), ("newer", &of_newer)] {
-            if let Some(name) = of_both.clone().find(|name| lacks(schema, name)) {
+        let ordered: &[String] = if rule.is_ordered() { &ordering } else { &[] };
+        for (side, lookup, schema) in [("older", &of_older, older), ("newer", &of_newer, newer)] {
+            let no_key = key.iter().find(|name| lacks(lookup, name));
+            if let Some(name) = no_key.or_else(|| ordered.iter().find(|name| ordering_type(schema, name).is_none())) {
                 return Err(Error::schema(format!("the {side} rows have no column '{name}'")).with("column", name));
             }
         }

@@ -18,7 +18,6 @@ use crate::format::instant::{Action, Instant, State};
 use crate::metadata_table::encode::RECORD_SCHEMA;
 use crate::metadata_table::expression_index::ExpressionIndex;
 use crate::metadata_table::keys::shard_of;
-use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::listing::MetadataListing;
 use crate::metadata_table::record_index_shards::RecordIndexShards;
 use crate::metadata_table::secondary_entries::SecondaryIndex;
@@ -27,7 +26,7 @@ use crate::metadata_table::{
 };
 use crate::parallel::run_parallel;
 use crate::storage::{FileMeta, Storage};
-use crate::timeline::Timeline;
+use crate::timeline::{INITIAL, Timeline};
 
 /// The operation that commits of the metadata table have.
 const OPERATION: &str = "UPSERT_PREPPED";

@@ -1,13 +1,12 @@
 //! Makes a metadata table with its first partitions.
 
 use super::changes::FileChanges;
-use super::initialize::{create_empty, initialize_with};
+use super::initialize::{MadeBy, create_empty, initialize_with};
 use super::partition_stats::partition_stats;
 use super::records::{Indexed, PartitionUpdate, updates};
 use crate::error::Result;
 use crate::metadata_table::PARTITION_STATS;
 use crate::storage::Storage;
-use crate::timeline::TimelineConfig;
 
 /// A partition that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub(crate) struct IndexedTable<'a> {
     pub(crate) name: &'a str,
     /// Its version.
     pub(crate) version: u32,
-    /// Its timeline.
-    pub(crate) timeline: &'a TimelineConfig,
+    /// The action of it that makes the metadata table.
+    pub(crate) by: MadeBy<'a>,
 }
 
 /// Makes a metadata table for a table that has these files. Returns the partitions that were made: all that are wanted,
@@ -43,7 +42,7 @@ pub(crate) fn create(
     new_time: impl Fn(Option<&str>) -> Result<String>,
 ) -> Result<Vec<&'static str>> {
     create_empty(storage, table.name, table.version)?;
-    add(storage, table.timeline, wanted, existing, indexed, new_time)
+    add(storage, table.by, wanted, existing, indexed, new_time)
 }
 
 /// Adds partitions to the metadata table of a table that has these files; see [`create`].
@@ -52,7 +51,7 @@ pub(crate) fn create(
 /// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
 pub(crate) fn add(
     storage: &Storage,
-    table: &TimelineConfig,
+    by: MadeBy<'_>,
     wanted: &[NewPartition],
     existing: &FileChanges,
     indexed: &Indexed,
@@ -69,7 +68,7 @@ pub(crate) fn add(
             },
             name => updates.remove(name).unwrap_or_default(),
         };
-        initialize_with(storage, table, name, *shards, update, &new_time)?;
+        initialize_with(storage, by, name, *shards, update, &new_time)?;
         made.push(*name);
     }
     Ok(made)

@@ -1,7 +1,10 @@
 //! Makes a metadata table, and partitions of it.
 //!
-//! As Hudi does, each partition is a delta commit of its own, with a time before all real ones. A log file without records
-//! in each shard fixes how many shards there are; what the partition begins with is in base files.
+//! As Hudi does, each partition is a delta commit of its own. A log file without records in each shard fixes how many shards
+//! there are; what the partition begins with is in base files.
+//!
+//! The partitions of a new metadata table have times before all real ones. Those of one that goes on have not: its timeline
+//! would begin with them, and nobody could tell any more that what was written before its other instants is archived.
 
 use std::borrow::Cow;
 
@@ -16,12 +19,11 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::{WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
 use crate::format::properties::Properties;
-use crate::metadata_table::lag::INITIAL;
 use crate::metadata_table::listing::{MetadataListing, PROPERTIES};
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, FOLDER, PARTITION_STATS};
 use crate::parallel::run_parallel;
 use crate::storage::Storage;
-use crate::timeline::{Timeline, TimelineConfig};
+use crate::timeline::{INITIAL, Timeline, TimelineConfig};
 
 /// Operation of the delta commits that make partitions.
 const OPERATION: &str = "BULK_INSERT";
@@ -29,8 +31,19 @@ const OPERATION: &str = "BULK_INSERT";
 const WRITE_TOKEN: &str = "0-0-0";
 /// Shards that are written at a time.
 const THREADS: usize = 16;
-/// Letters of the number behind [`INITIAL`].
+/// Letters of the number behind [`INITIAL`], or behind the time of an action.
 const NUMBER: usize = 3;
+/// The first number behind the time of an action, as Hudi has it.
+const FIRST_NUMBER: usize = 10;
+
+/// The action of a table that makes partitions.
+#[derive(Clone, Copy)]
+pub(crate) struct MadeBy<'a> {
+    /// How the timeline of the table is stored.
+    pub(crate) table: &'a TimelineConfig,
+    /// Requested time of the action, which is pending.
+    pub(crate) instant: &'a str,
+}
 
 /// The file ids of a partition that has so many shards.
 ///
@@ -89,13 +102,13 @@ pub(super) fn create_empty(storage: &Storage, name: &str, version: u32) -> Resul
 /// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
 pub(super) fn initialize_with(
     storage: &Storage,
-    table: &TimelineConfig,
+    by: MadeBy<'_>,
     partition: &str,
     shards: usize,
     update: PartitionUpdate,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
 ) -> Result<()> {
-    initialize_by_key(storage, table, partition, file_ids_of(partition, shards)?, update, new_time)
+    initialize_by_key(storage, by, partition, file_ids_of(partition, shards)?, update, new_time)
 }
 
 /// The same, with shards of these file ids.
@@ -104,7 +117,7 @@ pub(super) fn initialize_with(
 /// Those of [`initialize_partition`].
 pub(crate) fn initialize_by_key(
     storage: &Storage,
-    table: &TimelineConfig,
+    by: MadeBy<'_>,
     partition: &str,
     file_ids: Vec<String>,
     update: PartitionUpdate,
@@ -122,7 +135,7 @@ pub(crate) fn initialize_by_key(
         Ok(std::iter::once(first).chain(base).collect::<Vec<_>>())
     };
     let shards = file_ids.into_iter().zip(by_shard).collect();
-    initialize_partition(storage, table, partition, new_time, |time| {
+    initialize_partition(storage, by, partition, new_time, |time| {
         let threads = if storage.is_remote() { THREADS } else { 1 };
         Ok(run_parallel(shards, threads, |shard| write(time, shard))?.into_iter().flatten().collect())
     })
@@ -134,39 +147,38 @@ pub(crate) fn initialize_by_key(
 /// `Corrupt` for a metadata table that is damaged; `Storage`; those of `new_time`.
 pub(crate) fn initialize_keys(
     storage: &Storage,
-    table: &TimelineConfig,
+    by: MadeBy<'_>,
     staged: &[StagedShard],
     changes: KeyChanges,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
 ) -> Result<()> {
     let partition = changes.partition().to_owned();
-    initialize_partition(storage, table, &partition, new_time, |time| {
+    initialize_partition(storage, by, &partition, new_time, |time| {
         let mut stats = publish_shards(storage, &partition, changes.file_ids(), (time, WRITE_TOKEN), staged)?;
         stats.extend(write_logs(storage, time, changes)?);
         Ok(stats)
     })
 }
 
-/// Makes a partition of a metadata table, which the table's properties do not name yet. `table` is the timeline of the
-/// table; `new_time` gives the next time after the newest that there is; `write` writes the files of an instant. The caller
-/// holds the table lock.
+/// Makes a partition of a metadata table, which the table's properties do not name yet. `new_time` gives the next time after
+/// the newest that there is; `write` writes the files of an instant. The caller holds the table lock.
 ///
 /// # Errors
 /// `Corrupt` for a metadata table that is damaged; `Storage`; those of `write` and of `new_time`.
 fn initialize_partition(
     storage: &Storage,
-    table: &TimelineConfig,
+    by: MadeBy<'_>,
     partition: &str,
     new_time: impl FnOnce(Option<&str>) -> Result<String>,
     write: impl FnOnce(&str) -> Result<Vec<WriteStat>>,
 ) -> Result<()> {
-    let listing = MetadataListing::read(storage, table)?;
+    let listing = MetadataListing::read(storage, by.table)?;
     let timeline = listing.timeline();
     let folder = format!("{FOLDER}/{partition}");
     // Of an attempt that failed, or of a partition that was dropped.
     storage.delete_folder(&folder)?;
     let requested = Instant {
-        requested: first_free(timeline, storage.list(FOLDER)?.folders.len().saturating_sub(1))?,
+        requested: first_free(timeline, by.instant)?,
         action: Action::DeltaCommit,
         state: State::Requested,
         completed: None,
@@ -191,16 +203,22 @@ fn initialize_partition(
     storage.sync()
 }
 
-/// The first time of those that make partitions at which none of so many partitions was made.
-fn first_free(timeline: &Timeline, partitions: usize) -> Result<String> {
-    let numbers = timeline.instants().iter().filter_map(|i| i.requested.strip_prefix(INITIAL)?.parse::<usize>().ok());
-    // Archived ones are not on the timeline any more.
-    let next = numbers.max().map_or(0, |last| last + 1).max(partitions);
+/// A time at which no partition was made.
+///
+/// Of a metadata table that goes on, it is the first after the action that makes the partition. That one is pending, so that
+/// nothing later is archived. Logs of what changed while the partition was made come before those of writes that began
+/// later, and the time is nobody else's, so that the partition counts before the action is completed.
+fn first_free(timeline: &Timeline, instant: &str) -> Result<String> {
+    let is_new = timeline.completed_writes().all(|i| i.requested.starts_with(INITIAL));
+    let (begin, first) = if is_new { (INITIAL, 0) } else { (instant, FIRST_NUMBER) };
+    let number = |i: &Instant| i.requested.strip_prefix(begin).filter(|n| n.len() == NUMBER)?.parse::<usize>().ok();
+    let last = timeline.instants().iter().filter_map(number).max();
+    let next = last.map_or(first, |last| (last + 1).max(first));
     if next >= 1000 {
         return Err(Error::unsupported("the metadata table had too many partitions since it was made")
             .remedy("Drop it with `hoodoo metadata drop`, and rebuild it"));
     }
-    Ok(format!("{INITIAL}{next:0NUMBER$}"))
+    Ok(format!("{begin}{next:0NUMBER$}"))
 }
 
 /// A log file without records, which says that there is such a shard.
@@ -209,4 +227,34 @@ fn write_empty_log(storage: &Storage, partition: &str, file_id: &str, instant: &
     let written = stat(instant, (partition, file_id, 1), content.len(), (0, 0));
     storage.create(&format!("{FOLDER}/{}", written.path.as_deref().unwrap_or_default()), content)?;
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::format::instant::Layout;
+    use crate::storage::FileMeta;
+    use crate::timeline::TimeZone;
+
+    #[test]
+    fn a_partition_that_comes_later_is_made_after_what_is_archived() {
+        let free = |names: &[&str]| {
+            let config = TimelineConfig {
+                layout: Layout::V2,
+                folder: "t".into(),
+                history_folder: "t/history".into(),
+                zone: TimeZone::Utc,
+                was_version_6: false,
+            };
+            let file = |name: &&str| FileMeta { path: format!("t/{name}"), size: 0, modified_ms: 0 };
+            first_free(&Timeline::from_files(config, names.iter().map(file).collect()), "20260101000000000").unwrap()
+        };
+        let (first, second) = ("00000000000000000_05.deltacommit", "00000000000000001.deltacommit.requested");
+        assert_eq!(free(&[]), "00000000000000000");
+        assert_eq!(free(&[first, second]), "00000000000000002");
+        let written = "20250101000000000_20250101000000001.deltacommit";
+        assert_eq!(free(&[first, written]), "20260101000000000010");
+        assert_eq!(free(&[written, "20260101000000000010_20260101000000002.deltacommit"]), "20260101000000000011");
+    }
 }

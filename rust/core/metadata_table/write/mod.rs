@@ -46,7 +46,7 @@ pub(crate) use changes::{AddedFile, FileChanges, KeyWrites, StoredBloom};
 pub(crate) use commit::{MetadataWriter, record_index_shards, secondary_index_shards};
 pub(crate) use create::{IndexedTable, NewPartition, add, create};
 pub(crate) use expression_index::{ExpressionChanges, FunctionRanges, expression_update};
-pub(crate) use initialize::{initialize_by_key, initialize_keys};
+pub(crate) use initialize::{MadeBy, initialize_by_key, initialize_keys};
 pub(crate) use records::Indexed;
 pub(super) use removal::remove_from;
 pub(crate) use removal::remove_instants;

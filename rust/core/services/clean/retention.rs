@@ -69,30 +69,67 @@ impl Retention {
                 let from = format_instant(now_ms.saturating_sub(hours.saturating_mul(HOUR_MS)), timeline.config().zone);
                 // Without a commit in these hours, Hudi never cleans. Queries of that time read the newest one.
                 let first = timeline.completed_writes().find(|i| i.requested >= from);
-                first.or_else(|| timeline.completed_writes().next_back()).and_then(|i| before_pending(timeline, i))
+                let first = first.or_else(|| timeline.completed_writes().next_back())?;
+                before_pending(timeline, before_late(timeline, first)?)
             }
             Self::FileVersions(_) => None,
         }
     }
 
     /// The earliest commit that archiving must leave on the timeline, as Hudi's archiver counts hours: back from the newest
-    /// commit. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi.
+    /// commit. Source: `CleanerUtils.getEarliestCommitToRetain` of Hudi. What the cleaner keeps for a commit that completed
+    /// late, it keeps as long as the timeline tells when that completed.
     pub(crate) fn earliest_to_archive(self, timeline: &Timeline) -> Option<&Instant> {
-        let Self::Hours(hours) = self else { return self.earliest(timeline, 0) };
+        let hours = match self {
+            Self::Commits(retained) => {
+                let late = || late_before(timeline, retained_commit(timeline, retained)?);
+                return earliest_to_retain(timeline, retained).or_else(late);
+            }
+            Self::FileVersions(_) => return None,
+            Self::Hours(hours) => hours,
+        };
         let zone = timeline.config().zone;
         let newest = parse_instant_ms(&timeline.completed_writes().next_back()?.requested, zone)?;
         let from = format_instant(newest.saturating_sub(hours.saturating_mul(HOUR_MS)), zone);
-        timeline.completed_writes().find(|i| i.requested >= from)
+        let first = timeline.completed_writes().find(|i| i.requested >= from)?;
+        Some(late_before(timeline, first).unwrap_or(first))
     }
 }
 
 /// The earliest of this number of commits, or `None` if there are too few commits.
 pub(crate) fn earliest_to_retain(timeline: &Timeline, retained: usize) -> Option<&Instant> {
+    before_pending(timeline, before_late(timeline, retained_commit(timeline, retained)?)?)
+}
+
+/// The first of this number of commits, by requested time.
+fn retained_commit(timeline: &Timeline, retained: usize) -> Option<&Instant> {
     let completed: Vec<&Instant> = timeline.completed_writes().collect();
     if completed.len() <= retained {
         return None;
     }
-    before_pending(timeline, completed.get(completed.len() - retained)?)
+    completed.get(completed.len() - retained).copied()
+}
+
+/// The commit, or an earlier one: what an action compacted or replaced that completed late must stay, as it had to while
+/// the action was pending.
+fn before_late<'a>(timeline: &'a Timeline, commit: &'a Instant) -> Option<&'a Instant> {
+    match late_before(timeline, commit) {
+        Some(late) => timeline.completed_writes().rfind(|i| i.requested < late.requested),
+        None => Some(commit),
+    }
+}
+
+/// The first action that was requested before this commit, but completed after it or after a later one: a query that began
+/// in between does not see it, and reads the file slices that it compacted or replaced.
+fn late_before<'a>(timeline: &'a Timeline, commit: &Instant) -> Option<&'a Instant> {
+    let retained = timeline.completed_writes().filter(|i| i.requested >= commit.requested);
+    let first_completed = retained.filter_map(|i| i.completed.as_deref()).min();
+    // A log compaction leaves the file slices as they are.
+    timeline.completed_writes().find(|i| {
+        i.requested < commit.requested
+            && i.completed.as_deref() > first_completed
+            && !timeline.is_log_compaction(&i.requested)
+    })
 }
 
 /// The commit, or an earlier one: a pending write began from the commit before it, which must stay.

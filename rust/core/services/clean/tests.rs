@@ -87,6 +87,50 @@ fn a_pending_write_holds_the_boundary() {
 }
 
 #[test]
+fn an_action_that_completed_late_holds_the_boundary() {
+    let made = TestTable::new(&[]);
+    made.commit("p2", "b", &["x"]);
+    let mut times = history(&made, 2);
+    let mut slow = made.begin(Action::ReplaceCommit);
+    slow.replace("p2", "b");
+    times.extend(history(&made, 4));
+    let slow = slow.complete();
+    let earliest = |retained| {
+        let timeline = made.table.timeline().unwrap();
+        (
+            earliest_to_retain(&timeline, retained).map(|i| i.requested.clone()),
+            Retention::Commits(retained).earliest_to_archive(&timeline).map(|i| i.requested.clone()),
+        )
+    };
+    let held = (Some(times[1].clone()), Some(times[1].clone()));
+    for _ in 0..2 {
+        // A query that began at the last commit before the completion reads the group that was replaced.
+        assert_eq!(earliest(2), held);
+        clean(&retaining(&made, 2)).unwrap();
+        assert!(made.data_files().iter().any(|f| f.starts_with("p2/b")));
+        times.extend(history(&made, 1));
+    }
+    assert_eq!(earliest(3), held);
+    assert_eq!(earliest(2), (Some(times[6].clone()), Some(times[6].clone())));
+    let done = clean(&retaining(&made, 2)).unwrap().unwrap();
+    assert!(slow.requested < done.earliest_commit_to_retain);
+    assert_eq!(names(&done, "p2").len(), 1);
+}
+
+#[test]
+fn the_timeline_keeps_the_first_action_if_it_completed_late() {
+    let made = TestTable::new(&[]);
+    let mut slow = made.begin(Action::ReplaceCommit);
+    slow.replace("p2", "b");
+    history(&made, 4);
+    let slow = slow.complete();
+    let timeline = made.table.timeline().unwrap();
+    assert_eq!(earliest_to_retain(&timeline, 2), None);
+    assert_eq!(Retention::Commits(2).earliest_to_archive(&timeline).unwrap().requested, slow.requested);
+    assert_eq!(Retention::Commits(5).earliest_to_archive(&timeline), None, "there are too few commits");
+}
+
+#[test]
 fn a_replaced_group_goes_as_a_whole_and_an_emptied_partition_with_it() {
     let made = TestTable::new(&[]);
     made.commit("p2", "b", &["x"]);

@@ -1,7 +1,8 @@
 //! Executes a plan: from inflight to completed, or rolled back.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::super::failed_attempt;
 use super::super::planned_files::{data_file, has_rows};
 use super::super::task_files::remove_files_of;
 use super::super::{schema_at, schema_of};
@@ -10,7 +11,7 @@ use super::group_rewriter::{ClusteredFile, GroupRewriter};
 use super::options::ClusteringOptions;
 use super::schedule::plan_of;
 use super::task::ClusteringTask;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_group::FileSlice;
 use crate::format::avro::metadata::{ClusteringGroup, ReplaceCommitMetadata, SliceInfo, WriteStat, encode};
 use crate::format::instant::{Action, Instant, State};
@@ -99,21 +100,20 @@ impl ClusteringJob {
             .map_err(|e| e.with("table", table.storage().uri()).with("instant", requested))?;
         let groups = plan.input_groups.unwrap_or_default();
         if instant.state == State::Inflight {
-            take_back(table, &instant, &groups)?;
-            instant = writer.revert(&instant)?;
+            let remove_files = |table: &HudiTable| take_back(table, &instant, &groups);
+            instant = failed_attempt::take_back(table, &writer, &instant, &heartbeat, remove_files)?;
         }
-        let seen = match check_unchanged(table, &timeline, requested, &groups) {
-            Ok(seen) => seen,
-            Err(changed) => {
-                // Checked first, because the rewrite could not be committed.
+        let view = table.view_of(timeline)?;
+        // Checked first, because the rewrite could not be committed. A write that completed after the plan was made may have
+        // left the timeline since: only the files tell. The rewrite needs their listing too.
+        if let Err(e) = check_unchanged(table, &view, &groups) {
+            if is_outdated(&e) {
                 writer.remove_pending(&instant)?;
-                return Err(changed);
             }
-        };
+            return Err(e);
+        }
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
-        // Its partitions are listed already.
-        let view = seen.map_or_else(|| table.view_of(timeline), Ok)?;
         Ok(Some(Self { transaction, view, strategy, groups }))
     }
 
@@ -149,7 +149,7 @@ impl ClusteringJob {
         let stats: Vec<WriteStat> = files.into_iter().map(|f| f.stat).collect();
         let reported = reported_files(&stats);
         let mut outdated = false;
-        let (groups, requested) = (&self.groups, self.instant().to_owned());
+        let (groups, begun, requested) = (&self.groups, self.view.timeline(), self.instant().to_owned());
         // All keys of the old file groups are in the new ones.
         let (emptied, columns) = (BTreeMap::new(), schema_of(&table, &self.view)?.data);
         let changes = FileChanges::of_writes(&stats).with_keys(KeyWrites {
@@ -163,9 +163,12 @@ impl ClusteringJob {
             if writers_first {
                 refuse_writers(&table, timeline, &groups_of(groups))?;
             }
-            let unchanged = check_unchanged(&table, timeline, &requested, groups);
-            outdated = unchanged.is_err();
-            unchanged.map(|_| ())
+            if !timeline.changed_since(begun, &requested) {
+                return Ok(());
+            }
+            let unchanged = check_unchanged(&table, &table.view_of(timeline.clone())?, groups);
+            outdated = unchanged.as_ref().is_err_and(is_outdated);
+            unchanged
         });
         let done = match done {
             Err(e) if outdated => {
@@ -307,20 +310,11 @@ fn take_back(table: &HudiTable, instant: &Instant, groups: &[ClusteringGroup]) -
     forget(table, &instant.requested)
 }
 
-/// Fails if a file group of the plan has other files than when it was planned: rows that were written since would be
-/// lost. Returns the view of the table in which it looked, if it had to look.
-fn check_unchanged(
-    table: &HudiTable,
-    timeline: &Timeline,
-    requested: &str,
-    groups: &[ClusteringGroup],
-) -> Result<Option<TableView>> {
-    if !timeline.changed_since(requested) {
-        return Ok(None);
-    }
-    let view = table.view_of(timeline.clone())?;
+/// Fails if a file group of the plan has other files in this view than when it was planned: rows that were written since
+/// would be lost.
+fn check_unchanged(table: &HudiTable, view: &TableView, groups: &[ClusteringGroup]) -> Result<()> {
     let mut slices: HashMap<(String, String), FileSlice> = HashMap::new();
-    let partitions: HashSet<&str> =
+    let partitions: BTreeSet<&str> =
         slices_of(groups).map(|s| s.partition_path.as_deref().unwrap_or_default()).collect();
     view.list_ahead(&partitions.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>())?;
     for partition in partitions {
@@ -347,7 +341,12 @@ fn check_unchanged(
                 .remedy("The plan was rolled back and no rows are lost; plan the clustering again"));
         }
     }
-    Ok(Some(view))
+    Ok(())
+}
+
+/// Whether the plan can never be completed, rather than that the files could not be listed now.
+fn is_outdated(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Corrupt)
 }
 
 /// Milliseconds and column ranges of each file, as JSON.

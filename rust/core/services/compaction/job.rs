@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::failed_attempt;
 use super::super::task_files::remove_files_of;
 use super::super::{read_plan, schema_at};
 use super::plan::Kind;
@@ -13,7 +14,7 @@ use crate::format::instant::{Instant, State};
 use crate::metadata_table::write::FileChanges;
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
-use crate::timeline::{Heartbeat, TimelineWriter, heartbeat};
+use crate::timeline::{Heartbeat, heartbeat};
 use crate::transaction::{DataFiles, Follow, Transaction, commit_metadata, forget, reported_files};
 
 /// What a compaction did.
@@ -82,8 +83,8 @@ impl CompactionJob {
         };
         let operations = plan.operations.unwrap_or_default();
         if instant.state == State::Inflight {
-            take_back(table, &writer, &instant, &operations)?;
-            instant = Instant { state: State::Requested, ..instant };
+            let remove_files = |table: &HudiTable| take_back(table, &instant, &operations);
+            instant = failed_attempt::take_back(table, &writer, &instant, &heartbeat, remove_files)?;
         }
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
@@ -148,15 +149,9 @@ pub(crate) fn is_under_way(table: &HudiTable, requested: &str) -> Result<bool> {
 }
 
 /// Removes what a try that died had written.
-fn take_back(
-    table: &HudiTable,
-    writer: &TimelineWriter,
-    instant: &Instant,
-    operations: &[CompactionOperation],
-) -> Result<()> {
+fn take_back(table: &HudiTable, instant: &Instant, operations: &[CompactionOperation]) -> Result<()> {
     let partitions = operations.iter().map(|o| o.partition_path.as_deref().unwrap_or(""));
     let writes_logs = instant.action == Kind::Log.action();
     remove_files_of(table.storage(), &instant.requested, partitions, writes_logs)?;
-    forget(table, &instant.requested)?;
-    writer.revert(instant).map(|_| ())
+    forget(table, &instant.requested)
 }

@@ -4,12 +4,12 @@
 use super::MetadataServiceOptions;
 use super::clean::retained_compaction;
 use crate::error::Result;
-use crate::format::instant::Action;
+use crate::format::instant::{Action, Instant};
 use crate::metadata_table::services::MetadataServices;
 use crate::services::archive::{
     ArchiveInput, MetadataTable, Reason, archive_planned, finish_interrupted, half_archived, last_clean, plan_archive,
 };
-use crate::timeline::Timeline;
+use crate::timeline::{INITIAL, Timeline};
 
 /// Whether there are enough instants for archiving, if nothing else needs them.
 pub(super) fn may_be_due(metadata: &Timeline, options: &MetadataServiceOptions) -> bool {
@@ -43,7 +43,18 @@ fn bounds(metadata: &Timeline, table: &Timeline, retained: usize) -> Vec<(String
         let from = retained_compaction(metadata, retained).map(|i| i.requested.clone());
         bounds.push((from.unwrap_or_default(), Reason::NotCleaned));
     }
+    // What was completed after a compaction is not in its base files, though it may have an earlier time, as a partition that
+    // was built meanwhile has: readers of Hudi take log files of it for nothing when it is archived.
+    if let Some(compaction) = metadata.completed(Action::Commit).next_back() {
+        let is_left = |i: &&Instant| i.completed.as_deref() > Some(compaction.requested.as_str()) && !is_initial(i);
+        bounds.extend(metadata.completed_writes().find(is_left).map(|i| (i.requested.clone(), Reason::NotCleaned)));
+    }
     bounds
+}
+
+/// Whether a partition was made before all that is written. The timeline must not begin with such a time for long.
+fn is_initial(instant: &Instant) -> bool {
+    instant.requested.starts_with(INITIAL)
 }
 
 /// Archives the instants that are due.

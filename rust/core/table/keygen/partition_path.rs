@@ -146,6 +146,17 @@ fn check_path(path: &str) -> Result<()> {
             return refuse(format!("{level:?} cannot be the name of a folder"));
         }
     }
+    if levels().next().is_some_and(|first| first.contains(':')) {
+        return Err(Error::schema(format!(
+            "the rows would go to the partition {path:?}: what is before a colon in the first folder is a scheme to Hudi, \
+             which could not read the table any more"
+        ))
+        .with("partition", path)
+        .remedy(
+            "Give the rows another partition value, or create the table with \
+             hoodie.datasource.write.partitionpath.urlencode=true",
+        ));
+    }
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use crate::metadata_table::expression_index::{ExpressionIndex, is_expression_ind
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::metadata_table::write::{
-    AddedFile, FileChanges, FunctionRanges, Indexed, IndexedTable, MAINTAINED, NewPartition, add, create,
+    AddedFile, FileChanges, FunctionRanges, Indexed, IndexedTable, MAINTAINED, MadeBy, NewPartition, add, create,
 };
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
@@ -290,14 +290,15 @@ impl IndexBuild {
             TableConfig::update(storage, &[(COMPLETE, &left.join(",")), (INFLIGHT, &pending)], &now(table))?;
         }
         let mut removed = false;
+        let by = MadeBy { table: config.timeline(), instant: &self.instant };
         let made = if scope.is_fresh {
-            let of = IndexedTable { name: config.name(), version: config.version(), timeline: config.timeline() };
+            let of = IndexedTable { name: config.name(), version: config.version(), by };
             for gone in config.metadata_partitions().iter().filter(|name| !scope.has(name)) {
                 removed |= definitions.remove(gone);
             }
             create(storage, &of, &scope.partitions, &existing, &indexed, &new_time)?
         } else {
-            add(storage, config.timeline(), &scope.partitions, &existing, &indexed, &new_time)?
+            add(storage, by, &scope.partitions, &existing, &indexed, &new_time)?
         };
         let mut properties = Vec::new();
         let has_column_stats = scope.has(COLUMN_STATS);
@@ -328,11 +329,11 @@ impl IndexBuild {
                 // Somebody has changed what is to be built meanwhile, as the type of the column.
                 _ => StagedIndex::build(table, &view, kind, &self.instant)?,
             };
-            built = build_key_index(table, &view, &built, index, &[], &new_time)?;
+            built = build_key_index((table, &self.instant), &view, &built, index, &[], &new_time)?;
         }
         for index in &scope.expressions {
             let ranges = read_ranges(table, (&built, &view), index, &existing, self.known_ranges(index))?;
-            built = build_expression_index(table, &built, index, (&existing, &ranges), &new_time)?;
+            built = build_expression_index((table, &self.instant), &built, index, (&existing, &ranges), &new_time)?;
         }
         Ok(built)
     }

@@ -7,7 +7,7 @@ use crate::metadata_table::expression_index::{
     EXPRESSION_INDEX, EXPRESSION_OPTION, ExpressionIndex, is_expression_index,
 };
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::{FileChanges, FunctionRanges, expression_update, initialize_by_key};
+use crate::metadata_table::write::{FileChanges, FunctionRanges, MadeBy, expression_update, initialize_by_key};
 use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
 
 /// Stands for an expression index that is named by its column and its function.
@@ -94,13 +94,13 @@ pub(super) fn read_ranges(
     Ok(known)
 }
 
-/// Builds an index of these files, whose ranges are given. The table's properties do not name it. Returns those that do. The
-/// caller holds the table lock.
+/// Builds an index of these files, whose ranges are given; `instant` is the action that builds it. The table's properties do
+/// not name it. Returns those that do. The caller holds the table lock.
 ///
 /// # Errors
 /// `InvalidOption`; `Corrupt`; `Storage`; those of `new_time`.
 pub(super) fn build_expression_index(
-    table: &HudiTable,
+    (table, instant): (&HudiTable, &str),
     config: &TableConfig,
     index: &ExpressionIndex,
     (files, ranges): (&FileChanges, &FunctionRanges),
@@ -109,7 +109,8 @@ pub(super) fn build_expression_index(
     let storage = table.storage();
     let shards = table.options().number(SHARDS, DEFAULT_SHARDS)?.max(1);
     let update = expression_update(None, index, files, ranges)?;
-    initialize_by_key(storage, config.timeline(), &index.partition, index.file_ids(shards), update, new_time)?;
+    let by = MadeBy { table: config.timeline(), instant };
+    initialize_by_key(storage, by, &index.partition, index.file_ids(shards), update, new_time)?;
     let mut definitions = IndexDefinitions::read(storage, config.get(PATH_PROPERTY))?;
     definitions.set_expression_index(index);
     publish(table, config, &definitions, &index.partition)

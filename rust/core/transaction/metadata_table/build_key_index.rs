@@ -6,7 +6,7 @@ use super::properties::{COMPLETE, now};
 use crate::error::{ErrorKind, Result};
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
-use crate::metadata_table::write::{FileChanges, initialize_keys};
+use crate::metadata_table::write::{FileChanges, MadeBy, initialize_keys};
 use crate::table::{HudiTable, TableConfig, TableView};
 use crate::timeline::Timeline;
 use crate::transaction::key_index::{KeyIndexKind, StagedIndex};
@@ -34,7 +34,7 @@ pub(super) fn build_wanted_record_index(
     let build = || {
         let view = TableView::new(table.storage().clone(), timeline.clone())?;
         let staged = StagedIndex::build(table, &view, &KeyIndexKind::Records(is_partitioned), requested)?;
-        build_key_index(table, &view, config, staged, &partitions, new_time)
+        build_key_index((table, requested), &view, config, staged, &partitions, new_time)
     };
     match build() {
         Err(e) if e.kind() == ErrorKind::Unsupported => {
@@ -46,14 +46,14 @@ pub(super) fn build_wanted_record_index(
 }
 
 /// Commits an index whose shards are staged, for the state of the table that a view shows; in an index by partition the data
-/// partitions `also` get shards too. The table's properties do not name the index. Returns those that do. The caller holds
-/// the table lock.
+/// partitions `also` get shards too. `instant` is the action that builds it. The table's properties do not name the index.
+/// Returns those that do. The caller holds the table lock.
 ///
 /// # Errors
 /// `InvalidOption` for a column that is gone; `Corrupt`; `Unsupported` for a table whose merger is missing; `Storage`; those of
 /// `new_time`.
 pub(super) fn build_key_index(
-    table: &HudiTable,
+    (table, instant): (&HudiTable, &str),
     view: &TableView,
     config: &TableConfig,
     staged: StagedIndex,
@@ -62,7 +62,7 @@ pub(super) fn build_key_index(
 ) -> Result<TableConfig> {
     let (storage, kind, folder) = (table.storage(), staged.kind(), staged.folder());
     let (shards, changes) = staged.finish(view, also)?;
-    initialize_keys(storage, config.timeline(), &shards, changes, new_time)?;
+    initialize_keys(storage, MadeBy { table: config.timeline(), instant }, &shards, changes, new_time)?;
     storage.delete_folder(&folder)?;
     let mut definitions = IndexDefinitions::read(storage, config.get(PATH_PROPERTY))?;
     let partition = match &kind {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
+use super::first_ids::first_history;
 use super::pending::{CommitOutcome, Committed};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, encode};
@@ -16,7 +17,7 @@ use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaEdit, 
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::FileChanges;
-use crate::table::{HudiTable, TableSchema, TableType, held_incoming, store_schemas};
+use crate::table::{HudiTable, TableSchema, TableType, TableView, held_incoming, store_schemas};
 use crate::timeline::Timeline;
 use crate::timings::Timings;
 use crate::transaction::{Follow, Transaction, commit_metadata};
@@ -37,7 +38,7 @@ pub(crate) fn alter_schema(table: &HudiTable, edits: &[SchemaEdit]) -> Result<Co
     let view = table.view_of(timeline)?;
     let schema = TableSchema::resolve(table.config(), &view)?
         .ok_or_else(|| Error::schema("the table has no columns yet").remedy("Write to it first"))?;
-    let changed = Changed::of(table, &schema, edits)?;
+    let changed = Changed::of(table, &view, &schema, edits)?;
     let mut metadata = commit_metadata(table, OPERATION, &[], &changed.columns)?;
     metadata.extra_metadata.extend(table.options().commit_entries());
     let action = match table.config().table_type() {
@@ -102,7 +103,7 @@ struct Changed {
 }
 
 impl Changed {
-    fn of(table: &HudiTable, schema: &TableSchema, edits: &[SchemaEdit]) -> Result<Self> {
+    fn of(table: &HudiTable, view: &TableView, schema: &TableSchema, edits: &[SchemaEdit]) -> Result<Self> {
         let named = |e: Error| e.with("table", table.storage().uri());
         let config = table.config();
         if config.drops_partition_columns() {
@@ -117,7 +118,7 @@ impl Changed {
         }
         let history = match &schema.history {
             Some(history) => history.clone(),
-            None => SchemaHistory::new(InternalSchema::first(&schema.data).map_err(named)?, Some(Vec::new())),
+            None => first_history(table, view, schema).map_err(named)?,
         };
         let ids = history.table().edited(edits).map_err(named)?;
         if ids == *history.table() {
@@ -198,10 +199,14 @@ fn check_statistics(table: &HudiTable, history: &SchemaHistory, after: &Internal
     if !table.config().metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
         return Ok(());
     }
-    let columns = after.columns()?;
+    let (columns, table_columns) = (after.columns()?, history.table().columns()?);
     for before in history.newest_first() {
         for field in before.columns()?.fields() {
             let Ok(now) = columns.field_with_name(field.name()) else { continue };
+            // What a write has made of it before is there already.
+            if table_columns.field_with_name(field.name()).is_ok_and(|field| field.data_type() == now.data_type()) {
+                continue;
+            }
             let (from, to) = (field.data_type(), now.data_type());
             if from.is_nested() || to.is_nested() || from == to || keeps_statistics(from, to) {
                 continue;

@@ -9,12 +9,15 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::{
     CommitMetadata, RequestedReplaceMetadata, RollbackPlan, WriteStat, decode, encode,
 };
+use crate::format::avro::schema::table_schema_to_avro;
 use crate::format::instant::Action;
 use crate::format::internal_schema::{LATEST_SCHEMA, SchemaHistory};
 use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::storage::{Storage, optional};
 use crate::table::commit_metadata::read_plan;
-use crate::table::{ColumnChange, HudiTable, TableSchema, TableType, TableView, store_schemas};
+use crate::table::{
+    ColumnChange, HudiTable, ListedFolders, TableSchema, TableType, TableView, refuse_cleaned, store_schemas,
+};
 use crate::timeline::{LockGuard, Timeline};
 use crate::timings::Timings;
 use crate::transaction::{
@@ -23,6 +26,9 @@ use crate::transaction::{
 };
 use crate::write::config::{IndexType, Operation, WriteConfig};
 use crate::write::locate::pending_file_groups::UpdateStrategy;
+
+const COLUMNS_FIRST: &str = "Nothing was written. Write again: the write then begins after the other. If that happens each \
+                             time, change the columns first, by ALTER TABLE";
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +60,8 @@ pub(crate) struct PlannedFrom {
     pub columns: Option<SchemaRef>,
     /// The schemas that it had, where fields have ids.
     history: Option<SchemaHistory>,
+    /// The folders that were listed for the plan.
+    listed: ListedFolders,
 }
 
 /// A write that was committed just now.
@@ -110,6 +118,7 @@ impl PendingCommit {
         };
         let met = stats_of(&profile);
         let plan = |now: &Timeline| {
+            refuse_cleaned(table.storage(), &planned_from.timeline, &planned_from.listed, now)?;
             planned_from.refuse_planned(table, now, &Footprint::new(Intent::default(), &met, &BTreeMap::new()))?;
             requested()
         };
@@ -187,7 +196,7 @@ impl PendingCommit {
                 replaces_table: operation == Operation::InsertOverwriteTable,
             };
             let write = Footprint::new(intent, &stats, &replaced);
-            planned_from.refuse_outdated(&table, now, &own, &write)?;
+            planned_from.refuse_outdated(&table, now, (&own, schema), &write)?;
             schemas.map_or(Ok(()), |(_, all)| store_schemas(table.storage(), now, &own, all))
         });
         let done = match done {
@@ -230,7 +239,7 @@ impl PlannedFrom {
     /// A view of a table with these columns.
     pub(crate) fn of(table: &HudiTable, view: &TableView, columns: Option<SchemaRef>) -> Result<Self> {
         let history = TableSchema::resolve(table.config(), view)?.and_then(|schema| schema.history);
-        Ok(Self { timeline: view.timeline().clone(), columns, history })
+        Ok(Self { timeline: view.timeline().clone(), columns, history, listed: view.listed_folders() })
     }
 
     /// The schema with field ids after a write that leaves these columns, and all that there were with it.
@@ -243,11 +252,17 @@ impl PlannedFrom {
         Ok(Some((latest.to_text(), history.text_with(&latest))))
     }
 
-    /// Fails when others did something since the write was planned that gets in its way.
-    fn refuse_outdated(&self, table: &HudiTable, now: &Timeline, own: &str, write: &Footprint<'_>) -> Result<()> {
+    /// Fails when others did something since the write was planned that gets in its way; `schema`: its columns.
+    fn refuse_outdated(
+        &self,
+        table: &HudiTable,
+        now: &Timeline,
+        (own, schema): (&str, &Schema),
+        write: &Footprint<'_>,
+    ) -> Result<()> {
         refuse_outdated(table.storage(), &self.timeline, now, own, write)?;
         self.refuse_planned(table, now, write)?;
-        self.refuse_other_schema(table, now, own)
+        self.refuse_other_schema(table, now, own, schema)
     }
 
     /// Fails when a clustering was planned of what the write changes, unless the clustering is the one to give way.
@@ -258,8 +273,16 @@ impl PlannedFrom {
         }
     }
 
-    /// The columns that the commit names become the table's: they must not undo what others did to them.
-    fn refuse_other_schema(&self, table: &HudiTable, now: &Timeline, own: &str) -> Result<()> {
+    /// Whether a write that leaves these columns changes those of the table.
+    fn changes_columns(&self, table: &HudiTable, columns: &Schema) -> Result<bool> {
+        let Some(before) = &self.columns else { return Ok(!columns.fields().is_empty()) };
+        let text = |columns: &Schema| table_schema_to_avro(columns, table.config().name(), false);
+        Ok(before.fields() != columns.fields() && text(before)? != text(columns)?)
+    }
+
+    /// The columns that the commit names become the table's: they must not undo what others did to them. Nor must a commit
+    /// that was requested later undo what this one does: of all commits, the one that was requested last tells the columns.
+    fn refuse_other_schema(&self, table: &HudiTable, now: &Timeline, own: &str, columns: &Schema) -> Result<()> {
         let newest = |timeline: &Timeline| timeline.completed_writes().map(|i| i.completed.clone()).max();
         if newest(now) == newest(&self.timeline) {
             return Ok(());
@@ -269,13 +292,26 @@ impl PlannedFrom {
         let ids = schema.as_ref().and_then(|schema| schema.history.as_ref()).map(SchemaHistory::table);
         let is_same = ids == self.history.as_ref().map(SchemaHistory::table);
         if is_same && schema.as_ref().map(|schema| &schema.data) == self.columns.as_ref() {
-            return Ok(());
+            let later = TableSchema::told_by(&view)?.filter(|commit| commit.as_str() > own);
+            return match later {
+                Some(later) if self.changes_columns(table, columns)? => Err(undone_by(table, own, later)),
+                _ => Ok(()),
+            };
         }
         Err(Error::conflict("another writer changed the columns of the table while this write worked on it")
             .with("table", table.storage().uri())
             .with("instant", own)
             .remedy("Nothing was written; write again"))
     }
+}
+
+fn undone_by(table: &HudiTable, own: &str, later: String) -> Error {
+    Error::conflict("this write changes the columns of the table, and a commit with the old ones began later")
+        .with("table", table.storage().uri())
+        .with("instant", own)
+        .with("later instant", later)
+        .remedy(COLUMNS_FIRST)
+        .outdated_plan()
 }
 
 /// Fails when another writer, for which this write has failed, is about to remove its files. To be asked under the table lock.

@@ -74,6 +74,6 @@ pub(in crate::write) fn base_file_ordering(
 }
 
 fn ordering_columns(context: &WriteContext) -> SchemaRef {
-    let fields = context.file_schema.fields().iter().filter(|f| context.settings.ordering.contains(f.name())).cloned();
+    let fields = context.file_schema.fields().iter().filter(|f| context.settings.orders_by(f.name())).cloned();
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }

@@ -7,6 +7,7 @@ use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
+use crate::table::{HudiTable, TableSchema};
 use crate::write::config::Operation;
 use crate::write::rewrite::context::WriteContext;
 
@@ -22,6 +23,22 @@ pub(in crate::write) fn check_partial(partial: bool, operation: Operation) -> Re
 /// The error of rows with some columns only when there is no table yet of which others could stay.
 pub(in crate::write) fn nothing_to_keep() -> Error {
     Error::invalid_option("the table has no columns yet that could stay as they are").remedy("Write whole rows first")
+}
+
+/// Refuses rows with some columns only for the log files of a table whose fields have ids. Hudi, which writes no such blocks
+/// there, reads null in the columns that they lack, and its compaction keeps that.
+///
+/// # Errors
+/// `Unsupported`.
+pub(in crate::write) fn check_without_ids(table: &HudiTable, schema: Option<&TableSchema>) -> Result<()> {
+    if schema.is_none_or(|schema| schema.history.is_none()) {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        "rows with some of the columns are not supported in a merge-on-read table with a schema history (hoodie.schema.on.read.enable): Hudi would read null in the other columns",
+    )
+    .with("table", table.storage().uri())
+    .remedy("Use t.update(), MERGE INTO or UPDATE, which write whole rows, or upsert rows with all columns"))
 }
 
 /// The columns of rows and, behind them, those of the table that they lack.

@@ -192,7 +192,8 @@ impl<'a> Split<'a> {
         let is_moved = |row: usize| updates.get(row).is_some_and(|update| update.moved);
         let is_delete = |row: usize| is_moved(row) || new.deleted.as_ref().is_some_and(|d| d.value(row));
         let gone: Vec<bool> = (0..new.keys.len()).map(is_delete).collect();
-        let ordering = if self.delete_by_key { Vec::new() } else { self.ordering_columns(&new.data)? };
+        let ordering =
+            if self.delete_by_key { Vec::new() } else { self.context.settings.ordering_columns(&new.data)? };
         for row in (0..gone.len()).filter(|row| gone.get(*row) == Some(&true)) {
             let value = if is_moved(row) { OrderingValue::Default } else { ordering_values(&ordering, row)? };
             self.deletes.push((new.keys.value(row).to_owned(), value));
@@ -211,14 +212,6 @@ impl<'a> Split<'a> {
         self.made.put_into(&mut columns, records.keys.len());
         let positions = updates.iter().zip(&gone).filter(|(_, gone)| !**gone).filter_map(|(update, _)| update.position);
         Ok(Some((self.in_log(columns)?, positions.collect())))
-    }
-
-    fn ordering_columns(&self, data: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let column = |name: &String| {
-            let column = data.column_by_name(name).cloned();
-            column.ok_or_else(|| Error::schema(format!("the ordering column '{name}' is missing")))
-        };
-        self.context.settings.ordering.iter().map(column).collect()
     }
 
     /// The columns of a base file as those of a log block.

@@ -10,7 +10,7 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use crate::error::{Error, Result};
 use crate::file_group::base::BaseFileOptions;
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::{MergeMode, MergeRule, OrderingValues, Records};
+use crate::merge::{MergeMode, MergeRule, OrderingValues, Records, lies_in};
 use crate::storage::{SpillOptions, Storage};
 use crate::table::{HudiTable, MergeSettings, OpenFiles, TableType, with_meta_columns};
 use crate::transaction::{ChangeLogSettings, DataFiles};
@@ -96,7 +96,9 @@ impl WriteContext {
     pub(crate) fn take_partial_rows(&mut self, given: &[String], table_name: &str) -> Result<()> {
         let given: HashSet<&str> = given.iter().map(String::as_str).collect();
         let has = |name: &str| given.contains(name);
-        if let Some(missing) = self.settings.ordering.iter().find(|name| !has(name)) {
+        if let Some(missing) =
+            self.settings.ordering.iter().find(|name| !given.iter().any(|column| lies_in(name, column)))
+        {
             return Err(Error::invalid_option(format!("the rows lack the ordering column '{missing}'"))
                 .with("column", missing)
                 .remedy("Partial updates need it too: it says whether they are newer than what is stored"));

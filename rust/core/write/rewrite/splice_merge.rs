@@ -162,12 +162,12 @@ impl SpliceMerge<'_, '_> {
 
     /// The ordering columns of a row group, when they decide anything.
     fn stored_ordering(&self, index: usize, wanted: bool) -> Result<Option<Vec<RecordBatch>>> {
-        let names = &self.context.settings.ordering;
-        if !wanted || self.rows.delete_by_key || names.is_empty() {
+        let settings = &self.context.settings;
+        if !wanted || self.rows.delete_by_key || settings.ordering.is_empty() {
             return Ok(None);
         }
         let fields = self.context.file_schema.fields().iter();
-        let fields: Vec<FieldRef> = fields.filter(|field| names.contains(field.name())).cloned().collect();
+        let fields: Vec<FieldRef> = fields.filter(|field| settings.orders_by(field.name())).cloned().collect();
         read_column_batches(self.reader, &Arc::new(Schema::new(fields)), index).map(Some)
     }
 

@@ -109,7 +109,7 @@ fn deciding_columns(setup: &WriteSetup, context: &WriteContext) -> SchemaRef {
     let keys = key_schema(setup.operation, &setup.keys, &setup.schema, &setup.schema);
     let decides = |name: &String| {
         let marks = name == DELETE_MARK || context.settings.marker.as_ref().is_some_and(|m| &m.field == name);
-        marks || keys.field_with_name(name).is_ok() || context.settings.ordering.contains(name)
+        marks || keys.field_with_name(name).is_ok() || context.settings.orders_by(name)
     };
     Arc::new(Schema::new(setup.schema.fields().iter().filter(|f| decides(f.name())).cloned().collect::<Fields>()))
 }

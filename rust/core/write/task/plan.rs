@@ -145,7 +145,13 @@ impl DistributedWrite {
                 TaskReport::Partition(partition) => _ = touched.insert(partition),
             }
         }
-        let replaced = setup.replaced(&view, touched)?;
+        let replaced = match setup.replaced(&view, touched) {
+            Err(e) if e.is_outdated_plan() => {
+                pending.take_back()?;
+                return Err(e);
+            }
+            other => other?,
+        };
         if setup.operation == Operation::DeletePartition {
             refuse_busy(&setup.table, &view, &replaced)?;
         }

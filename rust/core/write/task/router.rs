@@ -95,6 +95,10 @@ impl Router {
     /// Adds rows with their routes; rows of a delete that meet nothing are left out. Packed rows come back when many wait.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let (keys, partitions) = self.keyer.keys(batch)?;
+        if self.setup.looks_up() || self.setup.fills_small_files() {
+            let unknown = partitions.paths.iter().filter(|path| !self.partitions.contains_key(*path));
+            self.setup.view.list_ahead(&unknown.cloned().collect::<Vec<_>>())?;
+        }
         for path in &partitions.paths {
             self.load(path)?;
         }

@@ -9,6 +9,7 @@ use parquet::file::reader::ChunkReader;
 use super::evolution::evolve;
 use super::pruning::keeps_order;
 use super::reader::BaseFileReader;
+use super::row_group::leaf_count;
 use hoodoo_runtime::error::Result;
 
 /// Minimum and maximum of a column.
@@ -36,6 +37,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         };
         let file = self.statistics(self.metadata());
         let Some((leaf, field)) = file.leaf(column) else { return Ok(Some(all_null())) };
+        self.check_calendar(leaf..leaf + leaf_count(field.data_type()))?;
         if !file.trusted(leaf, field) || !keeps_order(field.data_type(), data_type) {
             return Ok(None);
         }

@@ -16,6 +16,7 @@ pub mod splice;
 pub mod writer;
 
 mod bounds;
+mod calendar;
 mod changed_types;
 mod dictionary_keys;
 mod evolution;

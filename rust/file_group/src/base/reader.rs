@@ -16,6 +16,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::calendar::OldCalendar;
 use super::evolution::{evolve, missing, normal_field, wanted_leaves};
 use super::footer_checksum::read_footer;
 use super::keys::KeyRange;
@@ -94,6 +95,7 @@ pub struct BaseFileReader<R> {
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
     bloom: OnceLock<Option<BloomFilter>>,
+    calendar: OldCalendar,
     /// Whether fields have other names than in the file.
     is_renamed: bool,
 }
@@ -148,7 +150,9 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
 
     fn with_own_metadata(chunks: Chunks<R>, metadata: ArrowReaderMetadata) -> Self {
         let fields: Fields = metadata.schema().fields().iter().map(|f| normal_field(f, f.name())).collect();
-        Self { chunks, metadata, schema: Arc::new(Schema::new(fields)), bloom: OnceLock::new(), is_renamed: false }
+        let calendar = OldCalendar::of(metadata.metadata());
+        let (schema, bloom) = (Arc::new(Schema::new(fields)), OnceLock::new());
+        Self { chunks, metadata, schema, bloom, calendar, is_renamed: false }
     }
 
     /// Number of rows.
@@ -182,6 +186,11 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// The file itself.
     pub fn file(&self) -> &R {
         self.chunks.inner()
+    }
+
+    /// Refuses leaves of the file with days or times that its calendar names differently.
+    pub(super) fn check_calendar(&self, leaves: impl IntoIterator<Item = usize>) -> Result<()> {
+        self.calendar.check(&self.chunks, &self.metadata, leaves)
     }
 
     /// The file itself, for copying row groups.
@@ -249,6 +258,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// `Schema` if a column cannot be compared with its literal.
     pub(crate) fn matching_row_groups(&self, predicate: &Predicate) -> Result<Vec<usize>> {
         self.check_literals(predicate)?;
+        self.check_calendar(self.predicate_leaves(predicate))?;
         decode("statistics", || self.statistics(self.metadata()).row_groups(predicate))
     }
 
@@ -289,6 +299,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
                 None => return Err(missing(target.name())),
             }
         }
+        self.check_calendar(wanted_leaves(self.metadata.schema().fields(), options.schema.fields()))?;
         let inner = decode("a base file", || self.build(options))?;
         // If the predicate uses all columns, rows are filtered after decoding.
         let predicate = options.predicate.clone().filter(|p| !self.filters_early(p, &options.schema));

@@ -72,6 +72,7 @@ impl Splice {
         let old_leaves = leaves_by_column(old);
         let stored: Vec<Option<Range<usize>>> =
             schema.fields().iter().map(|field| old_leaves.get(field.name().as_str()).cloned()).collect();
+        source.check_calendar(stored.iter().flatten().cloned().flatten())?;
         let trusted = metadata.file_metadata().created_by().is_some_and(keeps_sound_statistics);
         let mut next = 0;
         let copyable = schema

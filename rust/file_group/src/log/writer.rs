@@ -257,7 +257,8 @@ pub(super) fn ordering_value(column: &ArrayRef, row: usize) -> Result<OrderingVa
     })
 }
 
-/// The values of a row in several columns.
+/// The values of a row in several columns. A row that lacks one of them has none: Hudi writes a missing part of several as
+/// the integer 0, which it cannot compare with values of another type.
 ///
 /// # Errors
 /// Those of [`ordering_value`].
@@ -266,6 +267,7 @@ pub fn ordering_values(columns: &[ArrayRef], row: usize) -> Result<OrderingValue
     Ok(match values.len() {
         0 => OrderingValue::Default,
         1 => values.pop().unwrap_or(OrderingValue::Default),
+        _ if values.contains(&OrderingValue::Default) => OrderingValue::Default,
         _ => OrderingValue::Several(values),
     })
 }

@@ -263,7 +263,7 @@ fn change(field: &mut InternalField, name: &str, data_type: Option<&DataType>, n
 }
 
 /// The changes of a type that Hudi allows (`SchemaChangeUtils.isTypeUpdateAllow`).
-fn takes_all(from: &DataType, to: &DataType) -> bool {
+pub(super) fn takes_all(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Decimal128, Float32, Float64, Int32, Int64, Utf8};
     match (from, to) {
         (Int32, Int64 | Float32 | Float64 | Utf8 | Decimal128(..))

@@ -8,6 +8,7 @@ mod edit;
 mod history;
 mod json;
 mod names;
+mod past_types;
 
 #[cfg(test)]
 mod tests;

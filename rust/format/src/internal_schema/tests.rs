@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -132,4 +132,48 @@ fn writes_add_columns_and_widen_them() {
     assert_eq!(evolved.columns().unwrap(), wider);
     assert!(evolved.to_text().contains(r#"{"id":13,"name":"n","optional":true,"type":"decimal(5, 1)"}"#));
     assert_eq!(ColumnNames::between(&schema, &evolved), None);
+}
+
+#[test]
+fn files_of_before_have_the_types_of_their_commits() {
+    let columns = |id: DataType, x: DataType, with_c: bool| {
+        let st = Field::new("st", DataType::Struct(vec![Field::new("x", x, true)].into()), true);
+        let c = with_c.then(|| Field::new("c", DataType::Utf8, true));
+        Schema::new([Some(Field::new("id", id, true)), c, Some(st)].into_iter().flatten().collect::<Vec<_>>())
+    };
+    let types = |schema: &InternalSchema| {
+        let columns = schema.columns().unwrap();
+        let DataType::Struct(st) = columns.field_with_name("st").unwrap().data_type().clone() else { panic!() };
+        let id = columns.field_with_name("id").unwrap().data_type().clone();
+        (schema.version, schema.max_column_id, id, st[0].data_type().clone())
+    };
+    let table = InternalSchema::first(&columns(DataType::Float64, DataType::Int64, true)).unwrap();
+    let largest = table.max_column_id;
+    let commits = [
+        // Of a service that names other columns, of which a double cannot come.
+        ("10".to_owned(), columns(DataType::Boolean, DataType::Int32, false)),
+        ("20".to_owned(), columns(DataType::Int32, DataType::Int32, true)),
+        ("30".to_owned(), columns(DataType::Int64, DataType::Int64, true)),
+        ("35".to_owned(), Schema::empty()),
+        ("40".to_owned(), columns(DataType::Int32, DataType::Int64, false)),
+        ("50".to_owned(), columns(DataType::Float64, DataType::Int64, true)),
+    ];
+    let history = SchemaHistory::before_ids(table.clone(), &commits).unwrap();
+    let (int, long) = (DataType::Int32, DataType::Int64);
+    let expected = [
+        (50, largest, DataType::Float64, long.clone()),
+        (40, largest, int.clone(), long.clone()),
+        (30, largest, long.clone(), long),
+        (0, largest, int.clone(), int),
+    ];
+    assert_eq!(history.newest_first().map(types).collect::<Vec<_>>(), expected);
+    assert!(history.newest_first().all(|schema| names(schema) == names(&table)));
+    assert_eq!(history.table(), &InternalSchema { version: 50, ..table.clone() });
+    // The last one kept the types of before.
+    let history = SchemaHistory::before_ids(table.clone(), &commits[..5]).unwrap();
+    assert_eq!(history.table(), &InternalSchema { version: 41, ..table.clone() });
+    for commits in [&commits[5..], &[]] {
+        let history = SchemaHistory::before_ids(table.clone(), commits).unwrap();
+        assert_eq!(history.newest_first().collect::<Vec<_>>(), [&table]);
+    }
 }

@@ -103,6 +103,7 @@ impl Deletes {
     }
 }
 
+/// The values of one column. A column that became wider since has those of its types of before in its deletes.
 fn column_of(values: impl Iterator<Item = Result<Option<OrderingValue>>>, data_type: &DataType) -> Result<ArrayRef> {
     /// Appends each value with the arm that fits it.
     macro_rules! build {
@@ -122,10 +123,23 @@ fn column_of(values: impl Iterator<Item = Result<Option<OrderingValue>>>, data_t
     Ok(match data_type {
         DataType::Boolean => build!(BooleanBuilder::new(), V::Boolean(v) => v),
         DataType::Int32 => build!(Int32Builder::new(), V::Int(v) => v),
-        DataType::Int64 => build!(Int64Builder::new(), V::Long(v) => v),
-        DataType::Float32 => build!(Float32Builder::new(), V::Float(v) => v),
-        DataType::Float64 => build!(Float64Builder::new(), V::Double(v) => v),
-        DataType::Utf8 => build!(StringBuilder::new(), V::Text(v) => v),
+        DataType::Int64 => build!(Int64Builder::new(), V::Long(v) => v, V::Int(v) => i64::from(v)),
+        DataType::Float32 => {
+            build!(Float32Builder::new(), V::Float(v) => v, V::Int(v) => v as f32, V::Long(v) => v as f32)
+        }
+        DataType::Float64 => build!(
+            Float64Builder::new(),
+            V::Double(v) => v,
+            V::Float(v) => by_its_digits(v),
+            V::Int(v) => f64::from(v),
+            V::Long(v) => v as f64
+        ),
+        DataType::Utf8 => build!(
+            StringBuilder::new(),
+            V::Text(v) => v,
+            V::Int(v) => v.to_string(),
+            V::Long(v) => v.to_string()
+        ),
         DataType::Binary => build!(BinaryBuilder::new(), V::Bytes(v) => v),
         DataType::Date32 => build!(Date32Builder::new(), V::Date(v) => v, V::Int(v) => v),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
@@ -152,6 +166,11 @@ fn column_of(values: impl Iterator<Item = Result<Option<OrderingValue>>>, data_t
         }
         other => return Err(Error::unsupported(format!("deletes ordered by a column of type {other}"))),
     })
+}
+
+/// A float as the double that is written alike, as columns of base files are widened.
+fn by_its_digits(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }
 
 fn misfit(value: &OrderingValue, data_type: &DataType) -> Error {
@@ -308,7 +327,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
     use arrow::array::{Array, AsArray};
-    use arrow::datatypes::{Decimal128Type, Int64Type};
+    use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type};
     use proptest::prelude::*;
 
     #[test]
@@ -347,7 +366,14 @@ mod tests {
         let (columns, _) = cents.ordering_columns(&[DataType::Decimal128(10, 2)]).unwrap();
         assert_eq!(columns[0].as_primitive::<Decimal128Type>().value(0), 125);
         assert!(of(vec![V::Decimal(1)]).ordering_columns(&[DataType::Decimal128(10, 2)]).is_err());
-        assert!(of(vec![V::Int(5)]).ordering_columns(&[DataType::Int64]).is_err());
+        assert!(of(vec![V::Long(5)]).ordering_columns(&[DataType::Int32]).is_err());
+        // From before the column became wider.
+        let (columns, _) = of(vec![V::Int(5)]).ordering_columns(&[DataType::Int64]).unwrap();
+        assert_eq!(columns[0].as_primitive::<Int64Type>().value(0), 5);
+        let (columns, _) = of(vec![V::Float(0.1), V::Int(-3)]).ordering_columns(&[DataType::Float64]).unwrap();
+        assert_eq!(columns[0].as_primitive::<Float64Type>().values()[..], [0.1, -3.0]);
+        let (columns, _) = of(vec![V::Long(7)]).ordering_columns(&[DataType::Utf8]).unwrap();
+        assert_eq!(columns[0].as_string::<i32>().value(0), "7");
         let several = of(vec![V::Several(vec![V::Long(1), V::Int(2)]), V::Default]);
         let (columns, default) = several.ordering_columns(&[DataType::Int64, DataType::Int32]).unwrap();
         assert_eq!((columns.len(), columns[1].null_count(), default.value(1)), (2, 1, true));

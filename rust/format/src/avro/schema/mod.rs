@@ -19,6 +19,7 @@
 //! come back as); types that would lose something are refused, by the name of their field.
 
 mod from_avro;
+mod java_letters;
 mod names;
 mod to_avro;
 
