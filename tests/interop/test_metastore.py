@@ -171,7 +171,7 @@ def test_a_commit_that_began_earlier_and_completed_later_is_not_missed(
 def test_partitions_with_other_signs_are_added_found_and_dropped(
     metastore: Metastore, database: str, options: dict[str, str], tmp_path: Path
 ):
-    names = ["a b", "é", "x:y", 'q"', "[z]", "50%", "{c}", "#1", "it's"]
+    names = ["a b", "é", "x;y", 'q"', "[z]", "50%", "{c}", "#1", "it's"]
     table = _create(tmp_path)
     table.insert(_rows("plain", *names))
     table.sync({**options, f"{SYNC}batch_num": 2})
