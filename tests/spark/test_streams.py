@@ -105,7 +105,7 @@ def test_where_a_stream_starts(spark: Any, table: hoodoo.Table, tmp_path: Path):
 @needs_data_source
 @pytest.mark.parametrize("options", [{"hoodie.datasource.streaming.startOffset": "earlist"}, {"since": "2026-01-01"}])
 def test_a_start_that_is_none_is_refused(spark: Any, table: hoodoo.Table, tmp_path: Path, options: dict[str, str]):
-    with pytest.raises(Exception, match="invalid start 'earlist' of a stream|'2026-01-01' is not a completion time"):
+    with pytest.raises(Exception, match=r"invalid start 'earlist' of a stream|'2026-01-01' is not a completion time"):
         Reading(spark, table, tmp_path / "stream", **options).read_on()
 
 
