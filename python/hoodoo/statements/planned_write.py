@@ -111,7 +111,10 @@ def write_planned(table: _native.NativeTable, prepare: Callable[[], RowsToWrite]
 
 def _refuse_adding_merger(table: _native.NativeTable, options: Mapping[str, str]) -> None:
     """The rows of a statement have all columns, and the values that it leaves as they are would be added once more."""
-    for merger in load_mergers(options.get(_MERGERS, ""), table.properties().get(_STRATEGY, "")):
+    classes = options.get(_MERGERS)
+    if not classes:
+        return
+    for merger in load_mergers(classes, table.properties().get(_STRATEGY, "")):
         if merger.adds:
             raise UnsupportedError(
                 f"updates by statements are not supported with the record merger {type(merger).__name__}: it would add "

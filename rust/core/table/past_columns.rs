@@ -22,24 +22,24 @@ impl HudiTable {
     pub(crate) fn columns_since(&self, view: &TableView, since: &str) -> Result<Vec<(String, Schema)>> {
         view.timeline().fetch(self.storage(), view.timeline().completed_writes());
         // There may be many commits, and few schemas.
-        let mut texts: HashSet<Arc<str>> = HashSet::new();
+        let mut schemas: HashSet<Arc<str>> = HashSet::new();
         let mut named: BTreeMap<String, Arc<str>> = BTreeMap::new();
         self.each_write(view, since, true, &|_| true, &mut |write, mut metadata| {
-            let Some(text) = metadata.extra_metadata.remove(SCHEMA).filter(|text| !text.is_empty()) else {
+            let Some(avro) = metadata.extra_metadata.remove(SCHEMA).filter(|avro| !avro.is_empty()) else {
                 return Ok(());
             };
-            let text = texts.get(text.as_str()).cloned().unwrap_or_else(|| Arc::from(text));
-            texts.insert(text.clone());
-            named.insert(write.requested, text);
+            let avro = schemas.get(avro.as_str()).cloned().unwrap_or_else(|| Arc::from(avro));
+            schemas.insert(avro.clone());
+            named.insert(write.requested, avro);
             Ok(())
         })?;
         let mut columns = Vec::new();
         let mut last: Option<Arc<str>> = None;
-        for (instant, text) in named {
-            if last.as_ref() != Some(&text) {
-                let schema = TableSchema::from_avro(&text).map_err(|e| e.with("instant", &instant))?;
+        for (instant, avro) in named {
+            if last.as_ref() != Some(&avro) {
+                let schema = TableSchema::from_avro(&avro).map_err(|e| e.with("instant", &instant))?;
                 columns.push((instant, schema.data.as_ref().clone()));
-                last = Some(text);
+                last = Some(avro);
             }
         }
         Ok(columns)

@@ -9,7 +9,7 @@ use super::local_disk::LocalDisk;
 use super::store::Storage;
 use hoodoo_runtime::error::{ErrorKind, Result};
 
-/// Another writer of the file may come between reading and updating it, or an attempt of one's own whose answer was lost.
+/// Another writer of the file may come between reading and updating it, or its own attempt whose answer was lost.
 const ATTEMPTS: u32 = 3;
 
 impl Storage {

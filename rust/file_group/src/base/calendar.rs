@@ -123,8 +123,8 @@ impl OldCalendar {
             let marked = if column.physical_type() == Physical::INT96 { self.int96 } else { self.times };
             let Some(first) = first_common(data_type).filter(|_| marked) else { continue };
             let stored = footer.row_groups().iter().filter_map(|group| group.columns().get(leaf));
-            let is_old = match stored.map(smallest).collect::<Option<Vec<_>>>() {
-                Some(smallest) => smallest.into_iter().flatten().any(|value| value < first),
+            let is_old = match stored.map(min_of).collect::<Option<Vec<_>>>() {
+                Some(minima) => minima.into_iter().flatten().any(|value| value < first),
                 None => has_old_value(chunks, metadata, leaf)?,
             };
             if is_old {
@@ -165,8 +165,8 @@ fn leaf_types(field: &FieldRef, out: &mut Vec<DataType>) {
     }
 }
 
-/// The smallest value of a chunk, if it has values; `None` if its statistics do not tell.
-fn smallest(chunk: &ColumnChunkMetaData) -> Option<Option<i64>> {
+/// The min value of a chunk, if it has values; `None` if its statistics do not tell.
+fn min_of(chunk: &ColumnChunkMetaData) -> Option<Option<i64>> {
     let statistics = chunk.statistics()?;
     let min = match statistics {
         Statistics::Int32(values) => values.min_opt().map(|min| i64::from(*min)),
