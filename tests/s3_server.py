@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
@@ -15,7 +15,7 @@ import boto3
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
 WRONG_KEY = "wrong"
@@ -41,16 +41,48 @@ class Request:
     only_if_absent: bool
 
 
+class _Handler(WSGIRequestHandler):
+    """Keeps a connection for the next request and answers by one write, as S3 does.
+
+    Werkzeug's own makes a connection and a thread for each request, which takes longer than what moto does in it.
+    """
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Says nothing."""
+
+    def run_wsgi(self) -> None:
+        environ = self.make_environ()
+        if not environ.get("wsgi.input_terminated"):
+            environ["wsgi.input"] = BytesIO(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        head: list[str] = []
+        parts: list[bytes] = []
+
+        def start(line: str, headers: list[tuple[str, str]], _error: Any = None, /) -> Callable[[bytes], object]:
+            head[:] = [f"HTTP/1.1 {line}", *(f"{name}: {value}" for name, value in headers)]
+            return parts.append
+
+        parts.extend(self.server.app(environ, start))
+        body = b"".join(parts)
+        environ["wsgi.input"].read()
+        if not any(line.lower().startswith("content-length:") for line in head):
+            head.append(f"Content-Length: {len(body)}")
+        self.wfile.write("\r\n".join([*head, "", ""]).encode("latin-1") + (b"" if self.command == "HEAD" else body))
+
+
 class S3Server:
     """A running server with one bucket."""
 
     def __init__(self) -> None:
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self.log: list[Request] = []
         self.before: Callable[[str, str, str], None] | None = None
         """Called with method, key and query before a request is served."""
-        self._app = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True)
+        # For a request to S3 the dispatcher would look for its service in the folders of moto, each time.
+        self._s3 = create_backend_app("s3")
+        self._services = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         self.storage_options = {
@@ -88,7 +120,8 @@ class S3Server:
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         method, query = environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "")
         key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").strip("/")
-        if f"Credential={WRONG_KEY}/" in environ.get("HTTP_AUTHORIZATION", ""):
+        signed = environ.get("HTTP_AUTHORIZATION", "")
+        if f"Credential={WRONG_KEY}/" in signed:
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [_REFUSAL]
         if self.before is not None:
@@ -103,7 +136,8 @@ class S3Server:
         listed = _listing(query) if method == "GET" and not key else None
         if listed is not None:
             started("200 OK", [("Content-Type", "application/xml")])
-        body = b"".join(self._app(environ, started)) if listed is None else listed
+        app = self._s3 if "/s3/aws4_request" in signed else self._services
+        body = b"".join(app(environ, started)) if listed is None else listed
         sent = 0 if method == "HEAD" else len(body)
         self.log.append(Request(method, key, query, status, sent, environ.get("HTTP_IF_NONE_MATCH") == "*"))
         return [body]

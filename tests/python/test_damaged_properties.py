@@ -91,3 +91,15 @@ def test_a_file_of_another_tool_is_taken(table: Path) -> None:
     lines = _properties(table).read_text("latin-1").splitlines()
     lines = [line for line in lines if not line.startswith(("#", "hoodie.table.checksum"))]
     assert not _refused(table, "\n".join(lines).encode("latin-1"))
+
+
+def test_a_zone_that_nobody_means_is_refused(table: Path) -> None:
+    # Hudi refuses it too. Taken for LOCAL, commits of this machine would be before or after those of others.
+    whole = _properties(table).read_text()
+    zone = "hoodie.table.timeline.timezone="
+    (line,) = (line for line in whole.splitlines() if line.startswith(zone))
+    _properties(table).write_text(whole.replace(line, f"{zone}Europe/Paris"))
+    with pytest.raises(hoodoo.UnsupportedError, match=r"Europe/Paris in hoodie.properties is neither UTC nor LOCAL"):
+        hoodoo.Table(str(table))
+    _properties(table).write_text(whole.replace(line, f"{zone}local"))
+    assert hoodoo.Table(str(table)).to_arrow().num_rows == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,40 @@ def test_a_report_of_version_6_with_a_metadata_table(tmp_path: Path) -> None:
     table = Table(unpack("mor", tmp_path / "t"))
     assert "hoodie.table.metadata.partitions" in table.options
     assert table.report().version == 6
+
+
+@pytest.mark.parametrize("listed", ["false", "true"])
+@_TYPES
+def test_a_savepoint_whose_files_were_cleaned(tmp_path: Path, table_type: str, listed: str) -> None:
+    # Hudi's cleaner does that. Here the savepoint is away while the table is cleaned.
+    options = {
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.metadata.enable": listed,
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+    }
+    path, aside = tmp_path / "t", tmp_path / "aside"
+    schema = {"id": pa.string(), "n": pa.int64(), "p": pa.string()}
+    table = Table.create(
+        path, schema, name="t", record_key="id", partition_by="p", table_type=table_type, options=options
+    )
+    table.insert({"id": ["a", "b"], "n": [0, 0], "p": ["x", "y"]})
+    second = table.upsert({"id": ["a"], "n": [1], "p": ["x"]})
+    table.savepoint(second.instant)
+    assert _numbers(table.to_arrow(as_of=second.instant)) == [("a", 1), ("b", 0)]
+    aside.mkdir()
+    timeline = path / ".hoodie" / "timeline"
+    for file in timeline.glob("*.savepoint*"):
+        shutil.copy2(file, aside)
+    table.delete_savepoint(second.instant)
+    for n in range(2, 6):
+        table.upsert({"id": ["a", "b"], "n": [n, n], "p": ["x", "y"]})
+    shutil.copytree(aside, timeline, dirs_exist_ok=True)
+    table = Table(path)
+    for read in (table.to_arrow, table.scan):
+        with pytest.raises(InvalidOptionError, match="of its files were cleaned or deleted"):
+            read(as_of=second.instant)
+    (problem,) = [p for p in table.verify().problems if "savepoint" in p.subject]
+    assert problem.severity == "warning"
+    assert "delete_savepoint" in problem.remedy
+    assert _numbers(table.to_arrow()) == [("a", 5), ("b", 5)]

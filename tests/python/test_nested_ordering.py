@@ -116,3 +116,17 @@ def test_merging_streams(merger: Any):
     assert merged.column("v").to_pylist() == ["five", "six"]
     with pytest.raises(hoodoo.SchemaError, match=r"no column 'st\.q'"):
         hoodoo.merge(older, newer, key=["id"], ordering=["st.q"])
+
+
+def test_its_type_stays(tmp_path: Path):
+    table = hoodoo.Table.create(tmp_path / "t", SCHEMA, options=_options("COPY_ON_WRITE"))
+    table.insert(_rows(("a", 9, "first")))
+    # As strings 10 would be before 9.
+    for field in ("st.p", "st"):
+        new = pa.string() if field == "st.p" else pa.struct([("p", pa.string()), ("note", pa.string())])
+        with pytest.raises(hoodoo.HudiError, match="goes by it"), table.update_schema() as update:
+            update.change_column(field, new)
+    with table.update_schema() as update:
+        update.change_column("st.note", doc="what it is")
+    table.upsert(_rows(("a", 10, "second")))
+    assert _values(tmp_path / "t") == {"a": "second"}

@@ -22,6 +22,8 @@ pub(super) struct KnownCleans {
     timeline: Timeline,
     /// Requested times of the cleans that deleted nothing of the state.
     harmless: HashSet<String>,
+    /// Whether the state was found to be whole: what it lacks later is not the work of these cleans.
+    is_whole: bool,
 }
 
 impl KnownCleans {
@@ -29,14 +31,19 @@ impl KnownCleans {
     /// was found out that the cleans of the timeline left it whole.
     pub(super) fn of(timeline: &Timeline) -> Self {
         let harmless = cleans(timeline).map(|clean| clean.requested.clone()).collect();
-        Self { timeline: timeline.clone(), harmless }
+        Self { timeline: timeline.clone(), harmless, is_whole: true }
     }
 
     /// For the state as of an instant, which cleans that came later may have deleted.
     pub(super) fn until(timeline: &Timeline, as_of: &str) -> Self {
         let mut known = Self::of(timeline);
         known.harmless.retain(|clean| clean.as_str() <= as_of);
-        known
+        Self { is_whole: false, ..known }
+    }
+
+    /// The same, of a state that was whole then.
+    pub(super) fn of_whole_state(&self) -> Option<&Timeline> {
+        self.is_whole.then_some(&self.timeline)
     }
 
     /// The timeline of the table when the view was made.

@@ -13,6 +13,19 @@ use crate::storage::FileMeta;
 pub(super) const RESTORE_FILE: &str = "Restore the file from a copy, or restore the table to a savepoint before the commit. Table.verify() looks for \
                                        more of the kind; hoodoo.log.skip.corrupt.blocks=true reads what is left of a log file";
 
+/// The error of a look back to a state of which a file is gone.
+pub(super) fn gone_since(table: &str, as_of: &str, files: usize, example: &str) -> Error {
+    Error::invalid_option(format!(
+        "the table cannot be read as of {as_of}: {files} of its files were cleaned or deleted"
+    ))
+    .with("table", table)
+    .with("file", example)
+}
+
+/// What to do about it.
+pub(super) const READ_A_LATER_INSTANT: &str =
+    "Read a later instant; to look back further, keep more commits (hoodie.clean.commits.retained) or savepoint";
+
 /// A data file that a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommittedFile {

@@ -25,7 +25,7 @@ const ORDERING: [&str; 2] = ["hoodie.table.ordering.fields", "hoodie.table.preco
 const HIVE_STYLE: &str = "hoodie.datasource.write.hive_style_partitioning";
 const URL_ENCODE: &str = "hoodie.datasource.write.partitionpath.urlencode";
 const META_FIELDS: &str = "hoodie.populate.meta.fields";
-const ZONE: &str = "hoodie.table.timeline.timezone";
+pub(super) const ZONE: &str = "hoodie.table.timeline.timezone";
 
 /// Fails for a truncated file.
 ///

@@ -340,9 +340,16 @@ fn timeline_config(properties: &Properties, version: u32) -> Result<TimelineConf
             (folder, history)
         }
     };
-    let zone = match properties.get_non_empty("hoodie.table.timeline.timezone") {
+    let zone = match properties.get_non_empty(complete_properties::ZONE).map(str::trim) {
         Some(zone) if zone.eq_ignore_ascii_case("UTC") => TimeZone::Utc,
-        _ => TimeZone::Local,
+        None => TimeZone::Local,
+        Some(zone) if zone.eq_ignore_ascii_case("LOCAL") => TimeZone::Local,
+        Some(other) => {
+            // Times in a zone that nobody means would be before or after those that are there.
+            let name = complete_properties::ZONE;
+            return Err(Error::unsupported(format!("{name}={other} in hoodie.properties is neither UTC nor LOCAL"))
+                .remedy("Set the property to what the writers of the table use"));
+        }
     };
     let initial = properties.get_non_empty("hoodie.table.initial.version");
     let was_version_6 = layout == Layout::V1 || initial.is_some_and(|initial| initial.trim() == "6");

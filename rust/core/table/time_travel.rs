@@ -11,12 +11,15 @@ use std::collections::{HashMap, HashSet};
 
 use super::archived_commits::ArchivedCommits;
 use super::cleaned_files::{Cleaned, KnownCleans};
+use super::committed_files::{READ_A_LATER_INSTANT, gone_since};
 use super::{HudiTable, TableView};
 use crate::error::{Error, Result};
-use crate::file_group::{BaseFile, LogFile};
+use crate::file_group::{BaseFile, LogFile, join};
+use crate::format::avro::metadata::{SavepointMetadata, decode};
 use crate::format::instant::{Action, Instant, Layout};
 use crate::storage::{FileMeta, Storage};
 use crate::timeline::Timeline;
+use crate::timeline::history::{HistoryReader, LoadMode, TimeRange, entries};
 
 /// The files as they were at an instant, as far as they are there. The history is read where the instant was archived.
 ///
@@ -44,7 +47,13 @@ pub(super) fn complete_view_at(
 ) -> Result<TableView> {
     if !is_archived(timeline, as_of) {
         let then = view_at(table, timeline, as_of)?.comparing(KnownCleans::of(timeline));
-        if !may_lack_files(timeline, &then, as_of)? {
+        if groups.is_none() {
+            match lost_of_savepoint(timeline, &then)?.as_slice() {
+                [] => {}
+                lost => return Err(refused(table.storage(), timeline, as_of, lost)),
+            }
+        }
+        if !may_lack_files(table, timeline, &then, as_of)? {
             return Ok(then);
         }
     }
@@ -61,12 +70,30 @@ fn is_archived(timeline: &Timeline, as_of: &str) -> bool {
     timeline.first_active().is_some_and(|first| as_of < first)
 }
 
+/// Files of the state that a view shows which its savepoint holds, and which are gone all the same: Hudi's cleaner deletes such.
+fn lost_of_savepoint(timeline: &Timeline, then: &TableView) -> Result<Vec<String>> {
+    let seen = then.timeline().completed_writes().next_back().map(|i| i.requested.as_str());
+    let Some(savepoint) = timeline.completed(Action::Savepoint).find(|s| Some(s.requested.as_str()) == seen) else {
+        return Ok(Vec::new());
+    };
+    let body = timeline.read(then.storage(), savepoint)?;
+    let held: SavepointMetadata = decode(&body).map_err(|e| e.with("instant", savepoint))?;
+    let there = then.partition_files()?;
+    let mut lost = Vec::new();
+    for (partition, held) in held.partition_metadata {
+        let files = there.get(&partition).map(Vec::as_slice).unwrap_or_default();
+        let paths = held.savepoint_data_file.into_iter().map(|name| join(&partition, &name));
+        lost.extend(paths.filter(|path| !files.iter().any(|file| file.path == *path)));
+    }
+    Ok(lost)
+}
+
 /// Whether a cleaner may have deleted files of the state that a view shows.
-fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<bool> {
+fn may_lack_files(table: &HudiTable, timeline: &Timeline, then: &TableView, as_of: &str) -> Result<bool> {
     let seen = then.timeline().completed_writes().next_back().map(|i| i.requested.as_str());
     let last = timeline.completed_writes().next_back().map(|i| i.requested.as_str());
-    // No cleaner touches the newest state, and a savepoint holds on to its own.
-    if seen == last || timeline.completed(Action::Savepoint).any(|s| Some(s.requested.as_str()) == seen) {
+    // No cleaner touches the newest state. Files that a savepoint holds, Hudi's may delete.
+    if seen == last {
         return Ok(false);
     }
     if timeline.config().was_version_6 && timeline.config().layout != Layout::V1 {
@@ -83,23 +110,36 @@ fn may_lack_files(timeline: &Timeline, then: &TableView, as_of: &str) -> Result<
             return Ok(true);
         }
     }
+    was_cleaned_by_archived(table, timeline, as_of)
+}
+
+/// Whether a clean that came after an instant was archived: in version 6, whose archiver counts cleans by themselves, so that
+/// a clean may be gone while writes before it are active (`TimelineArchiverV1.getCleanInstantsToArchive`).
+fn was_cleaned_by_archived(table: &HudiTable, timeline: &Timeline, as_of: &str) -> Result<bool> {
+    // They are archived in their order.
+    let first = timeline.instants().iter().find(|i| i.action == Action::Clean);
+    if timeline.config().layout != Layout::V1 || first.is_some_and(|first| first.requested.as_str() <= as_of) {
+        return Ok(false);
+    }
+    let history = HistoryReader::new(table.storage(), timeline.config()).with_threads(table.threads()?);
+    for batch in history.scan(TimeRange::closed(Some(as_of), None), LoadMode::Action)? {
+        if entries(&batch?)?.iter().any(|entry| entry.action == Action::Clean) {
+            return Ok(true);
+        }
+    }
     Ok(false)
 }
 
 fn refused(storage: &Storage, timeline: &Timeline, as_of: &str, missing: &[String]) -> Error {
-    let what =
-        format!("the table cannot be read as of {as_of}: {} of its files were cleaned or deleted", missing.len());
     let example = missing.first().map(String::as_str).unwrap_or_default();
-    let error = Error::invalid_option(what).with("table", storage.uri()).with("file", example);
+    let error = gone_since(storage.uri(), as_of, missing.len(), example);
     let clean = timeline.completed(Action::Clean).next_back();
     let cleaned = clean.and_then(|clean| Cleaned::read(storage, timeline, clean).ok());
     match cleaned.and_then(|cleaned| cleaned.earliest_to_retain).filter(|earliest| earliest.as_str() > as_of) {
         Some(earliest) => error.with("earliest readable instant", earliest),
         None => error,
     }
-    .remedy(
-        "Read a later instant; to look back further, keep more commits (hoodie.clean.commits.retained) or savepoint",
-    )
+    .remedy(READ_A_LATER_INSTANT)
 }
 
 /// The instant that began the newest slice of each file group (partition, id).

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::cleaned_files::KnownCleans;
 use super::commit_metadata::read_write_metadata;
-use super::committed_files::{CommittedFile, Fault, committed_files};
+use super::committed_files::{CommittedFile, Fault, READ_A_LATER_INSTANT, committed_files, gone_since};
 use super::completion_times::{self, CompletionTimes};
 use super::file_listing::{FileListing, Files, ListedFolders, MetadataSource};
 use super::schema::{ArchivedSchema, TableSchema};
@@ -153,8 +153,8 @@ impl TableView {
     /// Compares the file groups of a partition, or those that are wanted, with what commits say that were read.
     ///
     /// # Errors
-    /// `Corrupt` for a file that is gone or has another size; a `Conflict` of an outdated plan when it is only that the
-    /// table changed since this view was made.
+    /// `Corrupt` for a file that is gone or has another size, `InvalidOption` in a look back; a `Conflict` of an outdated
+    /// plan when it is only that the table changed since this view was made.
     fn check(&self, partition: &str, groups: &[FileGroup], wanted: Wanted<'_>) -> Result<()> {
         let committed = self.committed();
         let Some(files) = committed.by_partition.get(partition) else { return Ok(()) };
@@ -168,8 +168,18 @@ impl TableView {
                     .remedy("Try again")
                     .outdated_plan())
             }
+            Some((file, Fault::Missing)) if self.whole_before().is_some() => {
+                let as_of = self.timeline.until().unwrap_or_default();
+                Err(gone_since(self.storage.uri(), as_of, 1, &file.path).remedy(READ_A_LATER_INSTANT))
+            }
             Some((file, fault)) => Err(file.error(fault).with("table", self.storage.uri())),
         }
+    }
+
+    /// Of a look back to a state that was found whole: the whole timeline by then.
+    fn whole_before(&self) -> Option<&Timeline> {
+        self.timeline.until()?;
+        self.known_cleans.as_ref()?.of_whole_state()
     }
 
     fn first_fault<'a>(
@@ -187,6 +197,10 @@ impl TableView {
     /// Whether a file that is not as it should be is superfluous in the table as it is by now: others compact, cluster
     /// and clean between a look at the timeline and a listing.
     fn is_superseded(&self, file: &CommittedFile) -> Result<bool> {
+        if let Some(before) = self.whole_before() {
+            // What is newer than the state stands in for nothing of it.
+            return Ok(!Timeline::load(&self.storage, before.config())?.is_same(before));
+        }
         let mut seen = self.timeline.clone();
         // A file that is missed in so many states of the table is not between two of them.
         for _ in 0..5 {
@@ -353,6 +367,10 @@ impl TableView {
             files.and_then(|files| self.first_fault(files, groups)).map(|(file, fault)| (file.clone(), fault))
         };
         match fault {
+            // What a clean deleted, it rightly does not have any more.
+            Some((file, Fault::Missing)) if self.whole_before().is_some() && !self.storage.exists(&file.path)? => {
+                Ok(false)
+            }
             Some((file, fault)) if !self.is_superseded(&file)? => {
                 Ok(self.listing.distrust(&format!("{}: {}", file.path, file.message(fault))))
             }

@@ -151,6 +151,11 @@ impl Timeline {
         !self.pending.contains(requested) && self.first_active.as_deref().is_some_and(|first| requested < first)
     }
 
+    /// The instant that is looked back to, of a timeline as it was then.
+    pub fn until(&self) -> Option<&str> {
+        self.until.as_deref()
+    }
+
     /// Completion time of a write that is still on the active timeline.
     pub fn completion_time(&self, requested: &str) -> Option<&str> {
         self.completion.get(requested).map(String::as_str)

@@ -2,7 +2,7 @@
 //!
 //! Read only. Instants and their states ([`timeline`]), those that were archived ([`history`]), files against commit
 //! metadata ([`files`], [`expected`]), base files and the keys in them ([`base_files`]), the file groups of a bucket index
-//! ([`buckets`]), the metadata table ([`metadata_table`]). Each finding is a [`Problem`] with a remedy; the check itself fails only if the storage cannot be
+//! ([`buckets`]), what savepoints hold ([`savepoints`]), the metadata table ([`metadata_table`]). Each finding is a [`Problem`] with a remedy; the check itself fails only if the storage cannot be
 //! read.
 
 mod base_files;
@@ -13,6 +13,7 @@ mod history;
 mod keys;
 mod listing;
 mod metadata_table;
+mod savepoints;
 mod timeline;
 
 #[cfg(test)]
@@ -212,6 +213,7 @@ fn check_view(table: &HudiTable, view: &TableView, report: &mut Report) -> Resul
     let written = files::check(table, view, &listing, report)?;
     base_files::check(table, view, &listing, &written, schema.as_ref(), report)?;
     buckets::check(table, view, &listing, report)?;
+    savepoints::check(table, view, &listing, report)?;
     let before = report.problems.len();
     let checked = metadata_table::check(table, view, &listing, &written, report);
     report.problems.iter_mut().skip(before).for_each(|problem| problem.repair = Some(Repair::MetadataTable));

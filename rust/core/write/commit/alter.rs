@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, encode};
 use crate::format::instant::Action;
 use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaEdit, SchemaHistory, is_promotion};
+use crate::merge::ordering_type;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::write::FileChanges;
@@ -166,7 +167,8 @@ fn check_columns(table: &HudiTable, schema: &TableSchema, edits: &[SchemaEdit]) 
         let refused = match edit {
             SchemaEdit::Rename { .. } | SchemaEdit::Drop { .. } => true,
             SchemaEdit::Change { data_type: Some(to), .. } => {
-                let from = schema.data.field_with_name(column).map(|field| field.data_type().clone()).ok();
+                // It may be a field of a struct, whatever goes by it.
+                let from = ordering_type(&schema.data, column).cloned();
                 // Their text, their order and their hashes stay.
                 from.is_some_and(|from| from != *to && !matches!((&from, to), (DataType::Int32, DataType::Int64)))
             }
