@@ -6,6 +6,7 @@ use arrow::datatypes::Schema;
 
 use super::HudiTable;
 use crate::error::Result;
+use crate::merge::ordering_type;
 use crate::metadata_table::COLUMN_STATS;
 use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, indexed_columns};
 use crate::metadata_table::expression_index::is_expression_index;
@@ -50,6 +51,38 @@ impl HudiTable {
             return Ok(None);
         }
         self.columns_to_index(data).map(|columns| Some(columns.into()))
+    }
+
+    /// The columns that statistics get because a write adds them to the table, beside those that they have: none where somebody
+    /// chose columns. Hudi's next write puts them into the index in any case, and its readers then pass over files without
+    /// statistics of them.
+    pub(crate) fn new_to_index(&self, known: &[String], before: &Schema, after: &Schema) -> Vec<String> {
+        // Another list in the options, with columns that are not there, is warned of elsewhere.
+        let mut wanted = self.columns_to_index(after).unwrap_or_default();
+        wanted.retain(|column| !known.contains(column));
+        // A column, or a field of a struct by its path.
+        let has = |columns, name: &String| ordering_type(columns, name).is_some();
+        let is_new = |column: &String| has(after, column) && !has(before, column);
+        if wanted.iter().all(is_new) { wanted } else { Vec::new() }
+    }
+
+    /// The columns whose ranges a write collects that makes these columns of those which the table had; `None` where it adds
+    /// none to the index.
+    ///
+    /// # Errors
+    /// `Corrupt` for definitions of indexes that are damaged; `Storage`.
+    pub(crate) fn collected_with_new(&self, before: &Schema, after: &Schema) -> Result<Option<Arc<[String]>>> {
+        if before.fields() == after.fields() {
+            return Ok(None);
+        }
+        let Some(collected) = self.collected_columns(after)? else { return Ok(None) };
+        let known = self.index_definitions()?.source_fields(COLUMN_STATS).unwrap_or_default();
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let new = self.new_to_index(&known, before, after);
+        let more = new.into_iter().filter(|column| !collected.contains(column));
+        Ok(Some(collected.iter().cloned().chain(more).collect()))
     }
 
     /// The columns that have ranges once the metadata table has statistics of columns, in a table of these columns.

@@ -1,12 +1,16 @@
-//! Leaving out partitions that a filter on partition columns rules out.
+//! Partition columns whose values are those of the path: what a filter on them rules out, and what it says of other columns.
+//!
+//! Readers take these columns from the path, as Hudi's do on Spark. In the files, Hudi leaves another value where a global index
+//! keeps a row in its partition (`hoodie.record.index.update.partition.path`, false by default).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use arrow_cast::cast;
 
-use super::keygen::{KeyGenConfig, PartitionFieldKind, parse_partition_values};
+use super::keygen::{KeyGenConfig, PartitionField, PartitionFieldKind, parse_partition_values};
 use crate::error::Result;
 use crate::file_group::base::Predicate;
 
@@ -26,24 +30,64 @@ pub(super) fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &
     let strings = parse_partition_values(config, partition).ok()?;
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
     for (field, text) in config.partition_fields.iter().zip(strings) {
-        // A time was formatted on its way into the path. Null and empty text share a folder, so it tells neither.
-        let (PartitionFieldKind::Simple, Some(text)) = (field.kind, text) else { continue };
-        let Ok(column) = schema.field_with_name(&field.name) else { continue };
+        // Null and empty text share a folder, so it tells neither.
+        let (Some(data_type), Some(text)) = (told_type(field, schema), text) else { continue };
         let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
-        let value = match column.data_type() {
-            DataType::Utf8 => text,
-            DataType::Int32 | DataType::Int64 | DataType::Boolean | DataType::Date32 => {
-                match cast(&text, column.data_type()) {
-                    Ok(value) if value.is_valid(0) => value,
-                    _ => continue,
-                }
-            }
-            // Java's spelling of other types is not ours to parse for a mere short cut.
-            _ => continue,
-        };
-        columns.push((field.name.clone(), value));
+        match cast(&text, data_type) {
+            Ok(value) if value.is_valid(0) => columns.push((field.name.clone(), value)),
+            _ => {}
+        }
     }
     if columns.is_empty() { None } else { RecordBatch::try_from_iter(columns).ok() }
+}
+
+/// The partition columns whose values paths tell, if not each path does.
+pub(super) fn columns_of_paths<'c>(config: &'c KeyGenConfig, schema: &Schema) -> HashSet<&'c str> {
+    let told = config.partition_fields.iter().filter(|field| told_type(field, schema).is_some());
+    told.map(|field| field.name.as_str()).collect()
+}
+
+/// The type of a partition column whose values can be read from a path.
+fn told_type<'s>(field: &PartitionField, schema: &'s Schema) -> Option<&'s DataType> {
+    // A time was formatted on its way into the path. Java's spelling of other types is not ours to parse.
+    let data_type = schema.field_with_name(&field.name).ok()?.data_type();
+    let is_told =
+        matches!(data_type, DataType::Utf8 | DataType::Int32 | DataType::Int64 | DataType::Boolean | DataType::Date32);
+    (field.kind == PartitionFieldKind::Simple && is_told).then_some(data_type)
+}
+
+/// What is left to find out of rows whose partition columns have these values.
+///
+/// # Errors
+/// Those of the evaluation.
+pub(super) fn given(predicate: &Predicate, values: &RecordBatch) -> Result<Predicate> {
+    let all = |parts: &[Predicate]| parts.iter().map(|part| given(part, values)).collect::<Result<Vec<_>>>();
+    Ok(match predicate {
+        Predicate::And(parts) => Predicate::And(all(parts)?),
+        Predicate::Or(parts) => Predicate::Or(all(parts)?),
+        Predicate::Not(part) => Predicate::Not(Box::new(given(part, values)?)),
+        leaf if leaf.columns().iter().all(|column| values.column_by_name(column).is_some()) => {
+            let answer = leaf.evaluate(values)?;
+            match (answer.is_valid(0), answer.value(0)) {
+                (true, true) => Predicate::And(Vec::new()),
+                (true, false) => Predicate::Or(Vec::new()),
+                // A comparison with null: of any value.
+                (false, _) => leaf.clone(),
+            }
+        }
+        leaf => leaf.clone(),
+    })
+}
+
+/// A filter for which all rows that the predicate wants hold, and which says nothing of some columns.
+pub(super) fn without(predicate: &Predicate, columns: &HashSet<&str>) -> Predicate {
+    let all = |parts: &[Predicate]| parts.iter().map(|part| without(part, columns)).collect();
+    match predicate {
+        Predicate::And(parts) => Predicate::And(all(parts)),
+        Predicate::Or(parts) => Predicate::Or(all(parts)),
+        other if other.columns().iter().any(|column| columns.contains(column)) => Predicate::And(Vec::new()),
+        other => other.clone(),
+    }
 }
 
 /// Three-valued: `false` only when no row of the partition can match.
@@ -56,5 +100,59 @@ fn possible(predicate: &Predicate, values: &RecordBatch) -> bool {
             // An error here is met again, and reported, when rows are read.
             !known || other.evaluate(values).map_or(true, |answer| answer.true_count() > 0)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::Int64Array;
+
+    fn eq(column: &str, value: &str) -> Predicate {
+        Predicate::Eq(column.to_owned(), Arc::new(StringArray::from(vec![value])))
+    }
+
+    fn larger(column: &str, value: i64) -> Predicate {
+        Predicate::Gt(column.to_owned(), Arc::new(Int64Array::from(vec![value])))
+    }
+
+    /// Whether a row with these values is wanted; the files have another value in the partition column.
+    fn wants(predicate: &Predicate, v: i64) -> bool {
+        let part: ArrayRef = Arc::new(StringArray::from(vec!["of the file"]));
+        let v: ArrayRef = Arc::new(Int64Array::from(vec![v]));
+        let row = RecordBatch::try_from_iter([("part", part), ("v", v)]).unwrap();
+        predicate.evaluate(&row).unwrap().true_count() == 1
+    }
+
+    #[test]
+    fn what_a_path_tells_is_decided_without_the_file() {
+        let part: ArrayRef = Arc::new(StringArray::from(vec!["p0"]));
+        let values = RecordBatch::try_from_iter([("part", part)]).unwrap();
+        let either = Predicate::Or(vec![
+            Predicate::And(vec![eq("part", "p0"), larger("v", 5)]),
+            Predicate::And(vec![eq("part", "p1"), larger("v", 1)]),
+        ]);
+        let rest = given(&either, &values).unwrap();
+        assert!(wants(&rest, 6) && !wants(&rest, 3));
+        let other = given(&Predicate::Not(Box::new(eq("part", "p0"))), &values).unwrap();
+        assert!(!wants(&other, 6));
+        let none = given(&Predicate::IsNull("part".to_owned()), &values).unwrap();
+        assert!(!wants(&none, 6));
+        // Null is neither equal nor different.
+        let null: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>]));
+        let unknown = Predicate::Not(Box::new(Predicate::Eq("part".to_owned(), null)));
+        assert!(!wants(&given(&unknown, &values).unwrap(), 6));
+    }
+
+    #[test]
+    fn files_say_nothing_of_columns_that_paths_tell() {
+        let columns = HashSet::from(["part"]);
+        let both = Predicate::And(vec![eq("part", "p0"), larger("v", 5)]);
+        assert!(wants(&without(&both, &columns), 6) && !wants(&without(&both, &columns), 3));
+        let or = Predicate::Or(vec![eq("part", "p0"), larger("v", 5)]);
+        assert!(wants(&without(&or, &columns), 3));
+        let not = Predicate::Not(Box::new(both));
+        assert!(wants(&without(&not, &columns), 6) && wants(&without(&not, &columns), 3));
     }
 }

@@ -13,7 +13,7 @@ use super::keygen::KeyGenConfig;
 use super::late_filter::LateFilter;
 use super::missing_files::MissingFiles;
 use super::open_files::open_base;
-use super::partition_filter::{may_match, partition_row};
+use super::partition_filter::{columns_of_paths, given, may_match, partition_row, without};
 use super::schema::with_meta_columns;
 use super::time_travel::complete_view_at;
 use super::truncated_logs::SKIP_TRUNCATED;
@@ -181,8 +181,11 @@ impl HudiTable {
 
     /// Streams the rows of a plan.
     pub fn run_scan(&self, plan: &ScanPlan) -> Result<BatchStream> {
-        // Values in the files are exact; the path is asked only where the files lack the column.
-        let from_path = self.config().drops_partition_columns().then(|| self.key_config()).transpose()?;
+        // A reader need not know how partitions are named, unless the files lack the columns.
+        let from_path = match self.config().drops_partition_columns() {
+            true => Some(self.key_config()?),
+            false => self.key_config().ok(),
+        };
         let missing = MissingFiles::since(self, &plan.timeline);
         let storage = self.storage().reading_ahead(plan.slices.iter().flat_map(FileSlice::files));
         let merge = plan.merge.as_ref().map(|merge| Arc::new(merge.on(storage.clone())));
@@ -247,7 +250,8 @@ impl HudiTable {
         };
         let all = slices.len();
         let schema = TableSchema::resolve(self.config(), view)?;
-        // A reader need not know how partitions are named: without the settings of the generator, none is left out.
+        let mut of_files = predicate.clone();
+        // Without the settings of the generator, no partition is left out.
         if let Some((schema, keys)) = schema.zip(self.key_config().ok()) {
             let partitions: BTreeSet<&str> = slices.iter().map(|s| s.partition.as_str()).collect();
             let mut kept = HashSet::new();
@@ -257,12 +261,13 @@ impl HudiTable {
                 }
             }
             slices.retain(|s| kept.contains(&s.partition));
+            of_files = without(predicate, &columns_of_paths(&keys, &schema.data));
         }
         skipped.by_partition = all - slices.len();
         if request.as_of.is_none() {
             skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate, history)?;
         }
-        skipped.by_statistics = self.skip_by_statistics(view, &mut slices, predicate, history)?;
+        skipped.by_statistics = self.skip_by_statistics(view, &mut slices, &of_files, history)?;
         skipped.by_keys += self.skip_by_bloom_filters(view, &mut slices, predicate)?;
         tracing::debug!(table = self.storage().uri(), read = slices.len(), ?skipped, "planned a scan");
         Ok((slices, skipped))
@@ -405,15 +410,20 @@ impl SliceRead {
         let (uri, path) = (self.storage.uri().to_owned(), base.path.clone());
         let named = move |e: Error| e.with("table", &uri).with("file", &path);
         let reader = open_base(&self.storage, base, self.history.as_ref()).map_err(&named)?;
-        let Some(values) = values else {
-            let options = ScanOptions::new(self.schema.clone()).with_predicate(self.predicate.clone());
-            let rows = reader.scan(&options.with_batch_size(BATCH_ROWS)).map_err(&named)?;
-            return Ok(Box::new(rows.map(move |batch| batch.map_err(&named))));
+        // The file cannot decide on columns that the path has.
+        let predicate = match (&self.predicate, &values) {
+            (Some(predicate), Some(values)) => Some(given(predicate, values).map_err(&named)?),
+            (predicate, _) => predicate.clone(),
         };
-        // The file cannot decide on columns that only the path has.
-        let rows =
-            reader.scan(&ScanOptions::new(self.looked_at.clone()).with_batch_size(BATCH_ROWS)).map_err(&named)?;
-        Ok(self.filtered(rows.map(move |batch| batch.map_err(&named)), Some(values)))
+        let options = ScanOptions::new(self.schema.clone()).with_predicate(predicate);
+        let rows = reader.scan(&options.with_batch_size(BATCH_ROWS)).map_err(&named)?;
+        let rows = rows.map(move |batch| batch.map_err(&named));
+        let has =
+            |values: &RecordBatch| values.schema().fields().iter().any(|f| self.schema.index_of(f.name()).is_ok());
+        Ok(match values.filter(has) {
+            Some(values) => Box::new(rows.map(move |batch| fill(&batch?, &values))),
+            None => Box::new(rows),
+        })
     }
 
     /// Rows are filtered when they are merged: before, an older state of a row might be kept for a newer one.
@@ -437,7 +447,7 @@ impl SliceRead {
     }
 }
 
-/// Puts the values of a partition path into columns that the file does not have.
+/// Puts the values of a partition path into its columns, whatever the file has.
 fn fill(batch: &RecordBatch, values: &RecordBatch) -> Result<RecordBatch> {
     let first = arrow::array::UInt32Array::from(vec![0u32; batch.num_rows()]);
     let mut columns = batch.columns().to_vec();

@@ -275,6 +275,11 @@ impl WriteSetup {
             context.config.base_file.indexed_columns = Some(columns);
         }
         let schema = TableSchema::resolve(self.table.config(), &self.view)?;
+        if let Some(before) = &schema
+            && let Some(columns) = self.table.collected_with_new(&before.data, &self.schema)?
+        {
+            context.config.base_file.indexed_columns = Some(columns);
+        }
         context.opened = Arc::new(OpenFiles::new(schema.and_then(|schema| schema.history)));
         context.files = files;
         context.delete_by_key = self.operation == Operation::Delete;

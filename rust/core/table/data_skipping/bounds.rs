@@ -24,6 +24,9 @@ const WRAPPED_SCALE: i8 = 15;
 const LONG_STRING: usize = 1024;
 const LONG_ON_AVERAGE: usize = 256;
 
+/// Bytes that the values of a row group have at least where min and max are too long for Parquet, 4 KiB both together.
+const TOO_LONG_FOR_BOUNDS: i64 = 2048;
+
 /// The bounds of a column in files. Without a type only counts are known.
 ///
 /// # Errors
@@ -51,9 +54,16 @@ fn counts(stats: &ColumnStats) -> Option<(u64, u64)> {
     let has_bounds = stats.min.is_some() || stats.max.is_some();
     // Values of a type that has no statistics are counted as nulls by some versions; these do not name the type either.
     let is_all_null = nulls >= rows && rows > 0;
-    let is_certain =
-        if is_all_null { !has_bounds && nulls == rows && stats.value_type.is_some() } else { nulls <= rows };
+    let may_be = || stats.value_type.is_some() && !may_count_long_values(stats);
+    let is_certain = if is_all_null { !has_bounds && nulls == rows && may_be() } else { nulls <= rows };
     is_certain.then_some((nulls, rows))
+}
+
+/// Whether some of the nulls may be values: of a row group whose min and max are too long, Hudi takes all rows for nulls.
+fn may_count_long_values(stats: &ColumnStats) -> bool {
+    matches!(stats.value_type.as_deref(), Some("STRING" | "BYTES"))
+        && stats.null_count != Some(0)
+        && stats.bytes.is_none_or(|bytes| bytes >= TOO_LONG_FOR_BOUNDS)
 }
 
 /// One side of the bounds. Files may have been written with different types; each is widened as its values are.
@@ -82,8 +92,8 @@ fn side_of(
 ///
 /// Where a row group has NaN, Parquet has no bounds, and Hudi takes both for zero: a range of floating-point numbers with
 /// zero in it may have been put together with such bounds. Nor does Parquet have bounds of a row group whose strings are
-/// long, 4 KiB both together, and Hudi then takes those of the other row groups for the whole: the strings of a column
-/// that has long ones are not compared.
+/// long, 4 KiB both together, and Hudi then takes those of the other row groups for the whole, and its rows for nulls: the
+/// strings of a column that may have long ones are not compared. Then its files are opened, whose footers have more.
 fn is_certain(stats: &ColumnStats) -> bool {
     match (stats.value_type.as_deref(), &stats.min, &stats.max) {
         (Some("FLOAT" | "DOUBLE"), Some(StoredBound::Double(min)), Some(StoredBound::Double(max))) => {
@@ -97,7 +107,8 @@ fn is_certain(stats: &ColumnStats) -> bool {
             };
             let values = stats.value_count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
             let bytes = stats.bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
-            is_short(min) && is_short(max) && bytes / values.max(1) <= LONG_ON_AVERAGE.max(LONG_STRING / values.max(1))
+            let is_long_on_average = bytes / values.max(1) > LONG_ON_AVERAGE.max(LONG_STRING / values.max(1));
+            is_short(min) && is_short(max) && !is_long_on_average && !may_count_long_values(stats)
         }
         _ => true,
     }

@@ -68,6 +68,26 @@ fn what_may_be_wrong_is_unknown() {
 }
 
 #[test]
+fn nulls_that_may_be_long_values_are_unknown() {
+    let of = |value_type: &str, is_known: bool, counts, bytes| {
+        let bound = |text: &str| is_known.then(|| StoredBound::String(text.to_owned()));
+        let one = ColumnStats { bytes, ..stats(value_type, bound("a"), bound("b"), counts) };
+        let found = bounds_of(&[Some(one)], "a", Some(&DataType::Utf8)).unwrap();
+        (found.nulls.is_valid(0), found.mins.is_valid(0))
+    };
+    // A file of long strings only, as Hudi has it, and one of nulls.
+    assert_eq!(of("STRING", false, (1, 1), Some(5034)), (false, false));
+    assert_eq!(of("BYTES", false, (1, 1), Some(5034)), (false, false));
+    assert_eq!(of("STRING", false, (1, 1), None), (false, false));
+    assert_eq!(of("STRING", false, (9000, 9000), Some(60)), (true, false));
+    assert_eq!(of("LONG", false, (9000, 9000), Some(9000)), (true, false));
+    // Some row groups of long strings among others, and no null at all.
+    assert_eq!(of("STRING", true, (6000, 10), Some(70_000)), (true, false));
+    assert_eq!(of("STRING", true, (6000, 0), Some(70_000)), (true, true));
+    assert_eq!(of("STRING", true, (60, 10), Some(700)), (true, true));
+}
+
+#[test]
 fn ranges_with_zero_may_have_hidden_nan() {
     let double = |min, max| stats("DOUBLE", Some(StoredBound::Double(min)), Some(StoredBound::Double(max)), (3, 0));
     for (min, max, is_known) in

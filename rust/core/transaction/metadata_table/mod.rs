@@ -17,6 +17,8 @@ mod wanted_secondary_index;
 
 use std::sync::atomic::Ordering;
 
+use arrow::datatypes::Schema;
+
 pub(crate) use build::IndexBuild;
 pub use build_expression_index::Expression;
 use build_key_index::build_wanted_record_index;
@@ -41,7 +43,7 @@ use crate::metadata_table::write::{FileChanges, Indexed, MetadataWriter};
 use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, MetadataListing, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::storage::Storage;
-use crate::table::{HudiTable, TableConfig};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
 use crate::timeline::Timeline;
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
@@ -269,8 +271,8 @@ fn dropped(partitions: &[String]) -> String {
     )
 }
 
-/// The columns that have statistics: those that the definitions name. A column that is new to them would be missing in the
-/// files that are there.
+/// The columns that have statistics: those that the definitions name, and those that the action adds to the table. Others that
+/// are new to them would be missing in the files that are there.
 fn indexed(
     table: &HudiTable,
     timeline: &Timeline,
@@ -281,7 +283,13 @@ fn indexed(
 ) -> Result<Indexed> {
     let version = table.index_version();
     let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
-    if let Some(columns) = known {
+    if let Some(mut columns) = known {
+        let new = columns_added(table, timeline, &columns, changes)?;
+        if !new.is_empty() {
+            columns.extend(new);
+            definitions.set_column_stats(&columns, version);
+            definitions.write(table.storage())?;
+        }
         return Ok(Indexed { columns, version });
     }
     let is_first = writer.is_new() && timeline.completed_writes().next().is_none();
@@ -296,6 +304,23 @@ fn indexed(
         }
     }
     Ok(Indexed { columns, version })
+}
+
+/// The columns that statistics get because an action adds them to the table.
+fn columns_added(
+    table: &HudiTable,
+    timeline: &Timeline,
+    known: &[String],
+    changes: &FileChanges,
+) -> Result<Vec<String>> {
+    let Some(after) = &changes.columns else { return Ok(Vec::new()) };
+    let nothing = Schema::empty();
+    if table.new_to_index(known, &nothing, after).is_empty() {
+        return Ok(Vec::new());
+    }
+    let view = TableView::new(table.storage().clone(), timeline.clone())?;
+    let Some(before) = TableSchema::resolve(table.config(), &view)? else { return Ok(Vec::new()) };
+    Ok(table.new_to_index(known, &before.data, after))
 }
 
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then

@@ -64,7 +64,11 @@ pub(crate) fn alter_schema(table: &HudiTable, edits: &[SchemaEdit]) -> Result<Co
             Some(before.text_with(&latest))
         }
     };
-    let changes = FileChanges::of_writes(&[]);
+    let mut changes = FileChanges::of_writes(&[]);
+    if stored.is_none() {
+        // Columns that were added get statistics, but not those that were renamed: under their names, older files have none.
+        changes = changes.with_columns(Arc::new(changed.columns));
+    }
     // A failure is rolled back by the caller, as that of any write: the answer of the store may be lost, and the commit be
     // there.
     let done = transaction.complete(encode(&metadata)?, Follow::Files(&changes), &HashSet::new(), |now| {
