@@ -1,4 +1,4 @@
-"""Filters on tables that Hudi and hoodoo write in turns: no row is passed over, by either, with or without data skipping."""
+"""Filters on tables that Hudi and hoodoo write in turns: neither passes over a row, with data skipping or without."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _hudi_ids(hudi: Hudi, uri: Path, condition: str, skipping: bool) -> list[str
 
 @TYPES
 def test_long_strings_are_no_nulls(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
-    """Hudi counts all rows as nulls of a row group whose strings are too long for bounds in Parquet, and then loses them."""
+    """Of a row group whose strings are too long for bounds in Parquet, Hudi counts all rows as nulls, and loses them."""
     columns = {"id": ["a", "b"], "ts": [1, 1], "s": ["x" * 5000, "short"], "n": [None, "y"], "part": ["p0", "p1"]}
     uri = tmp_path / "t"
     hudi.write(pa.table(columns), str(uri), "insert", mode="overwrite", **_options(table_type))
@@ -103,7 +103,7 @@ def test_rows_that_stay_in_their_partition_have_its_value(
 
     assert rows() == theirs() == [("a", 2, "p0"), ("b", 1, "p1")]
     part, v = pc.field("part"), pc.field("v")
-    for condition, filters, expression in [
+    cases: list[tuple[str, Any, pc.Expression]] = [
         ("part = 'p0'", [("part", "=", "p0")], part == "p0"),
         ("part = 'p1'", [("part", "=", "p1")], part == "p1"),
         (
@@ -114,7 +114,8 @@ def test_rows_that_stay_in_their_partition_have_its_value(
         ("part is null", [("part", "is null")], part.is_null()),
         ("not (part = 'p1') or v = 7", None, ~(part == "p1") | (v == 7)),
         ("part = 'p0' and v > 1 or part = 'p1' and v > 1", None, (part == "p0") & (v > 1) | (part == "p1") & (v > 1)),
-    ]:
+    ]
+    for condition, filters, expression in cases:
         wanted = theirs(condition)
         found = table.to_dataset().to_table(columns=["id", "v", "part"], filter=expression)
         assert sorted(tuple(row.values()) for row in found.to_pylist()) == wanted, condition
@@ -133,7 +134,7 @@ def test_rows_that_stay_in_their_partition_have_its_value(
 def test_hudi_finds_the_values_of_a_column_that_hoodoo_added(
     hudi: Hudi, tmp_path: Path, table_type: str, creator: str, how: str
 ) -> None:
-    """Hudi's next write puts the column into the index, and then its readers pass over files without statistics of it."""
+    """Hudi's next write puts the column into the index, and its readers then pass over files without statistics."""
     uri, options = tmp_path / "t", _options(table_type)
     first = pa.table({"id": ["a", "b"], "ts": [1, 1], "a": [1, 2], "part": ["p0", "p1"]})
     if creator == "hudi":
