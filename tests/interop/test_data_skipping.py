@@ -43,7 +43,7 @@ def _hudi_ids(hudi: Hudi, uri: Path, condition: str, skipping: bool) -> list[str
 
 @TYPES
 def test_long_strings_are_no_nulls(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
-    """Of a row group whose strings are too long for bounds in Parquet, Hudi counts all rows as nulls, and loses them."""
+    """Where strings are too long for bounds in Parquet, Hudi counts all rows of the row group as nulls."""
     columns = {"id": ["a", "b"], "ts": [1, 1], "s": ["x" * 5000, "short"], "n": [None, "y"], "part": ["p0", "p1"]}
     uri = tmp_path / "t"
     hudi.write(pa.table(columns), str(uri), "insert", mode="overwrite", **_options(table_type))
