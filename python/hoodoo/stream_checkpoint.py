@@ -9,7 +9,7 @@ from hoodoo.commit_stats import WRITE_ACTIONS
 from hoodoo.exceptions import CorruptFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from hoodoo.timeline import Timeline
 
@@ -18,6 +18,8 @@ __all__ = ["IDENTIFIER", "checkpoint_metadata", "last_batch"]
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 """The option that names a stream among those that write to one table."""
 _KEY = "_hudi_streaming_sink_checkpoint"
+_HISTORY = ("instantTime", "completionTime", "action", "metadata")
+_CODEC, _NO_CODEC = b"avro.codec", b"\x08null"
 # Characters of a damaged one that a message has.
 _SHOWN = 200
 
@@ -50,16 +52,34 @@ def last_batch(timeline: Timeline, identifier: str, *, history: bool = False) ->
     Raises:
         CorruptFileError: The metadata of a commit cannot be read.
     """
-    seen: set[str] = set()
-    for also_archived in (False, True)[: 1 + history]:
-        for instant in reversed(timeline.instants(state="COMPLETED", history=also_archived, order="completed")):
-            if instant.action not in WRITE_ACTIONS or instant.requested in seen:
-                continue
-            seen.add(instant.requested)
-            batch = _batch(timeline.metadata(instant.requested).get("extraMetadata") or {}, identifier)
-            if batch is not None:
-                return batch
+    active = timeline.instants(state="COMPLETED", order="completed")
+    requested = [instant.requested for instant in reversed(active) if instant.action in WRITE_ACTIONS]
+    found = _newest(timeline, requested, identifier)
+    return _newest(timeline, _archived(timeline), identifier) if found is None and history else found
+
+
+def _newest(timeline: Timeline, requested: Iterable[str], identifier: str) -> int | None:
+    for instant in requested:
+        batch = _batch(timeline.metadata(instant).get("extraMetadata") or {}, identifier)
+        if batch is not None:
+            return batch
     return None
+
+
+def _archived(timeline: Timeline) -> list[str]:
+    """The archived commits that may be of a stream, the last completed first: one pass, without decoding each."""
+    found: list[tuple[str, str]] = []
+    for batch in timeline.read_history("metadata"):
+        rows = zip(*(batch[name].to_pylist() for name in _HISTORY), strict=True)
+        for requested, completed, action, metadata in rows:
+            if action in WRITE_ACTIONS and _may_have_checkpoint(metadata or b""):
+                found.append((completed or requested, requested))
+    return [requested for _, requested in sorted(found, reverse=True)]
+
+
+def _may_have_checkpoint(metadata: bytes) -> bool:
+    # A compressed Avro file does not show what it has.
+    return _KEY.encode() in metadata or (_CODEC in metadata and _CODEC + _NO_CODEC not in metadata)
 
 
 def _batch(extra: Mapping[str, str], identifier: str) -> int | None:

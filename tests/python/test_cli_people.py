@@ -87,6 +87,12 @@ def test_load_upserts_inserts_and_deletes(uri: str, tmp_path: Path):
     found = hoodoo.Table(uri).to_arrow(filters=[("id", "in", ["a", "z"])]).sort_by("id")
     # The types are those of the table, and an empty cell is null.
     assert found.select(["city", "fare"]).to_pylist() == [{"city": "nyc", "fare": 7.0}, {"city": None, "fare": 1.0}]
+    # Nothing else is: NA is a country.
+    file.write_text("id,city,fare,ts\na,NA,NaN,6\nz,null,1,6\n", encoding="utf-8")
+    run("load", uri, str(file))
+    found = hoodoo.Table(uri).to_arrow(filters=[("id", "in", ["a", "z"])]).sort_by("id")
+    assert found["city"].to_pylist() == ["NA", "null"]
+    assert str(found["fare"].to_pylist()) == "[nan, 1.0]"
     save(tmp_path / "keys.parquet", pa.table({"id": ["a", "b"]}))
     assert of_json("load", uri, str(tmp_path / "keys.parquet"), "--operation", "delete")["deleted"] == 2
     save(tmp_path / "some.jsonl", pa.table({"id": ["c"], "city": ["rome"], "ts": [9]}))
@@ -168,7 +174,9 @@ def test_values_get_the_type_of_their_column():
     assert found is not None
     values = [pa.scalar(one[-1], kind).as_py() for one, kind in zip(found, types.values(), strict=True)]
     assert [str(value) for value in values] == ["True", "2026-01-02", "2026-01-02 03:04:05+00:00", "1.25"]
-    for wrong in ("b=maybe", "d=soon", "n=x", "n", "n~1", "=1"):
+    among = conditions(["c in ('Smith, J', sf, \"a'b\")"], schema)
+    assert among == [("c", "in", ["Smith, J", "sf", "a'b"])]
+    for wrong in ("b=maybe", "d=soon", "n=x", "n", "n~1", "=1", "c='sf' and b=true", "c<=>sf", "c in ('a", "c='a'b'"):
         with pytest.raises(InvalidOptionError):
             conditions([wrong], schema)
 

@@ -94,3 +94,27 @@ def test_a_list_that_somebody_chose_stays(tmp_path: Path) -> None:
     assert "ts" not in chosen
     table.insert(_rows("c", c=pa.array([5], pa.int64())))
     assert _indexed(tmp_path / "t") == chosen
+
+
+@TYPES
+def test_one_that_was_dropped_leaves_the_others_their_statistics(tmp_path: Path, table_type: str) -> None:
+    table = _create(tmp_path / "t", table_type)
+    with table.update_schema() as update:
+        update.drop_column("a")
+    table.insert(pa.table({"id": ["c"], "ts": [20], "part": ["p"]}))
+    assert "a" not in _indexed(tmp_path / "t")
+    assert (20, 20) in _ranges(table, "ts")
+    table.index("column_stats")
+    assert (20, 20) in _ranges(table, "ts")
+    assert table.to_arrow(columns=["id"], filters=[("ts", "=", 20)])["id"].to_pylist() == ["c"]
+
+
+def test_a_log_file_of_some_columns_may_have_any_value(tmp_path: Path) -> None:
+    # Hudi makes the range of a partition of those of its files, and passes over rows of a file that has none.
+    table = _create(tmp_path / "t", "MERGE_ON_READ")
+    before = len(_ranges(table, "a"))
+    table.upsert(pa.table({"id": ["a"], "ts": [9], "a": [100], "part": ["p"]}), partial=True)
+    found = _ranges(table, "a")
+    assert len(found) == before + 1
+    assert (-(2**63), 2**63 - 1) in found
+    assert table.to_arrow(columns=["id"], filters=[("a", "=", 100)])["id"].to_pylist() == ["a"]

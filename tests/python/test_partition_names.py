@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -85,3 +88,49 @@ def test_what_counts_is_the_folder(tmp_path: Path, options: dict[str, str], good
     table.upsert(_rows(*good))
     assert sorted(table.to_arrow()["part"].to_pylist()) == sorted(good)
     assert table.verify().ok
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [
+        (pa.float64(), [0.5, -1.25, 1e300, 0.1]),
+        (pa.float32(), [0.5, -1.25, 1e20, 3.0]),
+        (pa.decimal128(10, 3), [Decimal("0.250"), Decimal("-7.000"), Decimal("1234567.891")]),
+        (pa.date32(), [dt.date(2024, 1, 2), dt.date(1969, 12, 31)]),
+        (pa.bool_(), [True, False]),
+    ],
+)
+def test_values_that_only_the_path_has(tmp_path: Path, table_type: str, data_type: pa.DataType, values: list[Any]):
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "p",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.drop.partition.columns": "true",
+    }
+    column = pa.array([*values, None], data_type)
+    rows = pa.table({"id": list(range(len(column))), "v": [1] * len(column), "p": column})
+    hoodoo.write(rows, tmp_path / "t", "upsert", options=options)
+    hoodoo.write(rows.slice(0, 1), tmp_path / "t", "upsert", options=options)
+    table = hoodoo.Table(tmp_path / "t")
+    found = table.to_arrow(columns=["id", "p"]).sort_by("id")
+    assert found["p"].to_pylist() == column.to_pylist()
+    for key, value in enumerate(column.to_pylist()):
+        condition = [("p", "is null")] if value is None else [("p", "=", value)]
+        assert table.to_arrow(columns=["id"], filters=condition)["id"].to_pylist() == [key]
+    table.update({"v": "v + 1"}, where="id = 1")
+    assert table.to_arrow(columns=["id", "p"]).sort_by("id")["p"].to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize("data_type", [pa.timestamp("us", "UTC"), pa.binary()])
+def test_values_that_no_path_tells_stay_in_the_files(tmp_path: Path, data_type: pa.DataType):
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "p",
+        "hoodie.datasource.write.drop.partition.columns": "true",
+    }
+    rows = pa.table({"id": [1], "p": pa.array([b"x" if data_type == pa.binary() else 5], data_type)})
+    with pytest.raises(hoodoo.HudiError, match=r"lack its partition column 'p'|partition"):
+        hoodoo.write(rows, tmp_path / "t", "upsert", options=options)

@@ -296,3 +296,12 @@ def test_history_goes_on_in_the_archived_timeline(name: str):
     assert (len(history), {c.inserted for c in history}, len(t.history(limit=2))) == (12, {1}, 2)
     assert history[:2] == t.history(limit=2)
     assert history.to_arrow().num_rows == 12
+
+
+def test_a_nested_column_gets_a_value():
+    table = _table("nested-value")
+    table.insert(pa.Table.from_pylist([_row(1), _row(2)], schema=SCHEMA))
+    assert table.update({"tags": ["x", "y"]}, where="id = 1").updated == 1
+    assert table.update({"tags": pa.scalar([], pa.list_(pa.string()))}, where="id = 2").updated == 1
+    found = table.to_arrow(columns=["id", "tags"]).sort_by("id")
+    assert found["tags"].to_pylist() == [["x", "y"], []]

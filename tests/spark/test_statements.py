@@ -124,3 +124,17 @@ def test_procedures_are_data_frames(spark: Any, trips: str):
         hoodoo.spark.call(spark, "show_everything", trips)
     with pytest.raises(hoodoo.InvalidOptionError, match="Arguments: table, limit"):
         hoodoo.spark.call(spark, "show_commits", trips, count=1)
+
+
+def test_timestamps_in_another_zone_are_refused(spark: Any, tmp_path: Path, settings: Callable[[str, str], None]):
+    schema = pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC"), "n": pa.int64()})
+    table = hoodoo.Table.create(tmp_path / "t", schema, name="t", record_key="id")
+    table.insert({"id": [1, 2], "at": [0, 10**15], "n": [1, 2]})
+    settings("spark.sql.session.timeZone", "America/New_York")
+    for statement in (
+        "DELETE FROM hudi.`{}` WHERE at < '2024-01-02 03:00:00'",
+        "UPDATE hudi.`{}` SET At = timestamp '2024-06-01 12:00:00'",
+    ):
+        with pytest.raises(hoodoo.UnsupportedError, match=r"'at'.*America/New_York.*timeZone to UTC"):
+            hoodoo.spark.sql(spark, statement.format(table.uri))
+    assert hoodoo.spark.sql(spark, f"DELETE FROM hudi.`{table.uri}` WHERE n = 1").deleted == 1

@@ -149,7 +149,8 @@ class _Table:
 
     def last(self, _: Any, identifier: str, *, history: bool) -> int | None:
         kept = {"extraMetadata": self.writes[-1]} if self.writes else {}
-        timeline: Any = type("T", (), {"instants": lambda *_, **__: [_INSTANT], "metadata": lambda *_: kept})()
+        methods = {"instants": lambda *_, **__: [_INSTANT], "metadata": lambda *_: kept, "read_history": lambda *_: []}
+        timeline: Any = type("T", (), methods)()
         return last_batch(timeline, identifier, history=history)
 
 

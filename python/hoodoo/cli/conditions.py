@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["conditions"]
 
-_COMPARISON = re.compile(r"\s*([\w.]+)\s*(<=|>=|!=|<>|==|=|<|>)\s*(.*?)\s*", re.DOTALL)
+_COMPARISON = re.compile(r"\s*([\w.]+)\s*(<=|>=|!=|<>|==|=|<|>)(?![<>=])\s*(.*?)\s*", re.DOTALL)
 _NULL = re.compile(r"\s*([\w.]+)\s+(is\s+null|is\s+not\s+null)\s*", re.IGNORECASE)
+# Values between commas, which may be in quotes.
+_ITEM = re.compile(r"""\s*('[^']*'|"[^"]*"|[^,'"][^,]*|)\s*(?:,|\Z)""")
 _IN = re.compile(r"\s*([\w.]+)\s+((?:not\s+)?in)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def _condition(text: str, schema: pa.Schema) -> tuple[Any, ...]:
     if null := _NULL.fullmatch(text):
         return (null[1], " ".join(null[2].lower().split()))
     if among := _IN.fullmatch(text):
-        values = [_value(item, among[1], schema) for item in among[3].split(",")]
+        values = [_value(item, among[1], schema) for item in _items(among[3], text)]
         return (among[1], " ".join(among[2].lower().split()), values)
     if comparison := _COMPARISON.fullmatch(text):
         column, operator, value = comparison.groups()
@@ -59,9 +61,26 @@ def _condition(text: str, schema: pa.Schema) -> tuple[Any, ...]:
     )
 
 
+def _items(text: str, condition: str) -> list[str]:
+    items, at = [], 0
+    while True:
+        found = _ITEM.match(text, at)
+        if found is None:
+            raise InvalidOptionError(f"invalid condition {condition!r}: the quotes of a value do not end where it does")
+        items.append(found[1])
+        if found.end() >= len(text) and not found[0].endswith(","):
+            return items
+        at = found.end()
+
+
 def _value(text: str, column: str, schema: pa.Schema) -> Any:
     text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+    if text[:1] in ("'", '"'):
+        if len(text) < len("''") or text.find(text[0], 1) != len(text) - 1:
+            raise InvalidOptionError(
+                f"invalid value {text!r}: its quotes do not end where it does. Give each condition on its own: "
+                "--where city=sf --where 'fare>=10'"
+            )
         text = text[1:-1]
     kind = schema.field(column).type if column in schema.names else pa.string()
     try:

@@ -110,7 +110,10 @@ def _open_csv(path: Path, schema: pa.Schema | None) -> Opened:
     from pyarrow import csv  # noqa: PLC0415
 
     types = None if schema is None else {field.name: field.type for field in schema}
-    convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
+    # Only an empty cell is null: NA is a country, and NaN a number.
+    convert = csv.ConvertOptions(
+        column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
     reader = csv.open_csv(path, csv.ReadOptions(block_size=_FIRST_BLOCK), convert_options=convert)
     return reader.schema, reader
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from hoodoo.exceptions import InvalidOptionError
+from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 from hoodoo.spark.executor import arrow_of
 from hoodoo.statements.alter import AlterStatement
 from hoodoo.statements.sql_statements import DeleteStatement, MergeStatement, UpdateStatement, parse_statement
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 _SCHEMAS = ("hoodoo", "hudi")
+_UTC = frozenset({"UTC", "GMT", "Z", "UT", "ETC/UTC", "ETC/GMT", "ZULU", "+00:00", "GMT+0", "UTC+0", "GMT+00:00"})
 
 
 def sql(
@@ -54,7 +56,8 @@ def sql(
 
     Raises:
         InvalidOptionError: The text is no statement, or names a table without a location.
-        UnsupportedError: The statement, or something in it, is not supported.
+        UnsupportedError: The statement, or something in it, is not supported. So is a timestamp column in it when
+            spark.sql.session.timeZone is not UTC.
         SchemaError: A column does not exist, or types do not go together.
         MissingDependencyError: sqlglot is not installed (`pip install 'hoodoo[sql]'`).
         ConflictError: Other writers changed the same rows each time.
@@ -84,11 +87,26 @@ def sql(
     table = Table(uri, options, storage_options)
     if isinstance(parsed, AlterStatement):
         return parsed.execute(table)
+    _check_zone(spark, table, statement)
     if isinstance(parsed, UpdateStatement):
         return table.update(parsed.assignments, parsed.where)
     if isinstance(parsed, DeleteStatement):
         return table.delete(where=True if parsed.where is None else parsed.where)
     return _merge(spark, table, parsed, known, storage_options)
+
+
+def _check_zone(spark: SparkSession, table: Table, statement: str) -> None:
+    """Refuses columns whose literals and dates Spark takes in the zone of the session, and hoodoo in UTC."""
+    zone = str(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    if zone.upper() in _UTC:
+        return
+    for field in table.schema:
+        is_instant = pa.types.is_timestamp(field.type) and field.type.tz is not None
+        if is_instant and re.search(rf"(?<!\w){re.escape(field.name)}(?!\w)", statement, re.IGNORECASE):
+            raise UnsupportedError(
+                f"the statement names the timestamp column {field.name!r} in a session whose time zone is {zone}, "
+                "and hoodoo takes dates and timestamps without a zone as UTC. Set spark.sql.session.timeZone to UTC"
+            )
 
 
 def _checked(tables: Any) -> dict[str, str]:

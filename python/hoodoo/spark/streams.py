@@ -143,8 +143,8 @@ def _holds(uri: str, identifier: str, batch: int, storage_options: Mapping[str, 
         timeline = Table(str(uri), storage_options=dict(storage_options or {})).timeline
     except TableNotFoundError:
         return False
-    # The first micro-batch of a new stream is in no commit, archived or not.
-    last = last_batch(timeline, identifier, history=batch > 0)
+    # A commit that is archived by now may have the first micro-batch too, if others wrote much since.
+    last = last_batch(timeline, identifier, history=True)
     return last is not None and last >= batch
 
 

@@ -55,7 +55,8 @@ def as_array(value: Value, rows: int) -> pa.Array:
         return value
     if not value.is_valid:
         return pa.nulls(rows, value.type)
-    return pa.repeat(value, rows)
+    # Of a nested value, pyarrow repeats no rows at all not.
+    return pa.repeat(value, rows) if rows else pa.array([], value.type)
 
 
 def _is_number(data_type: pa.DataType) -> bool:

@@ -71,6 +71,9 @@ impl HudiTable {
     /// any write. The files of the write itself may have been cleaned since.
     fn last_with_these_rows(&self, view: &TableView, last: &str) -> Result<String> {
         let mut same = last.to_owned();
+        if view.timeline().first_active().is_none_or(|first| last < first) && self.was_followed(view, last)? {
+            return Ok(same);
+        }
         for instant in view.timeline().completed_writes().filter(|i| i.requested.as_str() > last) {
             match view.write_metadata(instant)?.operation_type.as_deref() {
                 Some("COMPACT" | "LOG_COMPACT" | "CLUSTER") => same.clone_from(&instant.requested),
@@ -78,6 +81,13 @@ impl HudiTable {
             }
         }
         Ok(same)
+    }
+
+    /// Whether a write came after an archived one, and was archived too. A service that is active does not have the same rows then.
+    fn was_followed(&self, view: &TableView, last: &str) -> Result<bool> {
+        let history = HistoryReader::new(self.storage(), view.timeline().config()).with_threads(self.threads()?);
+        let later = history.read(Some(last), None, LoadMode::Action)?;
+        Ok(later.iter().any(|entry| entry.action.is_write() && entry.requested.as_str() > last))
     }
 
     /// Write instants completed in `(since, until]` by requested time, each with the file groups it wrote; and all later

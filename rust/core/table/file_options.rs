@@ -2,6 +2,7 @@
 
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 
+use super::partition_filter::check_told;
 use super::{HudiTable, Options, with_meta_columns};
 use crate::error::{Error, Result};
 use crate::file_group::base::{BaseFileOptions, DictionaryUse, parse_codec};
@@ -12,10 +13,17 @@ impl HudiTable {
     /// The columns of data files for a table of these columns, and what a writer of such files needs to know.
     ///
     /// # Errors
-    /// `InvalidOption`; `Schema` for columns that a table cannot hold.
+    /// `InvalidOption`; `Schema` for columns that a table cannot hold; `Unsupported` for partition columns that files are to
+    /// lack and paths do not tell.
     pub fn file_settings(&self, data: &Schema) -> Result<(SchemaRef, BaseFileOptions)> {
         let settings = self.config();
         let dropped = if settings.drops_partition_columns() { settings.partition_fields() } else { Vec::new() };
+        if !dropped.is_empty() {
+            for field in &self.key_config()?.partition_fields {
+                let column = data.field_with_name(&field.name).ok();
+                column.map_or(Ok(()), |column| check_told(field, column.data_type()))?;
+            }
+        }
         let stored = data.fields().iter().filter(|f| !dropped.contains(f.name())).cloned();
         let stored = Schema::new(stored.collect::<Fields>());
         let mut options = base_file_options(self.options())?;

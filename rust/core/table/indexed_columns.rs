@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
-use super::HudiTable;
+use super::{HudiTable, META_COLUMNS};
 use crate::error::Result;
 use crate::merge::ordering_type;
 use crate::metadata_table::COLUMN_STATS;
@@ -31,6 +31,7 @@ impl HudiTable {
             (false, _) => Vec::new(),
             (true, known) => known.map_or_else(|| self.columns_to_index(data), Ok)?,
         };
+        columns.retain(|column| META_COLUMNS.contains(&column.as_str()) || ordering_type(data, column).is_some());
         // Those of an index that cannot be kept are of no use, but it is not looked at here.
         let indexes = partitions.iter().filter_map(|partition| definitions.expression_index(partition).ok());
         for index in indexes.filter(|index| index.of_rows().is_none() && data.index_of(&index.column).is_ok()) {

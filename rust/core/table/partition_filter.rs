@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow_cast::cast;
 
 use super::keygen::{KeyGenConfig, PartitionField, PartitionFieldKind, parse_partition_values};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_group::base::Predicate;
 
 /// Whether a partition may hold a row for which the predicate holds. Answers yes whenever it cannot tell.
@@ -41,6 +41,49 @@ pub(super) fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &
     if columns.is_empty() { None } else { RecordBatch::try_from_iter(columns).ok() }
 }
 
+/// The same, of a table whose files lack the partition columns: all of them, if paths tell them at all.
+///
+/// # Errors
+/// `Unsupported` for a column whose values its paths do not tell; `Corrupt` for a path that does not fit.
+pub(super) fn dropped_row(config: &KeyGenConfig, schema: &Schema, partition: &str) -> Result<Option<RecordBatch>> {
+    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    for (field, text) in config.partition_fields.iter().zip(parse_partition_values(config, partition)?) {
+        let (Ok(column), Some(text)) = (schema.field_with_name(&field.name), text) else { continue };
+        // Hudi leaves the column out of its schema too, and reads the text, whatever it was made of.
+        if column.data_type() != &DataType::Utf8 {
+            check_told(field, column.data_type())?;
+        }
+        let value = cast(&(Arc::new(StringArray::from(vec![text])) as ArrayRef), column.data_type());
+        let value = value.ok().filter(|value| value.is_valid(0)).ok_or_else(|| {
+            Error::corrupt(format!("the partition path {partition:?} has no value of the column {}", field.name))
+                .with("partition", partition)
+        })?;
+        columns.push((field.name.clone(), value));
+    }
+    if columns.is_empty() { Ok(None) } else { Ok(RecordBatch::try_from_iter(columns).map(Some)?) }
+}
+
+/// Refuses a partition column that files are to lack, and whose values paths do not tell.
+///
+/// # Errors
+/// `Unsupported`.
+pub(super) fn check_told(field: &PartitionField, data_type: &DataType) -> Result<()> {
+    let is_number = matches!(data_type, DataType::Float32 | DataType::Float64 | DataType::Decimal128(..));
+    if field.kind == PartitionFieldKind::Simple && (is_number || is_plain(data_type)) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "the files of the table lack its partition column '{}' (hoodie.datasource.write.drop.partition.columns), and paths do not tell its values: {}",
+        field.name,
+        match field.kind {
+            PartitionFieldKind::Simple => format!("it is {data_type}"),
+            PartitionFieldKind::Timestamp => "they have formatted times".to_owned(),
+        }
+    ))
+    .with("column", &field.name)
+    .remedy("Partition by a column of strings, integers, booleans or dates, or keep the column in the files"))
+}
+
 /// The partition columns whose values paths tell, if not each path does.
 pub(super) fn columns_of_paths<'c>(config: &'c KeyGenConfig, schema: &Schema) -> HashSet<&'c str> {
     let told = config.partition_fields.iter().filter(|field| told_type(field, schema).is_some());
@@ -51,9 +94,11 @@ pub(super) fn columns_of_paths<'c>(config: &'c KeyGenConfig, schema: &Schema) ->
 fn told_type<'s>(field: &PartitionField, schema: &'s Schema) -> Option<&'s DataType> {
     // A time was formatted on its way into the path. Java's spelling of other types is not ours to parse.
     let data_type = schema.field_with_name(&field.name).ok()?.data_type();
-    let is_told =
-        matches!(data_type, DataType::Utf8 | DataType::Int32 | DataType::Int64 | DataType::Boolean | DataType::Date32);
-    (field.kind == PartitionFieldKind::Simple && is_told).then_some(data_type)
+    (field.kind == PartitionFieldKind::Simple && is_plain(data_type)).then_some(data_type)
+}
+
+fn is_plain(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::Int32 | DataType::Int64 | DataType::Boolean | DataType::Date32)
 }
 
 /// What is left to find out of rows whose partition columns have these values.

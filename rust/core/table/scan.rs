@@ -13,7 +13,7 @@ use super::keygen::KeyGenConfig;
 use super::late_filter::LateFilter;
 use super::missing_files::MissingFiles;
 use super::open_files::open_base;
-use super::partition_filter::{columns_of_paths, given, may_match, partition_row, without};
+use super::partition_filter::{columns_of_paths, dropped_row, given, may_match, partition_row, without};
 use super::schema::with_meta_columns;
 use super::time_travel::complete_view_at;
 use super::truncated_logs::SKIP_TRUNCATED;
@@ -183,8 +183,8 @@ impl HudiTable {
     pub fn run_scan(&self, plan: &ScanPlan) -> Result<BatchStream> {
         // A reader need not know how partitions are named, unless the files lack the columns.
         let from_path = match self.config().drops_partition_columns() {
-            true => Some(self.key_config()?),
-            false => self.key_config().ok(),
+            true => FromPath::All(self.key_config()?),
+            false => self.key_config().map_or(FromPath::None, FromPath::Known),
         };
         let missing = MissingFiles::since(self, &plan.timeline);
         let storage = self.storage().reading_ahead(plan.slices.iter().flat_map(FileSlice::files));
@@ -264,7 +264,8 @@ impl HudiTable {
             of_files = without(predicate, &columns_of_paths(&keys, &schema.data));
         }
         skipped.by_partition = all - slices.len();
-        if request.as_of.is_none() {
+        // The index knows the keys of now, with the log files.
+        if request.as_of.is_none() && !request.read_optimized {
             skipped.by_keys = self.skip_by_keys(view, &mut slices, predicate, history)?;
         }
         skipped.by_statistics = self.skip_by_statistics(view, &mut slices, &of_files, history)?;
@@ -376,6 +377,16 @@ fn with_more(schema: &Schema, more: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().chain(added).cloned().collect::<Vec<_>>()))
 }
 
+/// Which partition columns have the values of the path.
+#[derive(Clone)]
+enum FromPath {
+    None,
+    /// Those that the path tells for sure.
+    Known(KeyGenConfig),
+    /// All: the files lack them.
+    All(KeyGenConfig),
+}
+
 /// One slice of a scan.
 struct SliceRead {
     storage: Storage,
@@ -384,7 +395,7 @@ struct SliceRead {
     schema: SchemaRef,
     looked_at: SchemaRef,
     predicate: Option<Predicate>,
-    from_path: Option<KeyGenConfig>,
+    from_path: FromPath,
     history: Option<SchemaHistory>,
 }
 
@@ -392,8 +403,14 @@ type Rows = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
 impl SliceRead {
     fn open(self) -> Result<Rows> {
-        let keys = self.from_path.as_ref();
-        let values = keys.and_then(|keys| partition_row(keys, &self.looked_at, &self.slice.partition));
+        let partition = self.slice.partition.as_str();
+        let values = match &self.from_path {
+            FromPath::None => None,
+            FromPath::Known(keys) => partition_row(keys, &self.looked_at, partition),
+            FromPath::All(keys) => {
+                dropped_row(keys, &self.looked_at, partition).map_err(|e| e.with("table", self.storage.uri()))?
+            }
+        };
         match (&self.merge, &self.slice.base) {
             (Some(merge), _) if !self.slice.logs.is_empty() => self.merged(merge, values),
             // Its base file alone would give rows of another time.

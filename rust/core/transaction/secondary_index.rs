@@ -23,7 +23,7 @@ use crate::metadata_table::secondary_entries::{SecondaryIndex, can_have_secondar
 use crate::metadata_table::write::secondary_index::EntryCollector;
 use crate::metadata_table::write::{KeyChanges, KeyWrites};
 use crate::parallel::run_parallel;
-use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, WantedKeys};
+use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, TableView, WantedKeys};
 
 /// What an action changes in indexes with these shards, one for one; why an index cannot be kept.
 ///
@@ -31,6 +31,7 @@ use crate::table::{HudiTable, SliceKeys, SliceValues, TableSchema, WantedKeys};
 /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
 pub(super) fn entry_changes(
     table: &HudiTable,
+    view: &TableView,
     requested: &str,
     indexes: Vec<(SecondaryIndex, Vec<String>)>,
     writes: &KeyWrites,
@@ -38,11 +39,10 @@ pub(super) fn entry_changes(
     if writes.keeps_rows || indexes.is_empty() {
         return Ok(Vec::new());
     }
-    let view = table.view(None)?;
-    let before = TableSchema::resolve(table.config(), &view)?;
-    let units = units(&view, writes)?;
+    let before = TableSchema::resolve(table.config(), view)?;
+    let units = units(view, writes)?;
     // What the action wrote is seen as well.
-    let timeline = table.timeline()?.with_archived([(requested.to_owned(), requested.to_owned())]);
+    let timeline = view.timeline().clone().with_archived([(requested.to_owned(), requested.to_owned())]);
     let source =
         SliceKeys::at(table, timeline, &writes.columns, before.as_ref().and_then(|schema| schema.history.as_ref()))?;
     let changes_of = |index: SecondaryIndex, file_ids: Vec<String>| {

@@ -25,6 +25,7 @@ use super::rewrite::context::WriteContext;
 use crate::error::{Error, Result};
 use crate::file_group::{FileSlice, bucket_of_file_id, shared_file_id};
 use crate::merge::{MergeRule, missing};
+use crate::metadata_table::RECORD_INDEX;
 use crate::table::keygen::KeyGenConfig;
 use crate::table::{
     BucketIndex, BucketSettings, Evolution, HudiTable, MergeSettings, OpenFiles, SchemaChange, TableSchema, TableType,
@@ -101,8 +102,19 @@ impl WriteSetup {
 
     /// Refuses, beside writers that do not wait, what replaces file groups that they append to.
     fn refuse_blocking(&self) -> Result<()> {
-        if !self.non_blocking || !matches!(self.operation, Operation::InsertOverwrite | Operation::InsertOverwriteTable)
-        {
+        if !self.non_blocking {
+            return Ok(());
+        }
+        let indexes = self.table.config().metadata_partitions();
+        if let Some(index) = indexes.iter().find(|name| *name == RECORD_INDEX || name.starts_with("secondary_index_")) {
+            // The metadata table orders what writers say of a key by when they began, not by when they completed.
+            return Err(Error::unsupported(format!(
+                "writers with NON_BLOCKING_CONCURRENCY_CONTROL cannot keep the index {index}: it would lose keys"
+            ))
+            .with("table", self.table.storage().uri())
+            .remedy(format!("Drop the index, t.drop_index({index:?}), or write with OPTIMISTIC_CONCURRENCY_CONTROL")));
+        }
+        if !matches!(self.operation, Operation::InsertOverwrite | Operation::InsertOverwriteTable) {
             return Ok(());
         }
         let operation = self.operation.name().to_ascii_lowercase();

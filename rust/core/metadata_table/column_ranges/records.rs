@@ -42,8 +42,7 @@ struct Statistics<'a> {
     version: IndexVersion,
 }
 
-/// The records of a file that was written. None if there is a column of which nothing can be said, or where rows may have
-/// values of several files: a file without records is always read.
+/// The records of a file that was written. None if there is a column of which nothing can be said.
 pub(crate) fn column_stats_records(
     partition: &str,
     file_name: &str,

@@ -1,6 +1,6 @@
 //! What an action did to the files of the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -74,6 +74,9 @@ pub(crate) struct KeyWrites {
     pub(crate) columns: SchemaRef,
     /// Whether the table has the same rows as before, in other files.
     pub(crate) keeps_rows: bool,
+    /// Of a compaction: the names of the log files that its plan has. It carries out deletes, by which older rows live that
+    /// were written to newer log files.
+    pub(crate) compacted: Option<HashSet<String>>,
 }
 
 impl FileChanges {

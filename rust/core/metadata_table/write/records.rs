@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use arrow::datatypes::Schema;
+
 use super::MAINTAINED;
 use super::changes::{AddedFile, FileChanges};
 use crate::file_group::{BaseFile, join};
-use crate::format::column_range::FileRanges;
+use crate::format::column_range::{FileRanges, SharedRanges};
 use crate::metadata_table::column_ranges::IndexVersion;
-use crate::metadata_table::column_ranges::records::{KeyedRecord, column_stats_keys, column_stats_records};
+use crate::metadata_table::column_ranges::records::{
+    KeyedRecord, column_stats_keys, column_stats_records, unknown_ranges,
+};
 use crate::metadata_table::encode::{FileEntries, bloom_record, files_record};
 use crate::metadata_table::keys::{ALL_PARTITIONS, bloom_key, partition_name};
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES};
@@ -23,16 +27,26 @@ pub(crate) struct Indexed {
 }
 
 impl Indexed {
-    /// What a file says of the indexed columns; `None` if it says nothing of one of them. Readers of Hudi pass over a file
-    /// that has statistics of one column of a filter and not of another, but not over one that has none.
-    fn of(&self, file: &FileRanges) -> Option<FileRanges> {
+    /// What a file says of the indexed columns, in a table of these columns; `None` if nothing can be said of one of them.
+    ///
+    /// Readers of Hudi pass over a file that has statistics of one column of a filter and not of another. They do not pass over
+    /// one that has none, until Hudi writes to its partition: then the range of the partition is that of the other files. So a
+    /// file of which nothing is known may have all values, as one whose rows are merged with stored ones value by value.
+    fn of(&self, file: Option<&FileRanges>, columns: Option<&Schema>) -> Option<FileRanges> {
         let is_indexed = |column: &String| self.columns.contains(column);
-        let of = FileRanges {
-            ranges: file.ranges.iter().filter(|range| is_indexed(&range.column)).cloned().collect(),
-            unknown: file.unknown.iter().filter(|unknown| is_indexed(&unknown.column)).cloned().collect(),
-            is_partial: file.is_partial,
+        let mut of = FileRanges::default();
+        if let Some(file) = file.filter(|file| !file.is_partial) {
+            of.ranges.extend(file.ranges.iter().filter(|range| is_indexed(&range.column)).cloned());
+            of.unknown.extend(file.unknown.iter().filter(|unknown| is_indexed(&unknown.column)).cloned());
+        }
+        let is_missing = |column: &&String| {
+            !of.ranges.iter().any(|one| one.column == **column) && !of.unknown.iter().any(|one| one.column == **column)
         };
-        (of.ranges.len() + of.unknown.len() == self.columns.len()).then_some(of)
+        let missing: Vec<String> = self.columns.iter().filter(is_missing).cloned().collect();
+        if !missing.is_empty() {
+            of.unknown.extend(unknown_ranges(columns?, &missing).unknown);
+        }
+        Some(of)
     }
 }
 
@@ -98,10 +112,14 @@ fn files(changes: &FileChanges) -> PartitionUpdate {
 }
 
 fn column_stats(changes: &FileChanges, indexed: &Indexed) -> PartitionUpdate {
-    let mut update = PartitionUpdate::default();
+    let (mut update, columns) = (PartitionUpdate::default(), changes.columns.as_deref());
     for (partition, changes) in &changes.partitions {
         for file in &changes.added {
-            let Some(ranges) = file.ranges.as_ref().and_then(|ranges| indexed.of(ranges.get())) else { continue };
+            if indexed.columns.is_empty() || !file.has_rows() {
+                continue;
+            }
+            let known = file.ranges.as_ref().map(SharedRanges::get);
+            let Some(ranges) = indexed.of(known, columns) else { continue };
             update.records.extend(column_stats_records(partition, &file.name, &ranges, indexed.version));
         }
         for name in &changes.deleted {
@@ -134,7 +152,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::super::changes::{AddedFile, PartitionChanges};
     use super::*;
-    use crate::format::column_range::{ColumnRange, RangeValue, SharedRanges, ValueType};
+    use crate::format::column_range::{ColumnRange, RangeValue, ValueType};
 
     fn indexed(columns: &[&str]) -> Indexed {
         Indexed { columns: columns.iter().map(|name| (*name).to_owned()).collect(), version: IndexVersion::V2 }

@@ -157,6 +157,7 @@ impl ClusteringJob {
             emptied,
             columns,
             keeps_rows: true,
+            compacted: None,
         });
         let writers_first = Concurrency::from_options(table.options())?.writers_first;
         let done = self.transaction.complete(body, Follow::Files(&changes), &reported, |timeline| {

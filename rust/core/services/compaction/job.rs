@@ -1,6 +1,6 @@
 //! Carrying a plan out: from inflight to completed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::failed_attempt;
 use super::super::task_files::remove_files_of;
@@ -11,7 +11,7 @@ use super::unit::Unit;
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::instant::{Instant, State};
-use crate::metadata_table::write::FileChanges;
+use crate::metadata_table::write::{FileChanges, KeyWrites};
 use crate::parallel::run_parallel;
 use crate::table::{HudiTable, TableView};
 use crate::timeline::{Heartbeat, heartbeat};
@@ -108,14 +108,28 @@ impl CompactionJob {
     /// # Errors
     /// `Conflict` when another process completed it; `Storage`.
     pub fn complete(self, stats: Vec<WriteStat>) -> Result<Compacted> {
-        let Self { mut transaction, view, kind, .. } = self;
+        let Self { mut transaction, view, kind, tasks } = self;
         let table = transaction.table();
         let schema = schema_at(table, &view, transaction.requested())?;
         let mut metadata = commit_metadata(table, kind.operation(), &stats, &schema.data)?;
         metadata.extra_metadata.extend(schema.field_ids());
         let body = encode(&CommitMetadata { compacted: Some(true), ..metadata })?;
         let reported = reported_files(&stats);
-        let changes = FileChanges::of_writes(&stats).with_columns(schema.data);
+        let changes = FileChanges::of_writes(&stats);
+        let changes = match kind {
+            Kind::Log => changes.with_columns(schema.data),
+            Kind::Base => {
+                let logs = tasks.into_iter().flat_map(|task| task.operation.delta_file_paths.unwrap_or_default());
+                let name = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+                changes.with_keys(KeyWrites {
+                    stats: stats.clone(),
+                    emptied: BTreeMap::new(),
+                    columns: schema.data,
+                    keeps_rows: false,
+                    compacted: Some(logs.map(name).collect()),
+                })
+            }
+        };
         let done = transaction.complete(body, Follow::Files(&changes), &reported, |_| Ok(()))?;
         Ok(Compacted {
             kind,

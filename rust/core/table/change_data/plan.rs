@@ -190,15 +190,16 @@ impl Planner<'_> {
             }
         }
         let unit = |source| ChangeUnit { instant: commit.time.requested.clone(), source };
-        for ((partition, file_id), stats) in groups {
-            units.extend(self.written(&commit.time, partition, file_id, &stats)?.map(unit));
-        }
+        // What a commit replaced comes before what it wrote: a key that is in both is deleted, and then inserted.
         let replaced = &commit.metadata.partition_to_replace_file_ids;
         for (partition, file_id) in
             replaced.iter().flat_map(|(partition, ids)| ids.iter().map(move |id| (partition, id)))
         {
             let before = Some(self.replaced(&commit.time, partition, file_id)?);
             units.push(unit(ChangeSource::States { before, after: None, added: Vec::new() }));
+        }
+        for ((partition, file_id), stats) in groups {
+            units.extend(self.written(&commit.time, partition, file_id, &stats)?.map(unit));
         }
         Ok(())
     }

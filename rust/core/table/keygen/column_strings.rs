@@ -5,7 +5,7 @@
 //! | float, double | Java's `toString` |
 //! | decimal | `BigDecimal.toString`: `1.50`, but `1E-8` |
 //! | date | `yyyy-MM-dd` |
-//! | timestamp | the number of microseconds (milliseconds in a millisecond column); with consistent logical timestamps, and a zone, `yyyy-MM-dd HH:mm:ss.f` in UTC, cut to milliseconds |
+//! | timestamp | the number of microseconds (milliseconds in a millisecond column); with consistent logical timestamps, and a zone, `yyyy-MM-dd HH:mm:ss.f` in the zone of the process, cut to milliseconds |
 //! | binary | lower-case hex |
 
 use std::fmt::{self, Write};
@@ -23,6 +23,7 @@ use arrow_cast::cast;
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::string_builder::write_digits;
+use super::zone::Zone;
 use crate::error::{Error, Result};
 use crate::format::java::{write_decimal, write_double, write_float};
 
@@ -239,9 +240,10 @@ fn write_date(out: &mut impl Write, millis: i64) -> fmt::Result {
     write_pair(out, '-', date.day())
 }
 
-/// `yyyy-MM-dd HH:mm:ss.f`: the fraction without trailing zeros, but at least one digit.
+/// `yyyy-MM-dd HH:mm:ss.f` in the zone of the process, as Java prints it: the fraction without trailing zeros, but at least one
+/// digit.
 fn write_instant(out: &mut impl Write, millis: i64) -> fmt::Result {
-    let time = moment(millis)?;
+    let (time, _) = Zone::of_process().local(moment(millis)?);
     write!(out, "{:04}", time.year())?;
     let parts =
         [('-', time.month()), ('-', time.day()), (' ', time.hour()), (':', time.minute()), (':', time.second())];

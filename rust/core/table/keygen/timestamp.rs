@@ -80,7 +80,7 @@ pub struct TimestampKeyGenConfig {
     pub input_zone: Option<String>,
     /// The format of the path.
     pub output_format: String,
-    /// The clock of the path. Without it: the zone of the text, else UTC (Hudi: the zone of the writing machine).
+    /// The clock of the path. Without it: the zone of the text, else that of the process.
     pub output_zone: Option<String>,
     /// Two-digit years are read as the year from 50 before to 49 after this one. Hudi takes the current year less 30.
     pub two_digit_year_pivot: i32,
@@ -244,7 +244,9 @@ impl TimestampFormat {
         match times {
             Times::Text(a) if a.is_null(row) => self.write_string(&self.null_string()?, out),
             Times::Text(a) => self.write_string(a.value(row), out),
-            numbers => self.output.format(self.millis(numbers, row), self.output_zone.unwrap_or(Zone::UTC), out),
+            numbers => {
+                self.output.format(self.millis(numbers, row), self.output_zone.unwrap_or_else(Zone::of_process), out)
+            }
         }
     }
 
@@ -252,7 +254,7 @@ impl TimestampFormat {
     /// a day.
     pub(super) fn spans(&self, times: &Times, rows: usize) -> Option<Int64Array> {
         let granularity = self.output.granularity()?;
-        let zone = self.output_zone.unwrap_or(Zone::UTC);
+        let zone = self.output_zone.unwrap_or_else(Zone::of_process);
         if matches!(times, Times::Text(_)) {
             return None;
         }
@@ -282,16 +284,16 @@ impl TimestampFormat {
     }
 
     fn write_string(&self, text: &str, out: &mut String) -> Result<()> {
-        let clock = self.input_zone.unwrap_or(Zone::UTC);
+        let clock = self.input_zone.unwrap_or_else(Zone::of_process);
         let (millis, named) = Pattern::parse(&self.inputs, text, clock, self.pivot)?;
         // An input zone is also the zone of the parsed time, whatever zone the text names.
-        let own = self.input_zone.or(named).unwrap_or(Zone::UTC);
+        let own = self.input_zone.or(named).unwrap_or_else(Zone::of_process);
         self.output.format(millis, self.output_zone.unwrap_or(own), out)
     }
 
     /// Hudi stands a null in with the epoch's first millisecond, written in the first input format.
     fn null_string(&self) -> Result<String> {
-        let zone = self.input_zone.or(self.output_zone).unwrap_or(Zone::UTC);
+        let zone = self.input_zone.or(self.output_zone).unwrap_or_else(Zone::of_process);
         let mut text = String::new();
         if let Some(first) = self.inputs.first() {
             first.format(1, zone, &mut text)?;

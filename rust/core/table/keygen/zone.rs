@@ -1,7 +1,9 @@
 //! Time zones by the names that the timestamp key generator takes: tz database names, Java's three-letter names and
 //! `GMT±h[:mm]`.
 
-use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone, Utc};
+use std::sync::LazyLock;
+
+use chrono::{DateTime, FixedOffset, Local, LocalResult, NaiveDateTime, Offset, TimeZone, Utc};
 use chrono_tz::{OffsetName, Tz};
 
 use crate::error::{Error, Result};
@@ -11,7 +13,15 @@ use crate::error::{Error, Result};
 pub(super) enum Zone {
     Named(Tz),
     Fixed(i32),
+    /// What the operating system says, of which the name is not known.
+    Local,
 }
+
+/// The zone of this process, where Hudi takes that of its JVM.
+static OF_PROCESS: LazyLock<Zone> = LazyLock::new(|| {
+    let named = std::env::var("TZ").ok().and_then(|name| name.trim_start_matches(':').parse::<Tz>().ok());
+    named.map_or(Zone::Local, Zone::Named)
+});
 
 /// Java's old three-letter names, as Joda time maps them (`EST` has summer time there).
 const THREE_LETTER: &[(&str, Tz)] = &[
@@ -66,6 +76,11 @@ const PARSED_NAMES: &[(&str, Tz)] = &[
 impl Zone {
     pub(super) const UTC: Self = Self::Named(Tz::UTC);
 
+    /// The zone of times that no option and no text gives one.
+    pub(super) fn of_process() -> Self {
+        *OF_PROCESS
+    }
+
     /// The zone of an option. Java takes an unknown name for GMT, which would hide a typing error: refused here.
     pub(super) fn from_option(option: &str, id: &str) -> Result<Self> {
         let id = id.trim();
@@ -99,6 +114,7 @@ impl Zone {
         let offset = match self {
             Self::Named(Tz::UTC) => 0,
             Self::Named(zone) => zone.offset_from_utc_datetime(&instant.naive_utc()).fix().local_minus_utc(),
+            Self::Local => Local.offset_from_utc_datetime(&instant.naive_utc()).local_minus_utc(),
             Self::Fixed(seconds) => seconds,
         };
         (instant.naive_utc() + chrono::TimeDelta::seconds(i64::from(offset)), offset)
@@ -106,12 +122,14 @@ impl Zone {
 
     /// The offset of a local time; the earlier instant when the clock was set back, nothing in a gap.
     pub(super) fn offset_of_local(self, local: NaiveDateTime) -> Option<i32> {
+        let seconds = |found: LocalResult<FixedOffset>| match found {
+            LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => Some(offset.local_minus_utc()),
+            LocalResult::None => None,
+        };
         match self {
             Self::Fixed(seconds) => Some(seconds),
-            Self::Named(zone) => match zone.offset_from_local_datetime(&local) {
-                LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => Some(offset.fix().local_minus_utc()),
-                LocalResult::None => None,
-            },
+            Self::Named(zone) => seconds(zone.offset_from_local_datetime(&local).map(|offset| offset.fix())),
+            Self::Local => seconds(Local.offset_from_local_datetime(&local)),
         }
     }
 
@@ -120,6 +138,10 @@ impl Zone {
         match self {
             Self::Named(zone) => zone.name().to_owned(),
             Self::Fixed(seconds) => offset_string(seconds, true),
+            Self::Local => match self.local(DateTime::<Utc>::UNIX_EPOCH).1 {
+                0 => Self::UTC.id(),
+                seconds => offset_string(seconds, true),
+            },
         }
     }
 
@@ -129,6 +151,12 @@ impl Zone {
         let at = |zone: Tz, when: NaiveDateTime| zone.offset_from_utc_datetime(&when).abbreviation().map(str::to_owned);
         let name = match self {
             Self::Fixed(seconds) => return Some(offset_string(seconds, true)),
+            Self::Local => {
+                return match self.local(instant).1 {
+                    0 => Self::UTC.short_name(instant),
+                    seconds => Some(offset_string(seconds, true)),
+                };
+            }
             Self::Named(zone) if zone.name().starts_with("Etc/GMT") => {
                 return Some(offset_string(self.local(instant).1, true));
             }

@@ -27,7 +27,8 @@ pub(super) fn build_wanted_record_index(
 ) -> Result<Option<TableConfig>> {
     let Some(is_partitioned) = table.wanted_record_index()? else { return Ok(None) };
     let has_index = config.metadata_partitions().iter().any(|name| name == RECORD_INDEX);
-    if has_index || changes.keys.is_none() || changes.partitions.is_empty() {
+    let is_write = changes.keys.as_ref().is_some_and(|keys| keys.compacted.is_none());
+    if has_index || !is_write || changes.partitions.is_empty() {
         return Ok(None);
     }
     let partitions: Vec<String> = changes.partitions.keys().cloned().collect();

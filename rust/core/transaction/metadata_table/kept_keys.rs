@@ -1,14 +1,19 @@
 //! What an action changes in the indexes of keys: the record index, and secondary indexes.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::properties::{is_kept, is_unkept};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::avro::metadata::WriteStat;
+use crate::format::instant::Instant;
 use crate::metadata_table::RECORD_INDEX;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
 use crate::metadata_table::write::{
     FileChanges, KeyChanges, KeyWrites, MetadataWriter, record_index_shards, secondary_index_shards,
 };
-use crate::table::{HudiTable, TableConfig};
+use crate::table::{HudiTable, TableConfig, TableView};
+use crate::timeline::Timeline;
 use crate::transaction::record_index::key_changes;
 use crate::transaction::secondary_index::entry_changes;
 
@@ -17,6 +22,42 @@ use crate::transaction::secondary_index::entry_changes;
 pub(in crate::transaction) struct KeysAhead {
     record_index: Option<KeyChanges>,
     secondary: Vec<(SecondaryIndex, KeyChanges)>,
+    /// The state of the table that it was found out by.
+    seen: Option<Timeline>,
+}
+
+impl KeysAhead {
+    /// What still holds in the table as a view shows it: nothing, if another action was completed since in a file group of
+    /// this one. A compaction of it, say, may have carried out a delete, by which an older row that is written now lives.
+    fn if_unchanged(self, view: &TableView, writes: &KeyWrites) -> Result<Self> {
+        let Some(seen) = &self.seen else { return Ok(Self::default()) };
+        let own: HashSet<(&str, &str)> = groups(&writes.stats, &writes.emptied).collect();
+        let completed: HashSet<&Instant> = seen.completed_writes().collect();
+        // What left the timeline since may be anything.
+        if view.timeline().first_active() != seen.first_active() {
+            return Ok(Self::default());
+        }
+        for other in view.timeline().completed_writes().filter(|instant| !completed.contains(instant)) {
+            let done = view.write_metadata(other)?;
+            let stats = done.partition_to_write_stats.values().flatten();
+            if groups(stats, &done.partition_to_replace_file_ids).any(|group| own.contains(&group)) {
+                return Ok(Self::default());
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The file groups (partition, id) of write stats and those that were replaced.
+fn groups<'a>(
+    stats: impl IntoIterator<Item = &'a WriteStat>,
+    replaced: &'a BTreeMap<String, Vec<String>>,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let of = |stat: &'a WriteStat| {
+        (stat.partition_path.as_deref().unwrap_or_default(), stat.file_id.as_deref().unwrap_or_default())
+    };
+    let replaced = replaced.iter().flat_map(|(partition, ids)| ids.iter().map(|id| (partition.as_str(), id.as_str())));
+    stats.into_iter().map(of).chain(replaced)
 }
 
 /// What goes into the indexes of keys, and the partitions that cannot be kept up to date.
@@ -40,7 +81,9 @@ pub(super) fn keys_ahead(table: &HudiTable, requested: &str, writes: &KeyWrites)
         return Ok(ahead);
     }
     let storage = table.storage();
-    let found = record_index_shards(storage).and_then(|shards| key_changes(table, requested, &shards, writes));
+    let view = table.view(None)?;
+    ahead.seen = Some(view.timeline().clone());
+    let found = record_index_shards(storage).and_then(|shards| key_changes(table, &view, requested, &shards, writes));
     ahead.record_index = unless_unkept(found)?;
     let partitions = complete_indexes(config);
     if partitions.is_empty() {
@@ -54,7 +97,7 @@ pub(super) fn keys_ahead(table: &HudiTable, requested: &str, writes: &KeyWrites)
         }
     }
     let known: Vec<SecondaryIndex> = indexes.iter().map(|(index, _)| index.clone()).collect();
-    let Some(found) = unless_unkept(entry_changes(table, requested, indexes, writes))? else { return Ok(ahead) };
+    let Some(found) = unless_unkept(entry_changes(table, &view, requested, indexes, writes))? else { return Ok(ahead) };
     for (index, changes) in known.into_iter().zip(found) {
         ahead.secondary.extend(unless_unkept(changes)?.map(|changes| (index, changes)));
     }
@@ -70,7 +113,7 @@ fn unless_unkept<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 /// What an action changes in the indexes of keys. Another writer may have made one, or made it anew, since it was looked
-/// ahead. The caller holds the table lock.
+/// ahead, or have changed the file groups. The caller holds the table lock.
 pub(super) fn kept_keys(
     table: &HudiTable,
     requested: &str,
@@ -90,9 +133,14 @@ pub(super) fn kept_keys(
         shards => shards?,
     };
     let is_of_table = shards.as_ref().is_some_and(|shards| !shards.is_partitioned());
+    if shards.is_none() && secondary.is_empty() {
+        return Ok(kept);
+    }
+    let view = table.view(None)?;
+    let ahead = ahead.if_unchanged(&view, writes)?;
     if let Some(shards) = shards {
         let known = ahead.record_index.filter(|keys| keys.are_for(&shards));
-        match known.map_or_else(|| key_changes(table, requested, &shards, writes), Ok) {
+        match known.map_or_else(|| key_changes(table, &view, requested, &shards, writes), Ok) {
             Err(e) if e.kind() == ErrorKind::Unsupported => kept.drop(table, RECORD_INDEX, &e),
             keys => kept.changes.push(keys?),
         }
@@ -105,7 +153,7 @@ pub(super) fn kept_keys(
         secondary.iter().for_each(|name| kept.drop(table, name, &e));
         return Ok(kept);
     }
-    kept.add_secondary(table, requested, (secondary, definitions), writer, writes, ahead.secondary)?;
+    kept.add_secondary((table, &view), requested, (secondary, definitions), writer, writes, ahead.secondary)?;
     Ok(kept)
 }
 
@@ -117,7 +165,7 @@ impl KeptKeys {
 
     fn add_secondary(
         &mut self,
-        table: &HudiTable,
+        (table, view): (&HudiTable, &TableView),
         requested: &str,
         (partitions, definitions): (Vec<String>, &IndexDefinitions),
         writer: &MetadataWriter,
@@ -145,7 +193,7 @@ impl KeptKeys {
             }
         }
         let names: Vec<String> = unknown.iter().map(|(index, _)| index.partition.clone()).collect();
-        match entry_changes(table, requested, unknown, writes) {
+        match entry_changes(table, view, requested, unknown, writes) {
             Err(e) if is_unkept(&e) => names.iter().for_each(|name| self.drop(table, name, &e)),
             found => {
                 for (name, changes) in names.iter().zip(found?) {

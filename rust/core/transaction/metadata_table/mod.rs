@@ -37,13 +37,14 @@ pub(crate) use undo::Undo;
 use wanted::unmet_options;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::merge::ordering_type;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::is_secondary_index;
 use crate::metadata_table::write::{FileChanges, Indexed, MetadataWriter};
 use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, MetadataListing, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::storage::Storage;
-use crate::table::{HudiTable, TableConfig, TableSchema, TableView};
+use crate::table::{HudiTable, META_COLUMNS, TableConfig, TableSchema, TableView};
 use crate::timeline::Timeline;
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
@@ -284,9 +285,11 @@ fn indexed(
     let version = table.index_version();
     let known = definitions.source_fields(COLUMN_STATS).filter(|columns| !columns.is_empty());
     if let Some(mut columns) = known {
-        let new = columns_added(table, timeline, &columns, changes)?;
-        if !new.is_empty() {
-            columns.extend(new);
+        let listed = columns.clone();
+        if let Some(after) = &changes.columns {
+            columns = current_columns(table, timeline, columns, after)?;
+        }
+        if columns != listed {
             definitions.set_column_stats(&columns, version);
             definitions.write(table.storage())?;
         }
@@ -306,21 +309,24 @@ fn indexed(
     Ok(Indexed { columns, version })
 }
 
-/// The columns that statistics get because an action adds them to the table.
-fn columns_added(
+/// The columns that have statistics in a table after an action that leaves it with these columns: those that it adds get some,
+/// and those that were dropped have none in any file any more.
+fn current_columns(
     table: &HudiTable,
     timeline: &Timeline,
-    known: &[String],
-    changes: &FileChanges,
+    mut known: Vec<String>,
+    after: &Schema,
 ) -> Result<Vec<String>> {
-    let Some(after) = &changes.columns else { return Ok(Vec::new()) };
-    let nothing = Schema::empty();
-    if table.new_to_index(known, &nothing, after).is_empty() {
-        return Ok(Vec::new());
+    let is_of = |columns: &Schema, name: &str| META_COLUMNS.contains(&name) || ordering_type(columns, name).is_some();
+    if known.iter().all(|name| is_of(after, name)) && table.new_to_index(&known, &Schema::empty(), after).is_empty() {
+        return Ok(known);
     }
     let view = TableView::new(table.storage().clone(), timeline.clone())?;
-    let Some(before) = TableSchema::resolve(table.config(), &view)? else { return Ok(Vec::new()) };
-    Ok(table.new_to_index(known, &before.data, after))
+    let Some(before) = TableSchema::resolve(table.config(), &view)? else { return Ok(known) };
+    // The action may have begun before another one added a column.
+    known.retain(|name| is_of(after, name) || is_of(&before.data, name));
+    known.extend(table.new_to_index(&known, &before.data, after));
+    Ok(known)
 }
 
 /// Takes the partitions out that nobody keeps up to date: first from the table's properties, by which readers decide, then

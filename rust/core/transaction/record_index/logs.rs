@@ -25,6 +25,11 @@ impl AddedLogs {
         Self { before, added: Vec::new(), have_deletes: false, written_to: None }
     }
 
+    /// Those that were written while a compaction made this slice, which has none yet.
+    pub(super) fn overtaking(compacted: FileSlice, added: Vec<LogFile>) -> Self {
+        Self { before: compacted, added, have_deletes: false, written_to: Some(String::new()) }
+    }
+
     /// Adds one; `stat` is what its writer says of it.
     pub(super) fn add(&mut self, log: LogFile, stat: &WriteStat) {
         self.have_deletes |= stat.num_deletes.unwrap_or(0) > 0;

@@ -5,6 +5,7 @@
 //! | a base file of a new file group | all of them are there now |
 //! | a base file in place of another | those that the other lacks are there now, those that only the other has are gone |
 //! | log files | deleted ones are gone, deleted ones that were written anew are back |
+//! | the base file of a compaction | those are back of which newer log files have a row, and whose delete it carried out |
 //! | file groups that were replaced as a whole | all of them are gone |
 //!
 //! A key that is gone here and there now elsewhere has moved. This is found out before the table lock is taken, and does not
@@ -14,7 +15,7 @@ mod difference;
 mod logs;
 mod shard_count;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use arrow::array::{Array, StringArray};
 
@@ -53,13 +54,14 @@ pub(super) enum Unit {
 /// `Corrupt`, with the file; `Unsupported` for a table whose merger is missing; `Storage`.
 pub(super) fn key_changes(
     table: &HudiTable,
+    view: &TableView,
     requested: &str,
     shards: &RecordIndexShards,
     writes: &KeyWrites,
 ) -> Result<KeyChanges> {
     let known = shards.file_ids().len();
     let mut keys = KeyCollector::new(shards.clone(), new_shards(table)?, spill_options(table)?)?;
-    let units = units(&table.view(None)?, writes)?;
+    let units = units(view, writes)?;
     keys.add_partitions(units.iter().filter_map(|unit| match unit {
         Unit::Base { partition, .. } => Some(partition.as_str()),
         _ => None,
@@ -67,7 +69,7 @@ pub(super) fn key_changes(
     let written_ms = parse_instant_ms(requested, table.config().timeline().zone)
         .ok_or_else(|| Error::internal("the requested time of an action is no time").with("instant", requested))?;
     // What the action wrote is seen as well.
-    let timeline = table.timeline()?.with_archived([(requested.to_owned(), requested.to_owned())]);
+    let timeline = view.timeline().clone().with_archived([(requested.to_owned(), requested.to_owned())]);
     let source = SliceKeys::at(table, timeline, &writes.columns, None)?;
     let collecting = Collecting { keys, source, written_ms };
     run_parallel(units, table.threads()?, |unit| collecting.collect(&unit))?;
@@ -90,6 +92,9 @@ pub(super) fn spill_options(table: &HudiTable) -> Result<SpillOptions> {
 
 /// What was done to which file group; `view` is the table before.
 pub(super) fn units(view: &TableView, writes: &KeyWrites) -> Result<Vec<Unit>> {
+    if let Some(planned) = &writes.compacted {
+        return overtaken(view, writes, planned);
+    }
     let partition_of = |stat: &WriteStat| stat.partition_path.clone().unwrap_or_default();
     let is_new = |stat: &WriteStat| stat.prev_commit.as_deref().is_none_or(|commit| commit == "null");
     let touched: BTreeSet<String> = writes.stats.iter().filter(|stat| !is_new(stat)).map(partition_of).collect();
@@ -118,6 +123,35 @@ pub(super) fn units(view: &TableView, writes: &KeyWrites) -> Result<Vec<Unit>> {
     for (partition, ids) in &writes.emptied {
         let replaced = ids.iter().filter_map(|id| slices.get(&(partition.clone(), id.clone())).cloned());
         units.extend(replaced.map(Unit::Replaced));
+    }
+    Ok(units)
+}
+
+/// The file groups of a compaction that have log files which its plan does not.
+fn overtaken(view: &TableView, writes: &KeyWrites, planned: &HashSet<String>) -> Result<Vec<Unit>> {
+    let mut units = Vec::new();
+    let mut slices: HashMap<String, Vec<FileSlice>> = HashMap::new();
+    for stat in &writes.stats {
+        let (Some(path), Some(size)) = (stat.path.clone(), stat.file_size_in_bytes) else { continue };
+        let file = FileMeta { path, size: u64::try_from(size).unwrap_or(0), modified_ms: 0 };
+        let Some(new) = BaseFile::parse(&file) else { continue };
+        let partition = stat.partition_path.clone().unwrap_or_default();
+        if !slices.contains_key(&partition) {
+            slices.insert(partition.clone(), view.latest_slices(&partition)?);
+        }
+        let known = slices.get(&partition).into_iter().flatten().find(|slice| slice.file_id == new.file_id);
+        let logs = known.map(|slice| slice.logs.as_slice()).unwrap_or_default();
+        let newer: Vec<LogFile> = logs
+            .iter()
+            .filter(|log| !log.path.rsplit('/').next().is_some_and(|name| planned.contains(name)))
+            .cloned()
+            .collect();
+        if !newer.is_empty() {
+            let (file_id, base_instant) = (new.file_id.clone(), new.instant.clone());
+            let base = (size > 0).then_some(new);
+            let after = FileSlice { partition, file_id, base_instant, base, logs: Vec::new() };
+            units.push(Unit::Logs(AddedLogs::overtaking(after, newer)));
+        }
     }
     Ok(units)
 }

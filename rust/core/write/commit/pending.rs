@@ -180,6 +180,7 @@ impl PendingCommit {
             emptied: replaced.clone(),
             columns: Arc::new(schema.clone()),
             keeps_rows: false,
+            compacted: None,
         });
         let done = transaction.complete(body, Follow::Files(&changes), &reported, |now| {
             refuse_rolled_back(table.storage(), now, &own)?;
