@@ -35,8 +35,8 @@ def _ids(uri: Path, filters: Any, options: dict[str, str] | None = None) -> list
     return sorted(Table(uri, options=options).to_arrow(columns=["id"], filters=filters)["id"].to_pylist())
 
 
-def _hudi_ids(hudi: Hudi, uri: Path, condition: str, skipping: bool) -> list[str]:
-    options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": str(skipping).lower()}
+def _hudi_ids(hudi: Hudi, uri: Path, condition: str, skipping: bool, **more: str) -> list[str]:
+    options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": str(skipping).lower(), **more}
     frame = hudi.spark.read.format("hudi").options(**options).load(str(uri)).where(condition)
     return sorted(row[0] for row in frame.select("id").collect())
 
@@ -162,3 +162,45 @@ def test_hudi_finds_the_values_of_a_column_that_hoodoo_added(
     for filters in ([("c", "is null")], [("c", "is null"), ("a", ">", 0)]):
         assert _ids(uri, filters) == _ids(uri, filters, LISTED) == ["a", "b", "cn"]
     assert table.verify().ok
+
+
+@TYPES
+def test_hudi_finds_rows_after_hoodoo_dropped_a_column(hudi: Hudi, tmp_path: Path, table_type: str) -> None:
+    by_schema = {"hoodie.schema.on.read.enable": "true"}
+    uri, options = tmp_path / "t", _options(table_type, **by_schema)
+    first = {"id": ["a", "b"], "ts": [1, 1], "x": [1, 2], "y": ["q", "r"], "part": ["p0", "p1"]}
+    hudi.write(pa.table(first), str(uri), "insert", mode="overwrite", **options)
+    with Table(uri).update_schema() as update:
+        update.drop_column("x")
+    ours = pa.table({"id": ["c"], "ts": [20], "y": ["zzz"], "part": ["p0"]})
+    Table(uri, options={"hoodie.parquet.small.file.limit": "0"}).insert(ours)
+    theirs = pa.table({"id": ["e"], "ts": [3], "y": ["t"], "part": ["p0"]})
+    hudi.write(theirs, str(uri), "insert", **options)
+    for condition, filters in [("y = 'zzz'", [("y", "=", "zzz")]), ("ts = 20", [("ts", "=", 20)])]:
+        assert _ids(uri, filters) == _ids(uri, filters, LISTED) == ["c"], condition
+        assert _hudi_ids(hudi, uri, condition, skipping=True, **by_schema) == ["c"], condition
+
+
+@pytest.mark.parametrize("payload", [None, "PartialUpdateAvroPayload"])
+def test_hudi_finds_updates_that_are_merged_value_by_value(hudi: Hudi, tmp_path: Path, payload: str | None) -> None:
+    more = (
+        {} if payload is None else {"hoodie.datasource.write.payload.class": f"org.apache.hudi.common.model.{payload}"}
+    )
+    uri, options = tmp_path / "t", _options("MERGE_ON_READ", **more)
+    first = {"id": ["a", "b"], "ts": [1, 1], "v": [1, 2], "w": [1, 2], "part": ["p0", "p1"]}
+    hudi.write(pa.table(first), str(uri), "insert", mode="overwrite", **options)
+    update = {"id": ["a"], "ts": [2], "v": [100], "part": ["p0"]}
+    if payload is None:
+        Table(uri).upsert(pa.table(update), partial=True)
+    else:
+        Table(uri).upsert(pa.table({**update, "w": pa.array([None], pa.int64())}))
+    theirs = {"id": ["e"], "ts": [3], "v": [5], "w": [5], "part": ["p0"]}
+    hudi.write(pa.table(theirs), str(uri), "insert", **options)
+    for condition, filters, right in [
+        ("v = 100", [("v", "=", 100)], ["a"]),
+        ("v > 50 and w > 0", [("v", ">", 50), ("w", ">", 0)], ["a"]),
+        ("v = 5", [("v", "=", 5)], ["e"]),
+    ]:
+        assert _ids(uri, filters) == _ids(uri, filters, LISTED) == right, condition
+        assert _hudi_ids(hudi, uri, condition, skipping=True) == right, condition
+    assert Table(uri).verify().ok
