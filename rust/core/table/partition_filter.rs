@@ -32,6 +32,10 @@ pub(super) fn partition_row(config: &KeyGenConfig, schema: &Schema, partition: &
     for (field, text) in config.partition_fields.iter().zip(strings) {
         // Null and empty text share a folder, so it tells neither.
         let (Some(data_type), Some(text)) = (told_type(field, schema), text) else { continue };
+        // Dates of several levels, written by somebody whose settings are not known: the value had other separators.
+        if text.contains('/') {
+            continue;
+        }
         let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
         match cast(&text, data_type) {
             Ok(value) if value.is_valid(0) => columns.push((field.name.clone(), value)),

@@ -274,11 +274,7 @@ impl IndexBuild {
         let view = TableView::new(storage.clone(), timeline.clone())?;
         let (scope, wanted) = self.scope(table, config, &view, first)?;
         let existing = match timeline.completed_writes().next() {
-            Some(_) => {
-                let files = existing_files(table, &view, &wanted, &self.known)?;
-                let columns = TableSchema::resolve(config, &view)?.map(|schema| schema.data);
-                FileChanges { columns, ..files }
-            }
+            Some(_) => self.existing(table, config, &view, &wanted)?,
             None => FileChanges::default(),
         };
         let path = config.get(PATH_PROPERTY).map(str::to_owned);
@@ -343,6 +339,18 @@ impl IndexBuild {
             built = build_expression_index((table, &self.instant), &built, index, (&existing, &ranges), &new_time)?;
         }
         Ok(built)
+    }
+
+    /// The files that there are, and the columns of the table.
+    fn existing(
+        &self,
+        table: &HudiTable,
+        config: &TableConfig,
+        view: &TableView,
+        wanted: &FilesPlan,
+    ) -> Result<FileChanges> {
+        let columns = TableSchema::resolve(config, view)?.map(|schema| schema.data);
+        Ok(FileChanges { columns, ..existing_files(table, view, wanted, &self.known)? })
     }
 
     /// What was read for an expression index before the lock was taken.
