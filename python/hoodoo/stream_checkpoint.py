@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hoodoo.commit_stats import WRITE_ACTIONS
 from hoodoo.exceptions import CorruptFileError
 
@@ -69,11 +71,15 @@ def _newest(timeline: Timeline, requested: Iterable[str], identifier: str) -> in
 def _archived(timeline: Timeline) -> list[str]:
     """The archived commits that may be of a stream, the last completed first: one pass, without decoding each."""
     found: list[tuple[str, str]] = []
-    for batch in timeline.read_history("metadata"):
-        rows = zip(*(batch[name].to_pylist() for name in _HISTORY), strict=True)
-        for requested, completed, action, metadata in rows:
-            if action in WRITE_ACTIONS and _may_have_checkpoint(metadata or b""):
-                found.append((completed or requested, requested))
+    try:
+        for batch in timeline.read_history("metadata"):
+            rows = zip(*(batch[name].to_pylist() for name in _HISTORY), strict=True)
+            for requested, completed, action, metadata in rows:
+                if action in WRITE_ACTIONS and _may_have_checkpoint(metadata or b""):
+                    found.append((completed or requested, requested))
+    except pa.ArrowException as error:
+        # A stream of the history says so what is wrong with one of its files.
+        raise CorruptFileError(str(error)) from error
     return [requested for _, requested in sorted(found, reverse=True)]
 
 

@@ -54,6 +54,15 @@ def test_archived_commits_count_on_demand():
     assert len(set(timeline.read)) == 2
 
 
+def test_a_damaged_history_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    def damaged(*_: Any) -> Any:
+        raise pa.ArrowInvalid("a file of the history is damaged")
+
+    monkeypatch.setattr(_Timeline, "read_history", damaged)
+    with pytest.raises(hoodoo.CorruptFileError, match="a file of the history is damaged"):
+        last_batch(_Timeline([{}]), "a", history=True)
+
+
 def test_a_damaged_checkpoint_is_an_error():
     hostile = ("[" * 100_000, '{"a": [1]}', '{"a": {}}', '{"a": Infinity}', f'{{"a": "{"1" * 5000}"}}')
     for damaged in ("{", "[1]", '{"a": "x"}', *hostile):
