@@ -63,6 +63,37 @@ def test_other_values_that_ask_for_something(tmp_path: Path):
     assert "no.such.option" in _told({"no.such.option": 1}, tmp_path / "t")[0]
 
 
+INDEXED = {
+    "hoodie.metadata.global.record.level.index.enable=false": "record_index is kept. Drop it with Table.drop_index",
+    "hoodie.metadata.record.level.index.enable=false": "record_index is kept. Drop it with Table.drop_index",
+    "hoodie.metadata.index.column.stats.enable=false": "column_stats is kept. Drop it with Table.drop_index",
+    "hoodie.metadata.index.column.stats.max.columns.to.index=1": "statistics of 2 columns are kept",
+    "hoodie.metadata.index.column.stats.column.list=id,n,other": "there are no statistics of other",
+    "hoodie.metadata.index.bloom.filter.enable=true": "the metadata table has no bloom_filters",
+}
+
+
+@pytest.mark.parametrize("option", INDEXED)
+def test_options_that_ask_for_another_metadata_table_than_there_is(tmp_path: Path, option: str):
+    path = str(tmp_path / "t")
+    table = hoodoo.Table.create(path, SCHEMA, name="t", record_key="id")
+    table.insert({"id": [1], "n": [1]})
+    table.index("record_index")
+    name, _, value = option.partition("=")
+    commit = hoodoo.Table(path, options={name: value}).upsert({"id": [1], "n": [2]})
+    assert [told for told in commit.warnings if INDEXED[option] in told and name in told]
+    metadata = hoodoo.Table(path).metadata_table
+    assert metadata is not None
+    assert {"column_stats", "record_index"} <= set(metadata.partitions)
+    # What asks for what there is says nothing.
+    same = {
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.metadata.index.column.stats.max.columns.to.index": "2",
+        "hoodie.metadata.index.column.stats.column.list": "id,n",
+    }
+    assert not hoodoo.Table(path, options=same).upsert({"id": [1], "n": [3]}).warnings
+
+
 def test_all_refused_options_are_named_at_once(tmp_path: Path):
     bad = {
         "hoodie.datasource.write.insert.drop.duplicates": True,

@@ -12,6 +12,11 @@ use crate::metadata_table::column_ranges::{IndexVersion, IndexedColumnOptions, i
 use crate::metadata_table::expression_index::is_expression_index;
 use crate::timeline::Timeline;
 
+/// Whether a table of these columns has a column, or a field of a struct by its path, of a type that can have ranges.
+pub(crate) fn can_have_ranges(data: &Schema, column: &str) -> bool {
+    META_COLUMNS.contains(&column) || ordering_type(data, column).is_some()
+}
+
 impl HudiTable {
     /// The columns whose ranges a write has to collect, in a table of these columns: those that the index has, or else those
     /// that it will have, and those of expression indexes. `None` if the metadata table has no statistics of columns, so that
@@ -31,7 +36,7 @@ impl HudiTable {
             (false, _) => Vec::new(),
             (true, known) => known.map_or_else(|| self.columns_to_index(data), Ok)?,
         };
-        columns.retain(|column| META_COLUMNS.contains(&column.as_str()) || ordering_type(data, column).is_some());
+        columns.retain(|column| can_have_ranges(data, column));
         // Those of an index that cannot be kept are of no use, but it is not looked at here.
         let indexes = partitions.iter().filter_map(|partition| definitions.expression_index(partition).ok());
         for index in indexes.filter(|index| index.of_rows().is_none() && data.index_of(&index.column).is_ok()) {

@@ -13,9 +13,9 @@ use crate::timeline::Timeline;
 /// Option: whether the metadata table is used.
 const ENABLE: &str = "hoodie.metadata.enable";
 /// Option: whether the metadata table gets a record index of the whole table.
-const GLOBAL_RECORD_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
+pub(crate) const GLOBAL_RECORD_INDEX: &str = "hoodie.metadata.global.record.level.index.enable";
 /// Option: whether it gets one of each data partition.
-const RECORD_INDEX_BY_PARTITION: &str = "hoodie.metadata.record.level.index.enable";
+pub(crate) const RECORD_INDEX_BY_PARTITION: &str = "hoodie.metadata.record.level.index.enable";
 
 /// What a handle last saw of the metadata table.
 #[derive(Default)]

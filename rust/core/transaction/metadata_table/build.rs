@@ -16,7 +16,6 @@ use super::wanted::{new_partition, wanted_partitions};
 use super::wanted_secondary_index::{SECONDARY_KIND, wanted_index};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::schema::table_schema_to_avro;
-use crate::merge::ordering_type;
 use crate::metadata_table::expression_index::{ExpressionIndex, is_expression_index};
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::{SecondaryIndex, is_secondary_index};
@@ -24,7 +23,7 @@ use crate::metadata_table::write::{
     AddedFile, FileChanges, FunctionRanges, Indexed, IndexedTable, MAINTAINED, MadeBy, NewPartition, add, create,
 };
 use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
-use crate::table::{HudiTable, META_COLUMNS, TableConfig, TableSchema, TableView};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView, can_have_ranges};
 use crate::timeline::Timeline;
 use crate::transaction::key_index::{KeyIndexKind, StagedIndex};
 
@@ -248,7 +247,7 @@ impl IndexBuild {
         if is_there || self.request.from_scratch {
             let definitions = IndexDefinitions::read(table.storage(), config.get(PATH_PROPERTY))?;
             let mut columns = definitions.source_fields(COLUMN_STATS).unwrap_or_default();
-            columns.retain(|name| META_COLUMNS.contains(&name.as_str()) || ordering_type(data, name).is_some());
+            columns.retain(|name| can_have_ranges(data, name));
             if !columns.is_empty() {
                 return Ok(columns);
             }

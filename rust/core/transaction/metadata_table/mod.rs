@@ -37,14 +37,13 @@ pub(crate) use undo::Undo;
 use wanted::unmet_options;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::merge::ordering_type;
 use crate::metadata_table::index_definitions::{IndexDefinitions, PATH_PROPERTY};
 use crate::metadata_table::secondary_entries::is_secondary_index;
 use crate::metadata_table::write::{FileChanges, Indexed, MetadataWriter};
 use crate::metadata_table::{COLUMN_STATS, FILES, FOLDER, MetadataListing, PARTITION_STATS, RECORD_INDEX};
 use crate::parallel::both;
 use crate::storage::Storage;
-use crate::table::{HudiTable, META_COLUMNS, TableConfig, TableSchema, TableView};
+use crate::table::{HudiTable, TableConfig, TableSchema, TableView, can_have_ranges};
 use crate::timeline::Timeline;
 
 /// The state of the metadata table, now that this action holds the table lock. Another writer may have made one since the
@@ -317,14 +316,15 @@ fn current_columns(
     mut known: Vec<String>,
     after: &Schema,
 ) -> Result<Vec<String>> {
-    let is_of = |columns: &Schema, name: &str| META_COLUMNS.contains(&name) || ordering_type(columns, name).is_some();
-    if known.iter().all(|name| is_of(after, name)) && table.new_to_index(&known, &Schema::empty(), after).is_empty() {
+    if known.iter().all(|name| can_have_ranges(after, name))
+        && table.new_to_index(&known, &Schema::empty(), after).is_empty()
+    {
         return Ok(known);
     }
     let view = TableView::new(table.storage().clone(), timeline.clone())?;
     let Some(before) = TableSchema::resolve(table.config(), &view)? else { return Ok(known) };
     // The action may have begun before another one added a column.
-    known.retain(|name| is_of(after, name) || is_of(&before.data, name));
+    known.retain(|name| can_have_ranges(after, name) || can_have_ranges(&before.data, name));
     known.extend(table.new_to_index(&known, &before.data, after));
     Ok(known)
 }

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::metadata_table::write::NewPartition;
-use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS};
-use crate::table::{HudiTable, TableConfig};
+use crate::metadata_table::{BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
+use crate::table::{GLOBAL_RECORD_INDEX, HudiTable, META_COLUMNS, RECORD_INDEX_BY_PARTITION, TableConfig};
 
 /// A partition: the option that turns it on and off, and whether it is on without; the option for the number of its shards,
 /// and how many there are without.
@@ -16,6 +16,8 @@ struct Known {
 
 /// Option: the columns that have statistics.
 const COLUMN_LIST: &str = "hoodie.metadata.index.column.stats.column.list";
+/// Option: how many have them where there is no such list.
+const MAX_COLUMNS: &str = "hoodie.metadata.index.column.stats.max.columns.to.index";
 
 /// In the order in which Hudi makes them.
 const PARTITIONS: [Known; 4] = [
@@ -94,15 +96,46 @@ pub(super) fn unmet_options(table: &HudiTable, config: &TableConfig, columns: &[
             _ => {}
         }
     }
-    let listed = options.get(COLUMN_LIST).unwrap_or_default().split(',').map(str::trim);
-    let missing: Vec<&str> = listed.filter(|name| !name.is_empty() && !columns.iter().any(|c| c == name)).collect();
-    if !missing.is_empty() && has.iter().any(|name| name == COLUMN_STATS) {
-        unmet.push(format!(
-            "{COLUMN_LIST}: there are no statistics of {}. Table.index(\"column_stats\", columns) builds them for other columns",
-            missing.join(", ")
-        ));
+    unmet.extend(kept_record_index(table, has.iter().any(|name| name == RECORD_INDEX))?);
+    if has.iter().any(|name| name == COLUMN_STATS) {
+        unmet.extend(other_columns(table, columns)?);
     }
     Ok(unmet)
+}
+
+/// Whether the options turn a record index off that the table has, and none on.
+fn kept_record_index(table: &HudiTable, is_there: bool) -> Result<Option<String>> {
+    if !is_there || table.wanted_record_index()?.is_some() {
+        return Ok(None);
+    }
+    let off =
+        [GLOBAL_RECORD_INDEX, RECORD_INDEX_BY_PARTITION].into_iter().find(|key| table.options().get(key).is_some());
+    Ok(off.map(|option| {
+        format!("{option}=false: {RECORD_INDEX} is kept. Drop it with Table.drop_index(\"{RECORD_INDEX}\")")
+    }))
+}
+
+/// Whether the options ask for statistics of other columns than these.
+fn other_columns(table: &HudiTable, columns: &[String]) -> Result<Option<String>> {
+    let options = table.options();
+    let build = "Table.index(\"column_stats\", columns) builds them for other columns";
+    let listed: Vec<&str> = options
+        .get(COLUMN_LIST)
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    if listed.is_empty() {
+        let max = options.number(MAX_COLUMNS, usize::MAX)?;
+        let known = columns.iter().filter(|name| !META_COLUMNS.contains(&name.as_str())).count();
+        return Ok(
+            (known > max).then(|| format!("{MAX_COLUMNS}={max}: statistics of {known} columns are kept. {build}"))
+        );
+    }
+    let missing: Vec<&str> = listed.into_iter().filter(|name| !columns.iter().any(|c| c == name)).collect();
+    Ok((!missing.is_empty())
+        .then(|| format!("{COLUMN_LIST}: there are no statistics of {}. {build}", missing.join(", "))))
 }
 
 impl Known {
