@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hoodoo import _native
 from hoodoo.arguments import location, names_of, optional_text, storage_settings, text
@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from hoodoo.statements.forms import Predicate
 
 __all__ = ["Table"]
+
+
+def _reopened(ref: TableRef) -> Table:
+    """Return a table that was pickled or copied. Calls on it show progress as by default."""
+    table = Table.__new__(Table)
+    table._native, table._progress, table._ref = ref.open(), None, ref  # noqa: SLF001 - a constructor
+    return table
 
 
 class Table(
@@ -163,6 +170,10 @@ class Table(
     def __repr__(self) -> str:
         """Return the class and the location."""
         return f"Table({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle how the table is opened, with the settings of the storage that were given: it is opened again there."""
+        return _reopened, (self._ref,)
 
     @property
     def uri(self) -> str:

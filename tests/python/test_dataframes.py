@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import shutil
 import subprocess
@@ -170,6 +171,22 @@ def test_pyarrow_writes_a_dataset_elsewhere(table: Table, tmp_path: Path):
     ds.write_dataset(table, tmp_path / "stream", format="parquet")
     for name in ("copy", "stream"):
         assert sorted_rows(ds.dataset(tmp_path / name).to_table()) == sorted_rows(table.to_arrow())
+
+
+def test_a_table_can_be_pickled_and_copied(table: Table, tmp_path: Path):
+    for other in (pickle.loads(pickle.dumps(table)), copy.copy(table), copy.deepcopy(table)):
+        assert sorted_rows(other.to_arrow()) == sorted_rows(table.to_arrow())
+        assert other.uri == table.uri
+    made = Table.create(str(tmp_path / "made"), {"id": pa.int64()}, name="made", record_key="id")
+    first = made.insert({"id": [1]})
+    made.insert({"id": [2]})
+    # The options that were given hold there too.
+    before = Table(made.uri, options={"as.of.instant": first.instant})
+    assert pickle.loads(pickle.dumps(before)).to_arrow(columns=["id"]).to_pylist() == [{"id": 1}]
+    assert pickle.loads(pickle.dumps(made)).count() == 2
+    shutil.rmtree(tmp_path / "made")
+    with pytest.raises(hoodoo.TableNotFoundError):
+        pickle.loads(pickle.dumps(made))
 
 
 def test_a_dataset_and_a_lazy_frame_can_be_pickled(table: Table):
