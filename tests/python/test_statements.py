@@ -13,6 +13,7 @@ import pytest
 import hoodoo
 from hoodoo.statements import merge as merge_module
 from hoodoo.statements import shuffle
+from hoodoo.statements.sql_statements import parse_statement
 from tests.pairs import every_pair
 
 SCHEMA = pa.schema(
@@ -197,6 +198,23 @@ def test_keys_and_partitions_do_not_change(name: str):
     moved = pa.Table.from_pylist([_row(1, 9, city="elsewhere")], SCHEMA)
     with pytest.raises(hoodoo.InvalidOptionError, match="partition column 'city'"):
         t.merge(moved, on=["id"]).when_matched_update_all().execute()
+    assert _rows(t) == [_row(1)]
+
+
+def test_a_column_that_comes_twice_is_refused(name: str):
+    t = _table(name)
+    t.upsert(pa.Table.from_pylist([_row(1)], SCHEMA))
+    twice = {"fare": "1.0", "FARE": "2.0"}
+    with pytest.raises(hoodoo.InvalidOptionError, match="'fare' comes twice in set"):
+        t.update(twice)
+    merge = t.merge(pa.Table.from_pylist([_row(1)], SCHEMA), on=["id", "city"])
+    with pytest.raises(hoodoo.InvalidOptionError, match="'fare' comes twice"):
+        merge.when_matched_update(set=twice).execute()
+    merge = t.merge(pa.Table.from_pylist([_row(7)], SCHEMA), on=["id", "city"])
+    with pytest.raises(hoodoo.InvalidOptionError, match="'id' comes twice"):
+        merge.when_not_matched_insert({"id": "source.id", "ID": "source.id + 1", "city": "source.city"}).execute()
+    with pytest.raises(hoodoo.InvalidOptionError, match="names the column 'id' twice"):
+        parse_statement("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, id) VALUES (1, 2)")
     assert _rows(t) == [_row(1)]
 
 

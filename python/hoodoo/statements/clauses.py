@@ -137,7 +137,7 @@ def bound_clause(clause: Clause, target: Target, source: pa.Schema) -> Clause:
 def _named(clause: Clause, target: Target, values: Mapping[str, Expression]) -> dict[str, Expression]:
     if clause.action == "update":
         return target.assigned(values, clause.name)
-    found = {target.field(name, clause.name).name: value for name, value in values.items()}
+    found = target.named(values, clause.name)
     missing = [n for n in target.identity if n not in found]
     missing += [f.name for f in target.schema if not f.nullable and f.name not in found and f.name not in missing]
     if missing:

@@ -212,7 +212,12 @@ class _Reader:
                 f"the INSERT of a merge has {len(columns)} columns and {len(values)} values: name a column for "
                 "each value"
             )
-        return {column.name: reader.expression(value) for column, value in zip(columns, values, strict=True)}
+        found: dict[str, Expression] = {}
+        for column, value in zip(columns, values, strict=True):
+            if column.name in found:
+                raise InvalidOptionError(f"the INSERT of a merge names the column {column.name!r} twice")
+            found[column.name] = reader.expression(value)
+        return found
 
 
 def _group(tree: Any) -> Literal["matched", "not_matched", "not_matched_by_source"]:

@@ -86,23 +86,37 @@ class Target:
             raise SchemaError(f"{what} names the column {name!r}, which the table does not have. Columns: {known}")
         return self.schema.field(same[0])
 
+    def named(self, values: Mapping[str, Expression], what: str) -> dict[str, Expression]:
+        """Return values by the names that columns have in the table.
+
+        Raises:
+            SchemaError: A column does not exist.
+            InvalidOptionError: Two of the names are those of one column.
+        """
+        found: dict[str, Expression] = {}
+        for given, value in values.items():
+            name = self.field(given, what).name
+            if name in found:
+                raise InvalidOptionError(f"the column {name!r} comes twice in {what}: give it once")
+            found[name] = value
+        return found
+
     def assigned(self, values: Mapping[str, Expression], what: str) -> dict[str, Expression]:
         """Return new values by the names that columns have in the table.
 
         Raises:
             SchemaError: A column does not exist.
-            InvalidOptionError: A column says which row it is, and cannot change.
+            InvalidOptionError: Two of the names are those of one column, or a column says which row it is, and cannot
+                change.
         """
-        found: dict[str, Expression] = {}
-        for given, value in values.items():
-            name = self.field(given, what).name
+        found = self.named(values, what)
+        for name in found:
             if name in self.identity:
                 kind = "record key" if name in self.keys else "partition"
                 raise InvalidOptionError(
                     f"{what} changes the {kind} column {name!r}, which Hudi does not allow either. Leave it out; to "
                     "move a row, delete it and insert it again"
                 )
-            found[name] = value
         return found
 
     def batches(
