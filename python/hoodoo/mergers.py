@@ -190,12 +190,19 @@ def _sum(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa:
     return pc.coalesce(total, newer, older)
 
 
+def _larger(first: pa.Array, second: pa.Array, *, smaller: bool = False) -> pa.Array:
+    """The larger, or the smaller, of two values; the one that is there if the other is null."""
+    compare = pc.less if smaller else pc.greater
+    takes_second = pc.coalesce(compare(second, first), pc.is_null(first))
+    return pick_values(takes_second, second, first)
+
+
 def _max(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001
-    return pc.max_element_wise(older, newer)
+    return _larger(older, newer)
 
 
 def _min(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001
-    return pc.min_element_wise(older, newer)
+    return _larger(newer, older, smaller=True)
 
 
 def _append(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:

@@ -270,7 +270,9 @@ def run_merger(
     method = merger.partial_merge if partial else merger.merge
     result = method(sides[0], sides[1], known)
     if isinstance(result, pa.RecordBatch):
-        return result, sides[1].deleted, None
+        # Of columns that neither record has, the values are not known.
+        has = _either(*sides) if partial else None
+        return result, sides[1].deleted, None if has is None else [_whole(has[name]) for name in result.schema.names]
     if not isinstance(result, Records):
         message = f"{type(merger).__name__} returned {type(result).__name__}: expected Records or a pyarrow.RecordBatch"
         raise TypeError(message)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
 
@@ -279,7 +280,8 @@ def rows_of_keys(data: Rows | Keys, columns: Sequence[str]) -> Rows:
     """
     if not isinstance(data, list | tuple | set) or not data:
         return data
-    if isinstance(next(iter(data)), Mapping | ArrowArray):
+    first = next(iter(data))
+    if isinstance(first, Mapping | ArrowArray) or has_types(first):
         return data
     if len(columns) != 1:
         raise InvalidOptionError(
@@ -330,20 +332,62 @@ def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.RecordBatch]:
         raise SchemaError(
             f"record batches have different columns: {', '.join(schema.names)} and then {', '.join(batch.schema.names)}"
         )
-    for given, wanted in ((batch.schema.field(name).type, schema.field(name).type) for name in schema.names):
-        # Text would be parsed.
-        if _is_text(given) != _is_text(wanted) and pa.null() not in (given, wanted):
-            raise SchemaError(f"record batches have columns of different types: {wanted} and then {given}")
+    columns = [_in_type(batch.column(field.name), field) for field in schema]
+    return [pa.RecordBatch.from_arrays(columns, schema=schema)]
+
+
+def _in_type(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column in the type of the first batch, if every value comes back from it as it was."""
+    given, wanted = column.type, field.type
+    if given == wanted:
+        return column
+    if column.null_count == len(column):
+        return pa.nulls(len(column), wanted)
+    differs = SchemaError(
+        f"record batches have columns of different types: {field.name!r} is {wanted} and then {given}. Cast batches "
+        "to one type"
+    )
+    if _family(given) != _family(wanted):
+        raise differs
     try:
-        batches: list[pa.RecordBatch] = pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
+        out = column.cast(wanted)
+        back = out.cast(given)
+        same = back.equals(column)
+        if not same and pa.types.is_floating(given):
+            same = (
+                back.fill_null(0).equals(column.fill_null(0))
+                or pc.all(pc.or_(pc.equal(back, column), pc.and_(pc.is_nan(back), pc.is_nan(column)))).as_py()
+            )
     except pa.ArrowException as error:
-        raise SchemaError(f"record batches have columns of different types: {error}") from error
-    return batches
+        raise differs from error
+    if not same:
+        raise differs
+    return out
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value))
+def _family(kind: pa.DataType) -> str:
+    """What a type is of, so that a cast between two of them changes no meaning."""
+    if pa.types.is_dictionary(kind):
+        return _family(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "timestamp with time zone"
+    families: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+        "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+        "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        "binary": (
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_fixed_size_binary,
+            pa.types.is_binary_view,
+        ),
+        "date": (pa.types.is_date,),
+        "time": (pa.types.is_time,),
+        "duration": (pa.types.is_duration,),
+        "list": (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+        "struct": (pa.types.is_struct,),
+        "map": (pa.types.is_map,),
+    }
+    return next((name for name, kinds in families.items() if any(one(kind) for one in kinds)), str(kind))
 
 
 def _columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:

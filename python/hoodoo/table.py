@@ -172,7 +172,7 @@ class Table(
         return f"Table({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle how the table is opened, with the settings of the storage that were given: it is opened again there."""
+        """Pickle how the table is opened, with the settings of the storage that were given."""
         return _reopened, (self._ref,)
 
     @property

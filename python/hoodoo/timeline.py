@@ -262,7 +262,9 @@ class Timeline(TimelinePlots, Displayed):
         return found[-count:]
 
     def _latest_archived(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
-        files = self.history_files().files if self._native.version >= _LAYOUT_2 else None
+        # Files of a table that Hudi upgraded from version 6 are not named by the times of their oldest and newest rows.
+        initial = int(self._native.properties().get("hoodie.table.initial.version", _LAYOUT_2))
+        files = self.history_files().files if min(self._native.version, initial) >= _LAYOUT_2 else None
         if files is not None and all(since is not None and file.until < since for file in files):
             return []
         if action is None and until is None:

@@ -131,6 +131,47 @@ def test_merging_dataframes_with_deletes_and_a_merger(frame: Frame) -> None:
     assert len(expected) == 9
 
 
+WIDENED = [
+    ("int", "bigint", [10, 20], [30], [10, 30]),
+    ("float", "double", [1.5, 2.5], [3.5], [1.5, 3.5]),
+    ("decimal(5,2)", "decimal(10,4)", ["1.50", "2.50"], ["3.50"], ["1.50", "3.50"]),
+]
+
+
+@pytest.mark.parametrize("case", WIDENED, ids=lambda case: f"{case[0]} and {case[1]}")
+def test_merging_dataframes_of_other_types(case: tuple[Any, ...], spark: Any) -> None:
+    before, after, old, new, merged = case
+    older = spark.createDataFrame(list(enumerate(old)), "id bigint, v string").selectExpr(
+        "int(id) id", f"cast(v AS {before}) v"
+    )
+    newer = spark.createDataFrame([(1, str(new[0]))], "id bigint, v string").selectExpr("id", f"cast(v AS {after}) v")
+    rows = hoodoo.spark.merge(older, newer, key="id").orderBy("id").collect()
+    assert [(row.id, str(row.v)) for row in rows] == [(n, str(value)) for n, value in enumerate(merged)]
+
+
+def test_strings_with_large_offsets(frame: Frame, tmp_path: Path, settings: Any) -> None:
+    settings("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    older, newer = _rows(range(20), 10, "first"), _rows(range(10, 30), 11, "second")
+    expected = arrow_rows(hoodoo.merge(older, newer, "id", "ts").read_all())
+    assert spark_rows(hoodoo.spark.merge(frame(older), frame(newer), "id", "ts")) == expected
+    uri = str(tmp_path / "large")
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    for rows in (older, newer):
+        hoodoo.spark.write(
+            frame(rows), uri, "upsert", options={**options, "hoodie.datasource.write.precombine.field": "ts"}
+        )
+    assert arrow_rows(hoodoo.Table(uri).to_arrow(columns=older.schema.names)) == expected
+
+
+@pytest.mark.parametrize("columns", [[], ["id", "id"]])
+def test_columns_that_cannot_be_read(columns: list[str], frame: Frame, tmp_path: Path, spark: Any) -> None:
+    uri = str(tmp_path / "t")
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    hoodoo.spark.write(frame(_rows(range(2), 10, "first")), uri, "insert", options=options)
+    with pytest.raises(hoodoo.InvalidOptionError, match="name at least one, and each once"):
+        hoodoo.spark.read(spark, uri, columns=columns)
+
+
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 def test_rows_with_some_columns(mode: str, table_type: str, frame: Frame, tmp_path: Path) -> None:

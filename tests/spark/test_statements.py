@@ -138,3 +138,26 @@ def test_timestamps_in_another_zone_are_refused(spark: Any, tmp_path: Path, sett
         with pytest.raises(hoodoo.UnsupportedError, match=r"'at'.*America/New_York.*timeZone to UTC"):
             hoodoo.spark.sql(spark, statement.format(table.uri))
     assert hoodoo.spark.sql(spark, f"DELETE FROM hudi.`{table.uri}` WHERE n = 1").deleted == 1
+
+
+def test_timestamps_of_a_source_in_another_zone(spark: Any, tmp_path: Path, settings: Callable[[str, str], None]):
+    instant = pa.timestamp("us", "UTC")
+    schema = pa.schema({"id": pa.int64(), "day": pa.date32(), "at": instant, "n": pa.int64()})
+    table = hoodoo.Table.create(tmp_path / "t", schema, name="t", record_key="id")
+    table.insert(pa.table({"id": [1], "day": [None], "at": [0], "n": [1]}).cast(schema))
+    settings("spark.sql.session.timeZone", "America/Los_Angeles")
+    spark.sql("SELECT 1L AS id, timestamp '2024-01-01 20:00:00' AS seen, 5L AS n").createOrReplaceTempView("zone_seen")
+    spark.sql("SELECT 1L AS id, date '2024-01-01' AS at, 5L AS n").createOrReplaceTempView("zone_dates")
+    spark.sql("SELECT 1L AS id, timestamp '2024-01-01 20:00:00' AS at, 5L AS n").createOrReplaceTempView("zone_same")
+    into = f"MERGE INTO hudi.`{table.uri}` t USING "
+    for statement in (
+        "zone_seen s ON t.id = s.id WHEN MATCHED THEN UPDATE SET day = CAST(s.seen AS DATE)",
+        "zone_seen s ON t.id = s.id WHEN MATCHED THEN UPDATE SET day = s.seen",
+        "zone_seen s ON t.id = s.id WHEN MATCHED AND s.seen < DATE'2024-01-02' THEN UPDATE SET n = s.n",
+        "zone_dates s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+    ):
+        with pytest.raises(hoodoo.UnsupportedError, match=r"America/Los_Angeles.*timeZone to UTC"):
+            hoodoo.spark.sql(spark, into + statement)
+    # What goes from timestamp to timestamp is the same in all zones.
+    assert hoodoo.spark.sql(spark, into + "zone_same s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *").updated == 1
+    assert table.to_arrow(columns=["at"])["at"].cast(pa.int64()).to_pylist() == [1704168000000000]

@@ -42,8 +42,12 @@ def _refuse(**arguments: Any) -> None:
             )
 
 
-def _instants(instants: str | None) -> list[str]:
-    return [part.strip() for part in (instants or "").split(",") if part.strip()]
+def _instants(instants: str | None, op: str | None) -> list[str]:
+    """The instants to execute. As in Hudi, plans cannot be both named and made."""
+    found = [part.strip() for part in (instants or "").split(",") if part.strip()]
+    if found and op is not None and _operation(op, ("run",)) != "execute":
+        raise InvalidOptionError(f"op={op!r} makes a plan, and instants name plans: use op='execute', or no op")
+    return found
 
 
 def show_clustering(table: TableLike, limit: int = 20, show_involved_partition: bool = False) -> pa.Table:
@@ -144,7 +148,7 @@ def run_clustering(  # noqa: PLR0917 - Hudi's arguments
     }
     given |= {key: value for key, value in named.items() if value is not None}
     found = with_options(open_table(table), given)
-    wanted = _instants(instants)
+    wanted = _instants(instants, op)
     before = _pending(found, {"clustering", "replacecommit"})
     touched = set(wanted)
     sort_by = None if order is None else [part.strip() for part in order.split(",") if part.strip()]
@@ -250,7 +254,7 @@ def run_compaction(  # noqa: PLR0917 - Hudi's arguments
     chosen = _operation(op, ("run",))
     found = with_options(open_table(table), options_of(options))
     _check_merge_on_read(found)
-    wanted = _instants(instants) + ([] if timestamp is None else [str(timestamp)])
+    wanted = _instants(instants, op) + ([] if timestamp is None else [str(timestamp)])
     before = [i.requested for i in _pending(found, {"compaction"})]
     touched = set(wanted)
     if chosen != "execute" and not wanted:

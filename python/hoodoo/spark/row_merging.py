@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.functions import lit, monotonically_increasing_id
 
+from hoodoo.exceptions import SchemaError
 from hoodoo.options import as_list, merge_options, string_options
 from hoodoo.row_merging import merge_readers
 from hoodoo.spark.executor import arrow_of
@@ -111,11 +112,27 @@ def merge_batches(
         if first is None:
             return
         newer = pa.schema([field for field in first.schema if field.name not in left_out])
-        before = pa.RecordBatchReader.from_batches(schema, (b.select(schema.names) for b in rows.take(_OLDER)))
-        after = pa.RecordBatchReader.from_batches(newer, rows.take(_NEWER))
+        before = pa.RecordBatchReader.from_batches(schema, _in_types(rows.take(_OLDER), schema))
+        after = pa.RecordBatchReader.from_batches(newer, _in_types(rows.take(_NEWER), newer))
         yield from merge_readers(before, after, keys, fields, given, merger=merger)
 
     return merging
+
+
+def _in_types(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Cast batches to a schema, which a reader takes for theirs without looking.
+
+    A union of DataFrames has widened columns, and Spark may send strings with other offsets.
+    """
+    for batch in batches:
+        columns = batch.select(schema.names)
+        if columns.schema.types == schema.types:
+            yield pa.RecordBatch.from_arrays(columns.columns, schema=schema)
+            continue
+        try:
+            yield from pa.Table.from_batches([columns]).cast(schema).combine_chunks().to_batches()
+        except (pa.ArrowException, ValueError) as error:
+            raise SchemaError(f"the rows do not have the types of the older ones: {error}") from error
 
 
 class _Sides:

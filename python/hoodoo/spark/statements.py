@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 from hoodoo.spark.executor import arrow_of
 from hoodoo.statements.alter import AlterStatement
+from hoodoo.statements.expressions import Column, nodes
 from hoodoo.statements.sql_statements import DeleteStatement, MergeStatement, UpdateStatement, parse_statement
 from hoodoo.table import Table
 
@@ -87,26 +88,60 @@ def sql(
     table = Table(uri, options, storage_options)
     if isinstance(parsed, AlterStatement):
         return parsed.execute(table)
-    _check_zone(spark, table, statement)
+    zone = _other_zone(spark)
+    if zone is not None:
+        _check_zone(zone, table, statement)
     if isinstance(parsed, UpdateStatement):
         return table.update(parsed.assignments, parsed.where)
     if isinstance(parsed, DeleteStatement):
         return table.delete(where=True if parsed.where is None else parsed.where)
-    return _merge(spark, table, parsed, known, storage_options)
+    return _merge(spark, table, parsed, known, storage_options, zone=zone)
 
 
-def _check_zone(spark: SparkSession, table: Table, statement: str) -> None:
-    """Refuses columns whose literals and dates Spark takes in the zone of the session, and hoodoo in UTC."""
+def _other_zone(spark: SparkSession) -> str | None:
+    """The zone of the session; None where it is UTC, in which hoodoo takes dates and timestamps without a zone."""
     zone = str(spark.conf.get("spark.sql.session.timeZone") or "UTC")
-    if zone.upper() in _UTC:
-        return
+    return None if zone.upper() in _UTC else zone
+
+
+def _check_zone(zone: str, table: Table, statement: str) -> None:
+    """Refuses columns whose literals and dates Spark takes in the zone of the session, and hoodoo in UTC."""
     for field in table.schema:
-        is_instant = pa.types.is_timestamp(field.type) and field.type.tz is not None
-        if is_instant and re.search(rf"(?<!\w){re.escape(field.name)}(?!\w)", statement, re.IGNORECASE):
-            raise UnsupportedError(
-                f"the statement names the timestamp column {field.name!r} in a session whose time zone is {zone}, "
-                "and hoodoo takes dates and timestamps without a zone as UTC. Set spark.sql.session.timeZone to UTC"
-            )
+        if _is_instant(field) and re.search(rf"(?<!\w){re.escape(field.name)}(?!\w)", statement, re.IGNORECASE):
+            raise _of_zone(f"the statement names the timestamp column {field.name!r}", zone)
+
+
+def _check_source_zone(zone: str, target: pa.Schema, source: pa.Schema, parsed: MergeStatement) -> None:
+    """Refuses timestamps of the source that become something else, or are compared, on the way into the table."""
+    instants = {field.name.lower() for field in source if _is_instant(field)}
+    types = {field.name.lower(): _is_instant(field) for field in target}
+    conditions = [parsed.on, *(clause.condition for clause in parsed.clauses if clause.condition is not None)]
+    for clause in parsed.clauses:
+        for name, value in (clause.values or {}).items():
+            if not isinstance(value, Column):
+                conditions.append(value)
+            elif value.name.lower() in instants and not types.get(name.lower(), False):
+                raise _of_zone(f"the timestamp {value.name!r} of the source becomes a value of {name!r}", zone)
+        if clause.values is None and not clause.method.endswith("_delete"):
+            for name, is_instant in types.items():
+                has = any(field.name.lower() == name for field in source)
+                if has and is_instant != (name in instants):
+                    raise _of_zone(f"the column {name!r} is a timestamp on one side of the merge only", zone)
+    for condition in conditions:
+        for node in nodes(condition):
+            if isinstance(node, Column) and node.side != "target" and node.name.lower() in instants:
+                raise _of_zone(f"the statement computes with the timestamp {node.name!r} of the source", zone)
+
+
+def _is_instant(field: pa.Field) -> bool:
+    return pa.types.is_timestamp(field.type) and field.type.tz is not None
+
+
+def _of_zone(what: str, zone: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} in a session whose time zone is {zone}, and hoodoo takes dates and timestamps without a zone as UTC. "
+        "Set spark.sql.session.timeZone to UTC"
+    )
 
 
 def _checked(tables: Any) -> dict[str, str]:
@@ -130,6 +165,8 @@ def _merge(
     parsed: MergeStatement,
     tables: Mapping[str, str],
     storage_options: Mapping[str, str] | None,
+    *,
+    zone: str | None,
 ) -> Commit:
     uri = None if parsed.is_query else _location(parsed.source, tables)
     if uri is not None:
@@ -137,6 +174,8 @@ def _merge(
         source = source_table.scan(columns=source_table.schema.names)
     else:
         source = _batches(_frame(spark, parsed))
+    if zone is not None:
+        _check_source_zone(zone, table.schema, source.schema, parsed)
     builder = table.merge(source, parsed.on)
     for clause in parsed.clauses:
         add = getattr(builder, clause.method)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hoodoo.distributed.read import read_table
 from hoodoo.distributed.timeline import read_timeline
 from hoodoo.distributed.write import write_rows
+from hoodoo.exceptions import InvalidOptionError
 from hoodoo.options import string_options
 from hoodoo.spark.executor import SparkExecutor
 from hoodoo.spark.row_filters import META_COLUMNS, columns_to_read, pruning_of
@@ -67,7 +68,8 @@ def read(
     Raises:
         TableNotFoundError: There is no table at the location.
         SchemaError: A column does not exist.
-        InvalidOptionError: Arguments and options contradict each other, or an incremental query has no start.
+        InvalidOptionError: Arguments and options contradict each other, an incremental query has no start, or there are
+            no columns, or one twice.
         UnsupportedError: The table or the query is not supported.
 
     Example:
@@ -76,6 +78,10 @@ def read(
         changed = hoodoo.spark.read(spark, "s3://lake/trips", query="incremental", since=last_commit.completed)
         ```
     """
+    if columns is not None and (not columns or len(set(columns)) < len(columns)):
+        raise InvalidOptionError(
+            f"invalid columns {list(columns)!r}: name at least one, and each once. To count rows, read a single column"
+        )
     pruning = pruning_of(filters)
     wanted = columns
     if pruning is not None and columns is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from hoodoo.exceptions import CatalogError, InvalidOptionError
 from hoodoo.extras import import_extra
 from hoodoo.sync.catalog import Column, Partition, TableEntry
 from hoodoo.sync.partitions import partition_name
+from hoodoo.sync.plan import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def _open(host: str, port: int) -> tuple[Any, Any]:
         transport.open()
         # As Hive's own client: folders that the metastore makes belong to the user. Not all servers know it.
         with suppress(TApplicationException, KeyError):
-            client.set_ugi(getpass.getuser(), [getpass.getuser()])
+            client.set_ugi(user_name(), [user_name()])
         socket.setTimeout(_ANSWER_MS)
     except (TException, OSError, EOFError) as error:
         transport.close()

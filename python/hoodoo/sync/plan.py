@@ -179,7 +179,7 @@ def entry_of(view: View, names: Names, facts: TableFacts, settings: SyncSettings
         serde=_SERDE,
         serde_parameters=serde_parameters | {"serialization.format": "1"},
         parameters=parameters,
-        owner=_user(),
+        owner=user_name(),
     )
 
 
@@ -344,7 +344,8 @@ def checked_location(asked: str | None, location: str) -> str:
     return asked.rstrip("/")
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Return the name of the user, who may have none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):

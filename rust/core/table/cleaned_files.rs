@@ -143,7 +143,9 @@ pub(super) fn new_cleans<'a>(
     }
     // With all that was there, cleans that came later may have been archived too.
     let newest = known.timeline.completed_writes().next_back();
-    if newest.is_some_and(|newest| now.first_active().is_none_or(|first| first > newest.requested.as_str())) {
+    let is_gone = newest.is_some_and(|newest| now.first_active().is_none_or(|first| first > newest.requested.as_str()));
+    // Where all writes that are left have savepoints, the timeline begins behind them.
+    if is_gone && now.first_active() != known.timeline.first_active() {
         return Err(outdated(storage, "the timeline was archived while the table was listed"));
     }
     Ok(cleans(now).filter(|clean| !known.harmless.contains(&clean.requested)).collect())

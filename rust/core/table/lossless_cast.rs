@@ -51,6 +51,8 @@ pub(crate) fn lossy_cast(column: &ArrayRef, field: &Field, row: Option<usize>, o
         }
         Some(row) => {
             let value = array_value_to_string(column, row).unwrap_or_default();
+            // A line of its own would end the message where only its first line is passed on.
+            let value = if value.contains(char::is_control) { value.escape_debug().to_string() } else { value };
             let (row, held) = (offset + row, field.data_type());
             Error::schema(format!(
                 "column '{name}': the value {value} in row {row} does not fit the table's type {held}"

@@ -174,6 +174,21 @@ impl MergeSettings {
     }
 }
 
+/// Refuses a column of rows that would mark deletes and is not boolean.
+///
+/// # Errors
+/// `Schema`.
+pub(crate) fn check_delete_mark(rows: &Schema) -> Result<()> {
+    match rows.field_with_name(DELETE_MARK) {
+        Ok(field) if !matches!(field.data_type(), DataType::Boolean | DataType::Null) => {
+            Err(Error::schema(format!("column {DELETE_MARK} is {} and not boolean", field.data_type()))
+                .with("column", DELETE_MARK)
+                .remedy("Rename the column, or make it boolean: true deletes the row"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Columns, and behind them others of a table that are not among them.
 fn with_fields<'n>(columns: &Schema, table: &Schema, more: impl Iterator<Item = &'n str>) -> SchemaRef {
     let mut fields: Vec<FieldRef> = columns.fields().iter().cloned().collect();

@@ -108,7 +108,7 @@ impl HudiTable {
     /// # Errors
     /// `InvalidOption`.
     pub(crate) fn makes_metadata_table(&self, timeline: &Timeline) -> Result<bool> {
-        let is_new = timeline.completed_writes().next().is_none();
+        let is_new = !timeline.is_written();
         Ok(self.options().flag(ENABLE, true)?
             && (is_new || self.options().get(ENABLE).is_some() || self.wanted_record_index()?.is_some()))
     }

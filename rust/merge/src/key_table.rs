@@ -18,6 +18,11 @@ pub fn hash_key(key: &str) -> u64 {
     HASHER.hash_one(key)
 }
 
+/// The same of bytes.
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    HASHER.hash_one(bytes)
+}
+
 /// Numbers of records by the hashes of their keys. A key may have several.
 pub(super) struct KeyTable {
     /// Half of a hash, and the number of a record, counted from 1. A power of two of them, a third at least empty.

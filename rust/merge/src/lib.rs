@@ -28,7 +28,7 @@ pub use columns::Fill;
 pub use event_time_ordering::{MergeMode, RecordComparator, Side, Step};
 pub use fold::in_order;
 pub use fold::{fold, has_duplicates};
-pub use key_table::hash_key;
+pub use key_table::{hash_bytes, hash_key};
 pub use ordering_columns::{lies_in, missing as missing_ordering, ordering_column, ordering_type};
 pub use ordering_values::OrderingValues;
 pub use payload::{DEBEZIUM_UNAVAILABLE, PayloadClass};

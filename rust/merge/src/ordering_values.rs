@@ -87,10 +87,11 @@ impl OrderingValues {
         if self.default.as_ref().is_some_and(|d| d.value(row)) {
             return true;
         }
-        let [column] = self.columns.as_slice() else { return self.columns.is_empty() };
-        if column.is_null(row) {
+        // Of several values too, one that is missing is enough.
+        if self.columns.iter().any(|column| column.is_null(row)) {
             return true;
         }
+        let [column] = self.columns.as_slice() else { return self.columns.is_empty() };
         match column.data_type() {
             DataType::Int8 => column.as_primitive::<Int8Type>().value(row) == 0,
             DataType::Int16 => column.as_primitive::<Int16Type>().value(row) == 0,

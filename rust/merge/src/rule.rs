@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{and, and_not, or};
+use arrow::compute::{and, and_not, cast, or};
+use arrow::datatypes::{FieldRef, Fields, Schema};
 
 use super::columns::{Fill, Sides, equal_rows, put_together};
 use super::event_time_ordering::{MergeMode, RecordComparator, Step};
@@ -194,12 +195,34 @@ pub fn missing(id: &str) -> Error {
         )
 }
 
+/// A result in the types that were given, where it only names nested fields otherwise: libraries name those of maps and lists
+/// as they like.
+fn with_names_of(result: MergedRows, older: &Records) -> Result<MergedRows> {
+    let (given, wanted) = (result.data.schema(), older.data.schema());
+    let differs = |(a, b): (&FieldRef, &FieldRef)| a.data_type() != b.data_type();
+    let is_same = |(a, b): (&FieldRef, &FieldRef)| a.data_type().equals_datatype(b.data_type());
+    let mut pairs = given.fields().iter().zip(wanted.fields());
+    if given.fields().len() != wanted.fields().len() || !pairs.clone().any(differs) || !pairs.all(is_same) {
+        return Ok(result);
+    }
+    let columns =
+        result.data.columns().iter().zip(wanted.fields()).map(|(column, field)| cast(column, field.data_type()));
+    let fields = given.fields().iter().zip(wanted.fields());
+    let fields: Fields =
+        fields.map(|(a, b)| Arc::new(a.as_ref().clone().with_data_type(b.data_type().clone()))).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(result.data.num_rows()));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let data = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
+    Ok(MergedRows { data, ..result })
+}
+
 impl CustomMerge {
     fn merge(&self, older: &Records, newer: &Records) -> Result<Merged> {
         let result = match self.partial {
             true => self.merger.partial_merge(older, newer, &self.context)?,
             false => self.merger.merge(older, newer, &self.context)?,
         };
+        let result = with_names_of(result, older)?;
         self.check(&result, older)?;
         self.check_keys(&result, older, newer)?;
         let MergedRows { data, deleted, present } = result;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::first_active::{behind_history, first_active};
 use super::{TimelineConfig, format_instant};
 use hoodoo_format::instant::{Action, CommitTimes, Instant, Layout, State};
 use hoodoo_runtime::error::Result;
@@ -29,8 +30,19 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Lists the timeline folder once.
+    /// Lists the timeline folder once. Where no write on it says what was archived, looks into the history.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged history; `Storage`.
     pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
+        let mut timeline = Self::list(storage, config)?;
+        if let Some(first) = behind_history(&timeline, storage)? {
+            timeline.first_active = Some(first);
+        }
+        Ok(timeline)
+    }
+
+    fn list(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         if config.layout == Layout::V2 {
             let named = |file: ListedFile| Instant::parse(file.name()).map(|instant| (instant, file));
             let (files, side_files) = storage.list_names(&config.folder)?;
@@ -171,6 +183,11 @@ impl Timeline {
         self.first_active.as_deref()
     }
 
+    /// Whether something was written to the table, archived writes among it.
+    pub fn is_written(&self) -> bool {
+        self.first_active.is_some()
+    }
+
     /// Whether nothing has changed since the other snapshot was taken.
     pub fn is_same(&self, other: &Self) -> bool {
         self.config == other.config && self.instants == other.instants
@@ -207,15 +224,15 @@ impl Timeline {
     /// The same timeline after an action of it was completed, with the path of the file that says so.
     #[must_use]
     pub(super) fn with_completed(self, instant: &Instant, path: String) -> Self {
-        let Self { config, mut raw, side_files, .. } = self;
+        let Self { config, mut raw, side_files, first_active, .. } = self;
         raw.push((instant.clone(), ListedFile { path, size: None }));
-        Self { side_files, ..Self::from_raw(config, raw) }
+        Self { side_files, ..Self::from_raw(config, raw) }.beginning_at(first_active)
     }
 
     /// The same timeline with an action that was begun and completed since.
     #[must_use]
     pub fn with_action(self, completed: &Instant) -> Self {
-        let Self { config, mut raw, side_files, .. } = self;
+        let Self { config, mut raw, side_files, first_active, .. } = self;
         raw.retain(|(i, _)| i.requested != completed.requested);
         let pending =
             [State::Requested, State::Inflight].map(|state| Instant { state, completed: None, ..completed.clone() });
@@ -223,7 +240,13 @@ impl Timeline {
             let path = instant_path(&config, &instant);
             (instant, ListedFile { path, size: None })
         }));
-        Self { side_files, ..Self::from_raw(config, raw) }
+        Self { side_files, ..Self::from_raw(config, raw) }.beginning_at(first_active)
+    }
+
+    /// The same timeline, which does not begin before it did.
+    fn beginning_at(mut self, before: Option<String>) -> Self {
+        self.first_active = self.first_active.max(before);
+        self
     }
 
     /// The same timeline that knows when archived writes completed: requested and completion times.
@@ -302,20 +325,6 @@ fn same_action(a: &Instant, b: &Instant) -> bool {
 
 pub(super) fn instant_path(config: &TimelineConfig, instant: &Instant) -> String {
     format!("{}/{}", config.folder, instant.file_name(config.layout))
-}
-
-fn first_active(instants: &[Instant]) -> Option<String> {
-    let savepoints: HashSet<&str> =
-        instants.iter().filter(|i| i.action == Action::Savepoint).map(|i| i.requested.as_str()).collect();
-    let writes: Vec<&Instant> =
-        instants.iter().filter(|i| i.action.is_write() && i.state == State::Completed).collect();
-    let is_initial = |i: &Instant| i.requested.starts_with(INITIAL);
-    // A partition that a metadata table got later has such a time too, though what was written in between may be archived.
-    // It completed after writes, and those of a new metadata table before all of them.
-    let first_write = writes.iter().filter(|i| !is_initial(i)).filter_map(|i| i.completed.as_deref()).min();
-    let is_late = |i: &Instant| is_initial(i) && first_write.is_some_and(|first| i.completed.as_deref() > Some(first));
-    let first = writes.iter().find(|i| !savepoints.contains(i.requested.as_str()) && !is_late(i)).or(writes.first());
-    first.map(|i| i.requested.clone())
 }
 
 #[cfg(test)]

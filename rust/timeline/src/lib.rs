@@ -7,6 +7,7 @@
 #![warn(missing_docs, unreachable_pub)]
 
 mod active;
+mod first_active;
 pub mod heartbeat;
 pub mod history;
 mod holder;

@@ -5,15 +5,17 @@
 
 mod by_hash;
 mod keys;
+mod lossless;
 mod sorted;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use self::keys::KeyColumns;
+use self::lossless::lossless;
 use crate::error::{Error, Result};
 use crate::format::field_lookup::FieldLookup;
 use crate::format::properties::Properties;
@@ -23,13 +25,10 @@ use crate::merge::{
 };
 use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
-use crate::table::{DELETE_MARK, MergeSettings, Options, rule_of};
+use crate::table::{DELETE_MARK, MergeSettings, Options, check_delete_mark, rule_of};
 
 /// The table version whose rules options follow.
 const LATEST_VERSION: u32 = 9;
-/// A value that does not fit is an error, not null.
-const STRICT: arrow_cast::CastOptions<'static> =
-    arrow_cast::CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// A stream of rows.
 pub(crate) type RowStream = Box<dyn RecordBatchReader + Send>;
@@ -147,6 +146,7 @@ impl RowMerging {
                 .with("column", field.name())
                 .remedy("Add it, or pass partial=True to keep the values of older rows"));
         }
+        check_delete_mark(newer)?;
         let is_mark = |name: &str| name == DELETE_MARK || marker.as_ref().is_some_and(|(field, _)| field == name);
         let more: Vec<FieldRef> = newer.fields().iter().filter(|f| lacks(&of_older, f.name())).cloned().collect();
         if let Some(field) = more.iter().find(|f| !is_mark(f.name())) {
@@ -187,13 +187,9 @@ impl RowMerging {
         if batch.schema().fields() == self.schema.fields() {
             return Ok(batch);
         }
-        let typed = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
-            if column.data_type() == field.data_type() {
-                return Ok(column.clone());
-            }
-            arrow_cast::cast_with_options(column, field.data_type(), &STRICT)
-        });
-        let columns = typed.collect::<std::result::Result<Vec<_>, _>>()?;
+        let typed =
+            batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| lossless(column, field, false));
+        let columns = typed.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
@@ -211,16 +207,7 @@ impl RowMerging {
         let lookup = FieldLookup::new(batch.schema_ref().fields());
         for field in self.newer.fields() {
             columns.push(match lookup.position(field.name()).and_then(|at| batch.columns().get(at)) {
-                Some(column) if column.data_type() == field.data_type() => column.clone(),
-                Some(column) => arrow_cast::cast_with_options(column, field.data_type(), &STRICT).map_err(|e| {
-                    Error::schema(format!(
-                        "column '{}' is {} in the newer rows and {} in the older ones",
-                        field.name(),
-                        column.data_type(),
-                        field.data_type()
-                    ))
-                    .caused_by(e)
-                })?,
+                Some(column) => lossless(column, field, true)?,
                 None => new_null_array(field.data_type(), batch.num_rows()),
             });
         }

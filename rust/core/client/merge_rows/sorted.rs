@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow_row::{OwnedRow, Row, RowConverter, Rows, SortField};
 
+use super::lossless::lossless;
 use super::{RowMerging, RowStream};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -171,8 +172,7 @@ impl SortedMerge {
             if column.null_count() > 0 {
                 return Err(Error::schema(format!("the key column '{name}' holds a null")).with("column", name));
             }
-            let wanted = self.merging.schema.field_with_name(name)?.data_type();
-            columns.push(arrow_cast::cast(column, wanted)?);
+            columns.push(lossless(column, self.merging.schema.field_with_name(name)?, true)?);
         }
         Ok(self.converter.convert_columns(&columns)?)
     }

@@ -210,7 +210,10 @@ pub(in crate::services) fn plan_archive(input: &ArchiveInput<'_>, options: &Arch
     let savepoints: HashSet<&str> = timeline.completed(Action::Savepoint).map(|i| i.requested.as_str()).collect();
     let stays = |i: &&&Instant| options.beyond_savepoint && savepoints.contains(i.requested.as_str());
     // By the configured number, and by the number that the cleaner needs.
-    let wanted: Vec<&&Instant> = writes.iter().filter(|i| !stays(i)).take(writes.len() - options.keep_min).collect();
+    let mut wanted: Vec<&&Instant> = writes.iter().filter(|i| !stays(i)).collect();
+    // By the oldest write without savepoint readers know that what is older and not there was archived.
+    wanted.pop();
+    wanted.truncate(writes.len() - options.keep_min);
     let count = if writes.len() <= keep_max { 0 } else { writes.len() - keep_min };
     let due: Vec<&&Instant> = wanted.iter().take(count).copied().collect();
     let mut bounds = bounds(input, options, &writes);

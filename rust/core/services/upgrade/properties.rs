@@ -25,7 +25,8 @@ pub(super) fn moved(old: &TableConfig, options: &Options) -> Result<Properties> 
     let mut p = old.properties().clone();
     set_if_absent(&mut p, "hoodie.timeline.path", "timeline");
     set_if_absent(&mut p, "hoodie.timeline.history.path", "history");
-    set_if_absent(&mut p, "hoodie.table.initial.version", "6");
+    // A table that Hudi downgraded still has that of another version.
+    p.set("hoodie.table.initial.version", "6");
     set_key_generator(&mut p, old, options)?;
     merge_upgrade::keep_in_version_8(&mut p);
     // It is made anew: its timeline has the old layout too.

@@ -134,14 +134,10 @@ impl StringColumn {
                 Some((_, strings)) => strings,
                 None => dictionary.keys_of(old.values()).ok_or_else(not_strings)?,
             };
-            let keys = old.keys();
-            let stored = |row: usize| {
-                let key = keys.is_valid(row).then(|| usize::try_from(keys.value(row)).ok()).flatten();
-                key.and_then(|key| strings.get(key)).copied().unwrap_or(NULL)
-            };
+            let stored = translated(old.keys(), &strings);
             merged.push(match rows {
-                None => (0..old.len()).map(stored).collect(),
-                Some(rows) => self.choose(rows, stored, &mut same)?,
+                None => stored,
+                Some(rows) => self.choose(rows, &stored, &mut same)?,
             });
             known = Some((old.values(), strings));
         }
@@ -157,29 +153,34 @@ impl StringColumn {
     }
 
     /// The keys of rows; `same` becomes `false` where a newer record says something new.
-    fn choose(
-        &self,
-        (rows, batches): (&[RowAddress], &[usize]),
-        stored: impl Fn(usize) -> i32,
-        same: &mut bool,
-    ) -> Result<Vec<i32>> {
+    fn choose(&self, (rows, batches): (&[RowAddress], &[usize]), stored: &[i32], same: &mut bool) -> Result<Vec<i32>> {
         let batches: Option<Vec<&[i32]>> =
             batches.iter().map(|batch| self.keys.get(*batch).map(Vec::as_slice)).collect();
         let batches = batches.ok_or_else(|| Error::internal("a choice names newer records without strings"))?;
         let mut keys = Vec::with_capacity(rows.len());
         for (at, (side, row)) in rows.iter().enumerate() {
             let key = match side.checked_sub(1) {
-                None => stored(*row),
+                None => *stored.get(*row).ok_or_else(not_strings)?,
                 Some(batch) => {
                     let key = batches.get(batch).and_then(|keys| keys.get(*row)).copied();
                     let key = key.ok_or_else(not_strings)?;
-                    *same &= key == stored(at);
+                    *same &= stored.get(at) == Some(&key);
                     key
                 }
             };
             keys.push(key);
         }
         Ok(keys)
+    }
+}
+
+/// The keys of rows in the dictionary that has these keys for the strings of theirs.
+fn translated(rows: &Int32Array, strings: &[i32]) -> Vec<i32> {
+    let key = |old: &i32| usize::try_from(*old).ok().and_then(|old| strings.get(old)).copied().unwrap_or(NULL);
+    let rows_without_null = rows.values().iter().map(key);
+    match rows.nulls() {
+        None => rows_without_null.collect(),
+        Some(valid) => rows_without_null.zip(valid).map(|(key, valid)| if valid { key } else { NULL }).collect(),
     }
 }
 

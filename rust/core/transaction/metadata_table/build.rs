@@ -178,7 +178,7 @@ impl IndexBuild {
         }
         let schema = TableSchema::resolve(config, view)?;
         let has_statistics = asks(&names, COLUMN_STATS) || asks(&names, PARTITION_STATS);
-        let is_written = view.timeline().completed_writes().next().is_some();
+        let is_written = view.timeline().is_written();
         let mut columns = match (&schema, first) {
             _ if !has_statistics => Vec::new(),
             (_, Some(first)) if !is_written => columns_of(first),
@@ -272,9 +272,9 @@ impl IndexBuild {
         let version = table.index_version();
         let view = TableView::new(storage.clone(), timeline.clone())?;
         let (scope, wanted) = self.scope(table, config, &view, first)?;
-        let existing = match timeline.completed_writes().next() {
-            Some(_) => self.existing(table, config, &view, &wanted)?,
-            None => FileChanges::default(),
+        let existing = match timeline.is_written() {
+            true => self.existing(table, config, &view, &wanted)?,
+            false => FileChanges::default(),
         };
         let path = config.get(PATH_PROPERTY).map(str::to_owned);
         let mut definitions = IndexDefinitions::read(storage, path.as_deref())?;

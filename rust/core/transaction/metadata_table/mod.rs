@@ -294,7 +294,7 @@ fn indexed(
         }
         return Ok(Indexed { columns, version });
     }
-    let is_first = writer.is_new() && timeline.completed_writes().next().is_none();
+    let is_first = writer.is_new() && !timeline.is_written();
     if !is_first || !config.metadata_partitions().iter().any(|name| name == COLUMN_STATS) {
         return Ok(Indexed { columns: Vec::new(), version });
     }

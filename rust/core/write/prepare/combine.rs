@@ -1,6 +1,6 @@
 //! Several rows of one key in a write that make a record of their own.
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 
 use crate::error::{Error, Result};
 use crate::merge::{
@@ -14,12 +14,12 @@ use crate::write::rewrite::context::WriteContext;
 /// Where the table's rule makes a record of its own of several rows: merges the rows of each key in the write.
 pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Incoming, whole_table: bool) -> Result<()> {
     let rule = &context.settings.rule;
-    if matches!(rule, MergeRule::Pick(_) | MergeRule::Partial(_)) {
+    if picks(rule) {
         return Ok(());
     }
     let schema = nullable(&context.data_schema);
     if whole_table {
-        return refuse_doubled(context, incoming);
+        return refuse_combining(context, incoming, true);
     }
     for (partition, numbers) in incoming.by_partition(false) {
         let mut batches: Vec<Records> = Vec::with_capacity(numbers.len());
@@ -46,15 +46,32 @@ pub(in crate::write) fn combine_rows(context: &WriteContext, incoming: &mut Inco
     Ok(())
 }
 
-/// Rows of one key in several partitions cannot become one here.
-fn refuse_doubled(context: &WriteContext, incoming: &Incoming) -> Result<()> {
-    let numbers: Vec<u32> = incoming.by_partition(true).into_values().flatten().collect();
-    let keyed = incoming.keyed_rows(&numbers, &context.settings)?;
-    if precombine(&keyed, MergeMode::CommitTime, true)?.rows.len() == incoming.rows() {
+/// Whether one of several records of a key is the result.
+fn picks(rule: &MergeRule) -> bool {
+    matches!(rule, MergeRule::Pick(_) | MergeRule::Partial(_))
+}
+
+/// Refuses several rows of one key, in a partition or in the `whole_table`, where they would make a record of their own:
+/// rows of several partitions cannot become one, nor can rows of which only the keys are here.
+///
+/// # Errors
+/// `Unsupported`.
+pub(in crate::write) fn refuse_combining(context: &WriteContext, incoming: &Incoming, whole_table: bool) -> Result<()> {
+    if picks(&context.settings.rule) {
         return Ok(());
     }
-    Err(Error::unsupported(
-        "several rows of one key in a write to a table with a global index whose records are merged column by column",
-    )
-    .remedy("Give one row for each key"))
+    let by_partition: Vec<Vec<u32>> = incoming.by_partition(whole_table).into_values().collect();
+    let groups = if whole_table { vec![by_partition.concat()] } else { by_partition };
+    for numbers in groups {
+        let rows: usize =
+            numbers.iter().map(|number| incoming.batch(*number).map(|b| b.keys.len())).sum::<Result<_>>()?;
+        let keyed = incoming.keyed_rows(&numbers, &context.settings)?;
+        if precombine(&keyed, MergeMode::CommitTime, true)?.rows.len() != rows {
+            return Err(Error::unsupported(
+                "several rows of one key in a write that looks keys up in the whole table or in an index on Spark, to a table whose records are merged column by column",
+            )
+            .remedy("Give one row for each key"));
+        }
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::merge::{KeyedRows, OrderingValues, Records, RowRef};
 use crate::storage::{SpillOptions, spill};
 use crate::table::keygen::{AutoKeys, KeyGenConfig, KeyGenerator};
-use crate::table::{DELETE_MARK, MergeSettings, conform_batch};
+use crate::table::{MergeSettings, check_delete_mark, conform_batch};
 use crate::write::config::Operation;
 use crate::write::prepare::conformer::{Conformer, top_level};
 
@@ -285,7 +285,7 @@ impl Preparer {
             // Hudi stores rows as they are here, marked ones too.
             Operation::BulkInsert => None,
             _ => {
-                check_delete_mark(&data)?;
+                check_delete_mark(data.schema_ref())?;
                 self.marks.deleted(&data)?
             }
         };
@@ -437,17 +437,6 @@ fn no_columns(rows: usize) -> Result<RecordBatch> {
 }
 
 /// Refuses a column with Hudi's name for deletes that cannot be one.
-fn check_delete_mark(data: &RecordBatch) -> Result<()> {
-    match data.column_by_name(DELETE_MARK) {
-        Some(column) if column.data_type() != &DataType::Boolean => {
-            Err(Error::schema(format!("column {DELETE_MARK} is {} and not boolean", column.data_type()))
-                .with("column", DELETE_MARK)
-                .remedy("Rename the column, or make it boolean: true deletes the row"))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

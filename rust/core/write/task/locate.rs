@@ -21,7 +21,7 @@ use crate::table::{DELETE_MARK, HudiTable};
 use crate::write::locate::log_keys::Logs;
 use crate::write::locate::lookup::{LoggedRow, MatchedRow, Tagged};
 use crate::write::locate::pending_file_groups::PendingFileGroups;
-use crate::write::prepare::combine::combine_rows;
+use crate::write::prepare::combine::refuse_combining;
 use crate::write::prepare::incoming::{Incoming, key_schema};
 use crate::write::rewrite::context::WriteContext;
 use crate::write::route::spread::NewRows;
@@ -92,9 +92,10 @@ pub fn locate_rows(
         }
     }
     let anywhere = preparer.is_anywhere();
-    let mut incoming = preparer.finish();
+    let incoming = preparer.finish();
     if setup.combines() {
-        combine_rows(&context, &mut incoming, anywhere || setup.config.index.is_global())?;
+        // The columns that would be combined are not here.
+        refuse_combining(&context, &incoming, anywhere || setup.config.index.is_global())?;
     }
     let logs = Logs::new(table, &setup.view, &context.file_schema, plan.log_writes.clone())?;
     let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1), None)?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::buffer::Buffer;
-use arrow::compute::{CastOptions, cast_with_options, concat, concat_batches, take_record_batch};
+use arrow::compute::{CastOptions, cast, cast_with_options, concat, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::StreamDecoder;
@@ -176,10 +176,16 @@ impl Unpacker {
     pub(super) fn unpack(&mut self, packed: &RecordBatch) -> Result<Vec<Unpacked>> {
         let lacking = || Error::schema("packed rows have other columns");
         let [partition, route, _, rows] = PACKED_COLUMNS.map(|name| packed.column_by_name(name));
-        let text =
-            |column: Option<&ArrayRef>| column.and_then(|c| c.as_string_opt::<i32>()).cloned().ok_or_else(lacking);
-        let (partitions, routes) = (text(partition)?, text(route)?);
-        let values = rows.and_then(|column| column.as_binary_opt::<i32>()).ok_or_else(lacking)?;
+        // Spark may send strings and bytes with offsets of 64 bits (`spark.sql.execution.arrow.useLargeVarTypes`).
+        let of_type = |column: Option<&ArrayRef>, wanted: DataType| match column.map(|c| (c, c.data_type())) {
+            Some((column, DataType::LargeUtf8 | DataType::LargeBinary)) => Ok(cast(column, &wanted)?),
+            Some((column, given)) if given == &wanted => Ok(column.clone()),
+            _ => Err(lacking()),
+        };
+        let (partitions, routes) = (of_type(partition, DataType::Utf8)?, of_type(route, DataType::Utf8)?);
+        let (partitions, routes) = (partitions.as_string::<i32>(), routes.as_string::<i32>());
+        let values = of_type(rows, DataType::Binary)?;
+        let values = values.as_binary::<i32>();
         let mut unpacked = Vec::new();
         let mut open: Option<(usize, Vec<RecordBatch>)> = None;
         for row in 0..values.len() {

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray, StringBuilder, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{FieldRef, Schema};
+use arrow_row::{RowConverter, SortField};
 
 use super::TaskPlan;
 use super::keyer::{Keyer, NumberedPacker};
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::file_group::FileSlice;
 use crate::file_group::base::{BaseFileReader, KeyRange};
 use crate::format::bloom::BloomFilter;
-use crate::merge::hash_key;
+use crate::merge::{hash_bytes, hash_key};
 use crate::table::{HudiTable, OpenFiles, key_arrays};
 use crate::write::config::Operation;
 use crate::write::locate::buckets::{BucketGroups, StoredKeys};
@@ -67,6 +68,21 @@ struct RoutePartition {
     buckets: Option<BucketGroups>,
 }
 
+/// What rows without a key of their own are spread by. A task may run again with its rows in another order, when those that
+/// take them have begun: only what a row says leads it to where it went before.
+fn content_hashes(rows: &RecordBatch) -> Result<Vec<u64>> {
+    let of_field = |field: &FieldRef| SortField::new(field.data_type().clone());
+    let (fields, columns): (Vec<SortField>, Vec<_>) = (rows.schema().fields().iter().map(of_field))
+        .zip(rows.columns().iter().cloned())
+        .filter(|(field, _)| RowConverter::supports_fields(std::slice::from_ref(field)))
+        .unzip();
+    if columns.is_empty() {
+        return Ok(vec![0; rows.num_rows()]);
+    }
+    let converted = RowConverter::new(fields)?.convert_columns(&columns)?;
+    Ok(converted.iter().map(|row| hash_bytes(row.as_ref())).collect())
+}
+
 /// Gives rows their routes.
 pub struct Router {
     table: HudiTable,
@@ -111,6 +127,7 @@ impl Router {
             return Err(Error::internal(format!("of {} rows the partitions of {known} are known", keys.len())));
         }
         let hashes = self.setup.bucket_index.as_ref().map(|index| index.hashes(&keys)).unwrap_or_default();
+        let contents = if self.setup.keys.generates_keys() { content_hashes(batch)? } else { Vec::new() };
         for row in 0..keys.len() {
             let path = paths.value(row);
             let partition = self.partitions.get(path);
@@ -123,7 +140,8 @@ impl Router {
                 }
                 continue;
             }
-            for route in self.routes_of(partition, keys.value(row), row)? {
+            let hash = contents.get(row).copied().unwrap_or_else(|| hash_key(keys.value(row)));
+            for route in self.routes_of(partition, keys.value(row), hash)? {
                 rows.push(row as u32);
                 routes.append_value(route);
             }
@@ -154,8 +172,7 @@ impl Router {
         Ok(true)
     }
 
-    fn routes_of(&self, partition: &RoutePartition, key: &str, row: usize) -> Result<Vec<String>> {
-        let hash = if self.setup.keys.generates_keys() { row as u64 } else { hash_key(key) };
+    fn routes_of(&self, partition: &RoutePartition, key: &str, hash: u64) -> Result<Vec<String>> {
         let found: Vec<&Candidate> = partition.candidates.iter().filter(|c| c.might_hold(key, hash)).collect();
         let found = if found.len() > 1 { self.really_holding(found, hash)? } else { found };
         for candidate in &found {

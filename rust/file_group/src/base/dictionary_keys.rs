@@ -41,7 +41,9 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             let known = is_text(field, chunk.column_descr()) || is_number(field.data_type(), &chunk.column_descr_ptr());
             (known && is_all_dictionary(chunk)).then(|| u64::try_from(bytes).ok()).flatten()
         };
-        self.metadata().row_groups().iter().map(of_group).sum()
+        let groups = self.metadata().row_groups();
+        // A file without rows says nothing of how its columns would stand in it.
+        if groups.is_empty() { None } else { groups.iter().map(of_group).sum() }
     }
 
     /// The entries of the dictionary that a column has in a row group.

@@ -18,6 +18,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use super::kryo;
 use super::ordering_value::{DECIMAL_SCALE, OrderingValue};
 use crate::avro::datum::{Cursor, DatumError, write_long};
+use crate::java::{double_text, float_text};
 use hoodoo_runtime::error::{Error, Result};
 
 /// The version that is written.
@@ -138,7 +139,9 @@ fn column_of(values: impl Iterator<Item = Result<Option<OrderingValue>>>, data_t
             StringBuilder::new(),
             V::Text(v) => v,
             V::Int(v) => v.to_string(),
-            V::Long(v) => v.to_string()
+            V::Long(v) => v.to_string(),
+            V::Float(v) => float_text(v),
+            V::Double(v) => double_text(v)
         ),
         DataType::Binary => build!(BinaryBuilder::new(), V::Bytes(v) => v),
         DataType::Date32 => build!(Date32Builder::new(), V::Date(v) => v, V::Int(v) => v),

@@ -175,11 +175,12 @@ impl HistoryFolder {
         self.storage.sync()
     }
 
-    /// Removes versions but the newest `keep`, and then the files that none of these names. The caller holds the lock.
-    pub(crate) fn clean(&self, keep: usize) -> Result<usize> {
+    /// Removes versions but the newest `keep` up to the `current` one, and then the files that none of these names. A newer
+    /// one is left from a writer that died before anybody knew of it. The caller holds the lock.
+    pub(crate) fn clean(&self, current: u64, keep: usize) -> Result<usize> {
         // One look is enough: nobody else changes the history meanwhile.
         let listed = self.storage.list(&self.folder)?.files;
-        let versions = versions_in(&listed);
+        let versions: Vec<u64> = versions_in(&listed).into_iter().filter(|version| *version <= current).collect();
         let (kept, old) = versions.split_at(keep.clamp(1, versions.len().max(1)).min(versions.len()));
         if old.is_empty() {
             return Ok(0);
@@ -299,11 +300,15 @@ mod tests {
             folder.publish(&snapshot).unwrap();
         }
         folder.storage().replace(&folder.path("99_99_0.parquet"), "stray").unwrap();
-        assert_eq!(folder.clean(9).unwrap(), 0);
-        assert_eq!(folder.clean(2).unwrap(), 4 + 4 + 1);
+        assert_eq!(folder.clean(6, 9).unwrap(), 0);
+        folder.storage().replace(&folder.path("manifest_7"), "").unwrap();
+        assert_eq!(folder.clean(6, 2).unwrap(), 4 + 4 + 1);
         let left: Vec<String> =
             folder.storage().list("t/history").unwrap().files.iter().map(|f| f.name().to_owned()).collect();
-        assert_eq!(left, ["40_45_0.parquet", "50_55_0.parquet", VERSION_FILE, "manifest_5", "manifest_6"]);
+        assert_eq!(
+            left,
+            ["40_45_0.parquet", "50_55_0.parquet", VERSION_FILE, "manifest_5", "manifest_6", "manifest_7"]
+        );
         assert_eq!(folder.load().unwrap(), snapshot);
     }
 

@@ -22,6 +22,8 @@ use hoodoo_storage::Storage;
 const ATTEMPTS: usize = 5;
 /// Rows of a file whose times are kept in memory while its order is checked; those of a larger one are read twice.
 const KEPT_ROWS: usize = 1 << 20;
+/// Times are digits.
+const BEHIND_ALL_TIMES: &str = "~";
 
 /// Reads the history of one table.
 #[derive(Clone)]
@@ -29,13 +31,24 @@ pub struct HistoryReader {
     folder: HistoryFolder,
     layout: Layout,
     threads: usize,
+    names_are_times: bool,
 }
 
 impl HistoryReader {
     /// A reader; nothing is read yet.
     pub fn new(storage: &Storage, config: &TimelineConfig) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { folder: HistoryFolder::new(storage, config), layout: config.layout, threads }
+        let names_are_times = !config.was_version_6;
+        Self { folder: HistoryFolder::new(storage, config), layout: config.layout, threads, names_are_times }
+    }
+
+    /// A file with times between which all its rows are. Hudi's upgrade from version 6 names files by their first and last
+    /// row, which need not be the oldest and the newest (`SixToEightUpgradeHandler`, through `LSMTimelineWriter`).
+    fn bounded(&self, file: HistoryFile) -> HistoryFile {
+        if self.names_are_times {
+            return file;
+        }
+        HistoryFile { min: String::new(), max: BEHIND_ALL_TIMES.to_owned(), ..file }
     }
 
     /// The same reader with a number of threads.
@@ -115,7 +128,7 @@ impl HistoryReader {
 
     /// The rows of some files, by requested time, each instant once.
     pub(super) fn open_files(&self, files: Vec<HistoryFile>, range: &TimeRange, mode: LoadMode) -> Result<BatchStream> {
-        let wanted = files.into_iter().filter(|f| range.overlaps(&f.min, &f.max)).collect();
+        let wanted = files.into_iter().map(|f| self.bounded(f)).filter(|f| range.overlaps(&f.min, &f.max)).collect();
         let open = |file: HistoryFile| OpenFile::open(&self.folder, file, range);
         let files: Vec<OpenFile> = run_parallel(wanted, self.threads, open)?;
         self.stream(files, range, mode)
@@ -131,7 +144,8 @@ impl HistoryReader {
     }
 
     /// Some files with their page indexes, by time.
-    pub(super) fn open_with_pages(&self, mut files: Vec<HistoryFile>) -> Result<Vec<OpenFile>> {
+    pub(super) fn open_with_pages(&self, files: Vec<HistoryFile>) -> Result<Vec<OpenFile>> {
+        let mut files: Vec<HistoryFile> = files.into_iter().map(|f| self.bounded(f)).collect();
         files.sort_by(|a, b| (&a.min, &a.name).cmp(&(&b.min, &b.name)));
         run_parallel(files, self.threads, |file| OpenFile::open_with_pages(&self.folder, file))
     }
@@ -143,7 +157,7 @@ impl HistoryReader {
 
     /// A requested time at or before that of the `count`-th newest instant; `None` when there are fewer.
     fn time_of_newest(&self, count: usize) -> Result<Option<String>> {
-        let mut files = self.folder.load()?.files;
+        let mut files: Vec<HistoryFile> = self.folder.load()?.files.into_iter().map(|f| self.bounded(f)).collect();
         files.sort_by(|a, b| b.max.cmp(&a.max));
         let mut found: Vec<String> = Vec::new();
         let mut files = files.into_iter().peekable();

@@ -364,3 +364,42 @@ fn overlapping_files_are_not_spliced() {
     writer.compact(&limits).unwrap();
     assert_eq!(all(&storage), (0..100).map(|n| large(n, 4_000)).collect::<Vec<_>>());
 }
+
+#[test]
+fn names_of_hudis_upgrade_are_no_times() {
+    let storage = storage("upgraded");
+    let config = TimelineConfig { was_version_6: true, ..config() };
+    // Each file has a row of long ago as its last one, and is named by its first and last row.
+    for file in 0..4 {
+        let mut entries = entries_of(20 + file * 10..30 + file * 10);
+        entries.push(entry(file));
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, FILE_SCHEMA.clone(), None).unwrap();
+        writer.write(&to_batch(&entries).unwrap()).unwrap();
+        writer.close().unwrap();
+        let folder = HistoryFolder::new(&storage, &config);
+        let name = HistoryFile::name_of(&entry(25 + file * 10).requested, &entry(27 + file * 10).requested, 0);
+        let named = HistoryFile::parse(&name, bytes.len() as u64).unwrap();
+        storage.replace(&folder.path(&name), bytes).unwrap();
+        folder.publish(&folder.load().unwrap().next(&[], Some(named))).unwrap();
+    }
+    let wanted: Vec<HistoryEntry> = entries_of(0..4).into_iter().chain(entries_of(20..60)).collect();
+    let check = || {
+        let reader = HistoryReader::new(&storage, &config);
+        assert_eq!(reader.read(None, None, LoadMode::Full).unwrap(), wanted);
+        for (since, until) in [(0, 3), (2, 21), (22, 24), (29, 31), (58, 70), (4, 19)] {
+            let (from, to) = (entry(since).requested, entry(until).requested);
+            let found = reader.read(Some(&from), Some(&to), LoadMode::Full).unwrap();
+            let inside = |e: &&HistoryEntry| e.requested >= from && e.requested <= to;
+            assert_eq!(found, wanted.iter().filter(inside).cloned().collect::<Vec<_>>(), "{since}..{until}");
+        }
+        assert_eq!(reader.newest(3, LoadMode::Full).unwrap(), entries_of(57..60));
+    };
+    check();
+    let limits = CompactionLimits { batch_size: 2, ..CompactionLimits::default() };
+    assert!(HistoryWriter::new(&storage, &config).compact(&limits).unwrap().levels > 0);
+    check();
+    // A restore takes writes out wherever they are.
+    let gone: HashSet<String> = [entry(0).requested].into();
+    assert_eq!(HistoryWriter::new(&storage, &config).remove_writes(&gone).unwrap(), 1);
+}

@@ -35,12 +35,15 @@ const PAGE_ROWS: usize = 4_096;
 pub struct HistoryWriter {
     folder: HistoryFolder,
     reader: HistoryReader,
+    /// Not where Hudi upgraded the table from version 6.
+    names_are_times: bool,
 }
 
 impl HistoryWriter {
     /// A writer; nothing is written yet.
     pub fn new(storage: &Storage, config: &TimelineConfig) -> Self {
-        Self { folder: HistoryFolder::new(storage, config), reader: HistoryReader::new(storage, config) }
+        let (folder, reader) = (HistoryFolder::new(storage, config), HistoryReader::new(storage, config));
+        Self { folder, reader, names_are_times: !config.was_version_6 }
     }
 
     /// The same writer with a number of threads for reading.
@@ -99,7 +102,7 @@ impl HistoryWriter {
         let Some(first) = requested.iter().min() else { return Ok(0) };
         let mut next = snapshot.clone();
         let mut removed = 0;
-        for file in snapshot.files.iter().filter(|f| f.max >= *first) {
+        for file in snapshot.files.iter().filter(|f| !self.names_are_times || f.max >= *first) {
             let alone = Snapshot { files: vec![file.clone()], ..snapshot.clone() };
             let entries = self.reader.read_from(&alone, None, None, LoadMode::Action)?;
             let is_gone = |e: &HistoryEntry| e.action.is_write() && requested.contains(&e.requested);
@@ -168,7 +171,7 @@ impl HistoryWriter {
             done.levels += 1;
             done.files += chosen.len();
         }
-        done.removed = self.folder.clean(limits.retained_versions.max(1) + done.levels)?;
+        done.removed = self.folder.clean(snapshot.version, limits.retained_versions.max(1) + done.levels)?;
         Ok(done)
     }
 
