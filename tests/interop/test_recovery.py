@@ -247,3 +247,39 @@ def test_policies_delete_what_hudi_deletes(
     assert stored_files(turns.path) == stored_files(copy)
     assert set(before) - set(stored_files(turns.path)) == set(done.files)
     assert _state(turns.path) == _state(copy)
+
+
+@pytest.mark.parametrize("metadata", ["false", "true"])
+def test_hudi_goes_on_after_all_active_writes_were_rolled_back(hudi: Hudi, tmp_path: Path, metadata: str) -> None:
+    """Until the next write Hudi takes the archived ones for failed; with it, it reads all of them."""
+    options = {
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.metadata.enable": metadata,
+    }
+    columns = rows(range(1, 2), 1).schema
+    t = Table.create(
+        str(tmp_path / "t"), columns, name="t", record_key="id", partition_by="part", ordering="ts", options=options
+    )
+    for n in range(8):
+        t.insert(rows(range(n, n + 1), 1).cast(columns))
+    writes = [one.requested for one in t.timeline.instants(state="completed") if one.action == "commit"]
+    for instant in reversed(writes):
+        t.rollback(instant)
+    left = 8 - len(writes)
+    assert sorted(str(row["id"]) for row in _state(tmp_path / "t")) == [f"k{n:04}" for n in range(left)]
+    t.upsert(rows(range(1, 2), 5))
+    ours = _state(tmp_path / "t")
+    assert len(ours) == left
+    assert hudi.read(t.uri) == ours
+    theirs = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.precombine.field": "ts",
+    }
+    hudi.write(rows(range(2, 10), 7), t.uri, "upsert", **theirs, **options)
+    assert len(_state(tmp_path / "t")) == 10
+    assert hudi.read(t.uri) == _state(tmp_path / "t")

@@ -107,6 +107,19 @@ def test_a_copy_of_a_table(tmp_path: Path, name: str) -> None:
 
 
 @_NAMES
+@pytest.mark.parametrize("initial", ["8", "9"])
+def test_a_table_that_hudi_had_downgraded(tmp_path: Path, name: str, initial: str) -> None:
+    """Hudi's downgrade leaves `hoodie.table.initial.version` as it was; its upgrade sets it."""
+    path = unpack(name, tmp_path / "t")
+    file = path / ".hoodie" / "hoodie.properties"
+    kept = [line for line in file.read_text().splitlines() if "initial.version" not in line]
+    file.write_text("\n".join([*kept, f"hoodie.table.initial.version={initial}", ""]))
+    Table(path).upgrade()
+    assert properties(path)["hoodie.table.initial.version"] == "6"
+    assert _rows(path) == expected(name)["rows"]
+
+
+@_NAMES
 def test_it_is_written_afterwards(tmp_path: Path, name: str) -> None:
     path = unpack(name, tmp_path / "t")
     rows = pa.table({"id": ["k003", "new"], "part": ["p1", "p0"], "ts": [500, 500], "name": ["later", "new"]})

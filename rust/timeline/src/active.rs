@@ -8,9 +8,6 @@ use hoodoo_format::instant::{Action, CommitTimes, Instant, Layout, State};
 use hoodoo_runtime::error::Result;
 use hoodoo_storage::{FileMeta, ListedFile, SideFiles, Storage};
 
-/// Begin of the times at which partitions of a metadata table are initialized, before all real ones.
-pub const INITIAL: &str = "00000000000000";
-
 /// The actions of the active timeline, each in its highest state, by requested time.
 #[derive(Debug, Clone)]
 pub struct Timeline {
@@ -36,7 +33,7 @@ impl Timeline {
     /// `Corrupt` for a damaged history; `Storage`.
     pub fn load(storage: &Storage, config: &TimelineConfig) -> Result<Self> {
         let mut timeline = Self::list(storage, config)?;
-        if let Some(first) = behind_history(&timeline, storage)? {
+        if let Some(first) = behind_history(timeline.instants(), storage, config)? {
             timeline.first_active = Some(first);
         }
         Ok(timeline)

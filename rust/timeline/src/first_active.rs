@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::active::INITIAL;
+use super::TimelineConfig;
 use super::history::{HistoryReader, LoadMode};
-use super::{Timeline, TimelineConfig};
 use hoodoo_format::instant::{Action, Instant, State};
 use hoodoo_runtime::error::Result;
 use hoodoo_storage::Storage;
 
+/// Begin of the times at which partitions of a metadata table are initialized, before all real ones.
+pub const INITIAL: &str = "00000000000000";
 /// How many archived instants are read at first for the newest write among them.
 const NEWEST: usize = 64;
 
@@ -32,12 +33,15 @@ pub(super) fn first_active(instants: &[Instant]) -> Option<String> {
 ///
 /// # Errors
 /// `Corrupt` for a damaged history; `Storage`.
-pub(super) fn behind_history(timeline: &Timeline, storage: &Storage) -> Result<Option<String>> {
-    let instants = timeline.instants();
+pub(super) fn behind_history(
+    instants: &[Instant],
+    storage: &Storage,
+    config: &TimelineConfig,
+) -> Result<Option<String>> {
     if !is_unsure(instants) {
         return Ok(None);
     }
-    let Some(archived) = newest_archived_write(storage, timeline.config())? else { return Ok(None) };
+    let Some(archived) = newest_archived_write(storage, config)? else { return Ok(None) };
     let later = instants.iter().map(|i| &i.requested).find(|requested| **requested > archived);
     Ok(Some(later.cloned().unwrap_or_else(|| after(&archived))))
 }

@@ -17,7 +17,8 @@ mod timer;
 mod transitions;
 mod true_time;
 
-pub use active::{INITIAL, Timeline};
+pub use active::Timeline;
+pub use first_active::INITIAL;
 pub use heartbeat::Heartbeat;
 pub use lock::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub use lock::{LastLease, LockGuard, WriterLease};
