@@ -64,6 +64,40 @@ def test_keys_and_ordering_values_are_not_cut(is_sorted: bool) -> None:
             hoodoo.merge(older, pa.table(newer), key="id", ordering=["ts"], sorted=is_sorted).read_all()
 
 
+STRINGS = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.binary(),
+    pa.large_binary(),
+    pa.binary(6),
+]
+
+
+@pytest.mark.parametrize("kind", STRINGS, ids=str)
+def test_markers_of_unavailable_values_in_all_string_types(kind: pa.DataType) -> None:
+    def column(text: str) -> pa.Array:
+        return pa.array([text if "string" in str(kind) else text.encode()], kind)
+
+    older = pa.table({"id": [1], "ts": [1], "v": column("stored")})
+    newer = pa.table({"id": [1], "ts": [2], "v": column("__gone")})
+    options = {"hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value": "__gone"}
+    merged = hoodoo.merge(
+        older, newer, key="id", ordering=["ts"], partial_update_mode="FILL_UNAVAILABLE", options=options
+    ).read_all()
+    assert merged.schema.field("v").type == kind
+    assert merged["v"].to_pylist() == column("stored").to_pylist()
+
+
+def test_nulls_in_the_values_of_a_dictionary() -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([None], pa.string()))
+    older = pa.table({"id": [1], "ts": [1], "v": pa.array(["stored"]).dictionary_encode()})
+    newer = pa.table({"id": [1], "ts": [2], "v": values})
+    merged = hoodoo.merge(older, newer, key="id", ordering=["ts"], partial_update_mode="IGNORE_DEFAULTS").read_all()
+    assert merged["v"].to_pylist() == ["stored"]
+
+
 def test_a_delete_mark_is_boolean() -> None:
     older, newer = pa.table({"id": [1]}), {"id": [1], "_hoodie_is_deleted": [True]}
     assert hoodoo.merge(older, pa.table(newer), key="id").read_all().num_rows == 0

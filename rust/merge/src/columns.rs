@@ -4,7 +4,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, StringArray,
 };
 use arrow::compute::kernels::cmp::{eq, not_distinct};
-use arrow::compute::{and, interleave, is_null};
+use arrow::compute::{and, cast, interleave, is_null};
 use arrow::datatypes::DataType;
 
 use super::ordering_values::OrderingValues;
@@ -27,8 +27,9 @@ impl Fill {
     fn holes(&self, column: &ArrayRef) -> Result<Option<BooleanArray>> {
         match self {
             Self::Nothing => Ok(None),
-            Self::Nulls => Ok((column.null_count() > 0).then(|| is_null(column)).transpose()?),
+            Self::Nulls => Ok((column.logical_null_count() > 0).then(|| is_null(column)).transpose()?),
             Self::Marker(text) => {
+                let column = &plain(column)?;
                 let holes = match column.data_type() {
                     DataType::Utf8 => eq(column, &StringArray::new_scalar(text))?,
                     DataType::Binary => {
@@ -40,6 +41,22 @@ impl Fill {
             }
         }
     }
+}
+
+/// Strings and bytes in the types that tables have.
+fn plain(column: &ArrayRef) -> Result<ArrayRef> {
+    let values = match column.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        other => other,
+    };
+    let wanted = match values {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
+        _ => return Ok(column.clone()),
+    };
+    Ok(if column.data_type() == &wanted { column.clone() } else { cast(column, &wanted)? })
 }
 
 /// Which record of each pair wins, and what becomes of it.
