@@ -108,6 +108,29 @@ def test_a_savepoint_at_the_beginning_and_a_rollback(tmp_path: Path) -> None:
         assert _ids(t) == list(range(9 - taken))
 
 
+@pytest.mark.parametrize("savepoint", [False, True])
+def test_columns_that_archived_writes_added(tmp_path: Path, savepoint: bool) -> None:
+    t = _make(tmp_path, **TIGHT, **BEYOND, **ALONE)
+    _insert(t, 0)
+    if savepoint:
+        t.savepoint()
+    for n in range(1, 9):
+        t.insert({"id": [n], "v": ["a"], "w": [n]})
+    for instant in reversed(_writes(t)[savepoint:]):
+        t.rollback(instant)
+    t = Table(t.uri)
+    assert t.schema.names == ["id", "v", "w"]
+    t.upsert({"id": [1, 2], "v": ["b", "b"], "w": [10, 2]})
+    t.upsert({"id": [2], "v": ["c"]}, partial=True)
+    rows = t.to_arrow(columns=["id", "v", "w"]).sort_by("id").to_pylist()
+    assert rows[:4] == [
+        {"id": 0, "v": "a", "w": None},
+        {"id": 1, "v": "b", "w": 10},
+        {"id": 2, "v": "c", "w": 2},
+        {"id": 3, "v": "a", "w": 3},
+    ]
+
+
 def test_a_history_manifest_that_a_writer_only_began(tmp_path: Path) -> None:
     t = _make(tmp_path, **TIGHT, **{"hoodie.timeline.manifest.retained.versions": "1"})
     for n in range(10):

@@ -1,5 +1,6 @@
 //! The schema of a table as its files have it.
 
+use super::commit_metadata::decode_write_metadata;
 use super::config::TableConfig;
 use super::schema::{KEEP_SCHEMA, TableSchema, without_meta_columns};
 use super::schema_files::stored_schemas;
@@ -9,9 +10,18 @@ use crate::file_group::base::BaseFileReader;
 use crate::format::avro::metadata::ReplaceCommitMetadata;
 use crate::format::instant::Instant;
 use crate::format::internal_schema::{InternalSchema, LATEST_SCHEMA, SchemaHistory};
+use crate::timeline::history::{HistoryReader, LoadMode};
 
 /// The entry of the metadata of a commit with the table's columns.
 const SCHEMA: &str = "schema";
+
+/// How many archived instants are looked into for the newest schema.
+const NEWEST: usize = 64;
+
+fn tells_schema(metadata: &ReplaceCommitMetadata) -> bool {
+    let keeps_schema = metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op));
+    !keeps_schema && metadata.extra_metadata.get(SCHEMA).is_some_and(|schema| !schema.is_empty())
+}
 
 impl TableSchema {
     /// The schema as of a view: from the last commit that may have changed it, else from `CREATE TABLE`, else from a
@@ -36,16 +46,38 @@ impl TableSchema {
     fn newest_commit(view: &TableView) -> Result<Option<(&Instant, ReplaceCommitMetadata)>> {
         for instant in view.timeline().completed_writes().rev() {
             let metadata = view.write_metadata(instant)?;
-            let keeps_schema = metadata.operation_type.as_deref().is_some_and(|op| KEEP_SCHEMA.contains(&op));
-            if !keeps_schema && metadata.extra_metadata.get(SCHEMA).is_some_and(|schema| !schema.is_empty()) {
+            if tells_schema(&metadata) {
                 return Ok(Some((instant, metadata)));
             }
         }
         Ok(None)
     }
 
+    /// The metadata of the newest archived write that has a schema, where it is newer than those that are `active`.
+    fn newest_archived(view: &TableView, active: Option<&str>) -> Result<Option<ReplaceCommitMetadata>> {
+        let timeline = view.timeline();
+        if !timeline.ends_in_history() {
+            return Ok(None);
+        }
+        let is_newer = |requested: &str| timeline.is_committed(requested) && active.is_none_or(|a| requested > a);
+        let entries = HistoryReader::new(view.storage(), timeline.config()).newest(NEWEST, LoadMode::Metadata)?;
+        let writes = entries.into_iter().rev().filter(|e| e.action.is_write() && is_newer(&e.requested));
+        for (action, metadata) in writes.filter_map(|entry| Some((entry.action, entry.metadata?))) {
+            let metadata = decode_write_metadata(&metadata, action)?;
+            if tells_schema(&metadata) {
+                return Ok(Some(metadata));
+            }
+        }
+        Ok(None)
+    }
+
     fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {
-        if let Some((instant, metadata)) = Self::newest_commit(view)? {
+        let newest = Self::newest_commit(view)?;
+        if let Some(metadata) = Self::newest_archived(view, newest.as_ref().map(|(i, _)| i.requested.as_str()))? {
+            let extra = |name: &str| metadata.extra_metadata.get(name).map(String::as_str);
+            return Self::of_commit(view, extra(SCHEMA).unwrap_or_default(), extra(LATEST_SCHEMA)).map(Some);
+        }
+        if let Some((instant, metadata)) = newest {
             let extra = &metadata.extra_metadata;
             let json = extra.get(SCHEMA).map_or("", String::as_str);
             let ids = extra.get(LATEST_SCHEMA).map(String::as_str);

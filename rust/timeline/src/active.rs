@@ -185,6 +185,11 @@ impl Timeline {
         self.first_active.is_some()
     }
 
+    /// Whether the newest writes may be in the history: those that were left on the timeline were taken back.
+    pub fn ends_in_history(&self) -> bool {
+        self.first_active().is_some_and(|first| !self.completion.contains_key(first))
+    }
+
     /// Whether nothing has changed since the other snapshot was taken.
     pub fn is_same(&self, other: &Self) -> bool {
         self.config == other.config && self.instants == other.instants
