@@ -147,8 +147,9 @@ def test_timestamps_of_a_source_in_another_zone(spark: Any, tmp_path: Path, sett
     table.insert(pa.table({"id": [1], "day": [None], "at": [0], "n": [1]}).cast(schema))
     settings("spark.sql.session.timeZone", "America/Los_Angeles")
     spark.sql("SELECT 1L AS id, timestamp '2024-01-01 20:00:00' AS seen, 5L AS n").createOrReplaceTempView("zone_seen")
-    spark.sql("SELECT 1L AS id, date '2024-01-01' AS at, 5L AS n").createOrReplaceTempView("zone_dates")
-    spark.sql("SELECT 1L AS id, timestamp '2024-01-01 20:00:00' AS at, 5L AS n").createOrReplaceTempView("zone_same")
+    day = "SELECT 1L AS id, date '2024-01-01' AS day, 5L AS n, "
+    spark.sql(day + "date '2024-01-01' AS at").createOrReplaceTempView("zone_dates")
+    spark.sql(day + "timestamp '2024-01-01 20:00:00' AS at").createOrReplaceTempView("zone_same")
     into = f"MERGE INTO hudi.`{table.uri}` t USING "
     for statement in (
         "zone_seen s ON t.id = s.id WHEN MATCHED THEN UPDATE SET day = CAST(s.seen AS DATE)",
