@@ -191,10 +191,14 @@ def _sum(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa:
 
 
 def _larger(first: pa.Array, second: pa.Array, *, smaller: bool = False) -> pa.Array:
-    """The larger, or the smaller, of two values; the one that is there if the other is null."""
-    compare = pc.less if smaller else pc.greater
-    takes_second = pc.coalesce(compare(second, first), pc.is_null(first))
-    return pick_values(takes_second, second, first)
+    """The larger, or the smaller, of two values; the one that is there if the other is null or NaN."""
+    try:
+        return pc.min_element_wise(first, second) if smaller else pc.max_element_wise(first, second)
+    except pa.ArrowNotImplementedError:
+        # Of timestamps with a zone and of booleans.
+        compare = pc.less if smaller else pc.greater
+        takes_second = pc.coalesce(compare(second, first), pc.is_null(first))
+        return pick_values(takes_second, second, first)
 
 
 def _max(older: pa.Array, newer: pa.Array, wins: pa.Array) -> pa.Array:  # noqa: ARG001

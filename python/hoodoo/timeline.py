@@ -263,8 +263,9 @@ class Timeline(TimelinePlots, Displayed):
 
     def _latest_archived(self, count: int, action: str | None, since: str | None, until: str | None) -> list[Instant]:
         # Files of a table that Hudi upgraded from version 6 are not named by the times of their oldest and newest rows.
-        initial = int(self._native.properties().get("hoodie.table.initial.version", _LAYOUT_2))
-        files = self.history_files().files if min(self._native.version, initial) >= _LAYOUT_2 else None
+        initial = self._native.properties().get("hoodie.table.initial.version", "")
+        has_names = not initial.isdigit() or int(initial) >= _LAYOUT_2
+        files = self.history_files().files if has_names and self._native.version >= _LAYOUT_2 else None
         if files is not None and all(since is not None and file.until < since for file in files):
             return []
         if action is None and until is None:

@@ -157,6 +157,18 @@ def test_the_largest_of_timestamps_with_a_zone(tmp_path: Path, kind: str) -> Non
     ]
 
 
+def test_the_largest_beside_nan() -> None:
+    class Floats(PerColumn):
+        strategy_id = "a9a4b3c2-3a25-4bb3-8cb5-1d1d6f1f0a04"
+        rules: ClassVar = {"high": "max", "low": "min"}
+
+    nan = float("nan")
+    older = pa.table({"id": [1, 2], "high": [nan, 1.0], "low": [nan, 1.0]})
+    newer = pa.table({"id": [1, 2], "high": [2.0, nan], "low": [2.0, nan]})
+    merged = hoodoo.merge(older, newer, key="id", merger=Floats()).read_all()
+    assert merged.sort_by("id").to_pydict() == {"id": [1, 2], "high": [2.0, 1.0], "low": [2.0, 1.0]}
+
+
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_mergers_and_maps(tmp_path: Path, kind: str) -> None:
     schema = pa.schema({"id": pa.int64(), "m": pa.map_(pa.string(), pa.int64()), "l": pa.list_(pa.int64())})

@@ -176,7 +176,7 @@ impl HistoryFolder {
     }
 
     /// Removes versions but the newest `keep` up to the `current` one, and then the files that none of these names. A newer
-    /// one is left from a writer that died before anybody knew of it. The caller holds the lock.
+    /// one is left from a writer that was killed before anybody knew of it. The caller holds the lock.
     pub(crate) fn clean(&self, current: u64, keep: usize) -> Result<usize> {
         // One look is enough: nobody else changes the history meanwhile.
         let listed = self.storage.list(&self.folder)?.files;
