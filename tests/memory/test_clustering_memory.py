@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,10 @@ print(json.dumps({"peak": peak[0] - started, "rows": rows, "written": commit.ins
 
 
 def _run(script: str, *arguments: str) -> str:
-    run = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    # The allocator keeps freed pages for a second, so that a peak would depend on the speed of the machine.
+    environment = {**os.environ, "MIMALLOC_PURGE_DELAY": "0"}
+    command = [sys.executable, "-c", script, *arguments]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -82,5 +86,5 @@ def test_a_group_beyond_the_budget_is_not_in_memory(tmp_path: Path) -> None:
         peaks[budget] = figures["peak"] * 1024
     print({budget: peak // _MIB for budget, peak in peaks.items()}, "MiB")
     # Besides the rows that are sorted: the batches that are read, the row group that is written, keys of a file.
-    assert peaks[_BUDGET] < 4 * _BUDGET
+    assert peaks[_BUDGET] < 2.5 * _BUDGET
     assert peaks[100 * _BUDGET] > 15 * _BUDGET, "the rows would fit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,10 @@ print(json.dumps({**peaks, "rows": read, "updated": done_with.updated}))
 
 
 def _run(script: str, *arguments: str) -> str:
-    run = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    # The allocator keeps freed pages for a second, so that a peak would depend on the speed of the machine.
+    environment = {**os.environ, "MIMALLOC_PURGE_DELAY": "0"}
+    command = [sys.executable, "-c", script, *arguments]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -84,5 +88,5 @@ def test_logs_beyond_the_budget_are_not_in_memory(tmp_path: Path) -> None:
     print({budget: {name: peak // _MIB for name, peak in of.items()} for budget, of in peaks.items()}, "MiB")
     for name in ("read", "compact"):
         # Besides the records: pieces of a block, decoded and not, the row group that is written, the table of keys.
-        assert peaks[_BUDGET][name] < 4 * _BUDGET, name
+        assert peaks[_BUDGET][name] < 2.5 * _BUDGET, name
         assert peaks[100 * _BUDGET][name] > 10 * _BUDGET, f"{name}: the logs would fit"
