@@ -3,6 +3,7 @@
 use arrow::array::{Array, RecordBatch};
 
 use super::locate::Places;
+use super::located::LocatedRows;
 use super::pack::{Unpacked, Unpacker};
 use super::{TaskPlan, TaskReport, generated_keys};
 use crate::error::{Error, Result};
@@ -61,10 +62,14 @@ pub fn apply_routes(
         overwritten: None,
         generated,
         creator: None,
+        located: LocatedRows::default(),
     };
     let mut current: Option<((String, String), Vec<RecordBatch>)> = None;
     for packed in packed {
         for Unpacked { partition, route, rows } in unpacker.unpack(&packed?)? {
+            if plan.whole_table && apply.located.count(&route, &rows)? {
+                continue;
+            }
             let group = (partition, route);
             match &mut current {
                 Some((known, list)) if *known == group => list.push(rows),
@@ -101,6 +106,8 @@ struct Apply<'a> {
     generated: AutoKeys,
     /// The new file groups whose rows are being written: those of a partition, or of a bucket of a bucket index.
     creator: Option<(NewGroup, FileCreator<'a>)>,
+    /// Of rows that were located first.
+    located: LocatedRows,
 }
 
 impl<'a> Apply<'a> {
@@ -239,6 +246,9 @@ impl<'a> Apply<'a> {
 
     fn finish(mut self) -> Result<Vec<TaskReport>> {
         self.flush()?;
+        if self.plan.whole_table {
+            self.reports.push(TaskReport::Located(self.located));
+        }
         Ok(self.reports)
     }
 }

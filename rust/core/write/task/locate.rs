@@ -4,7 +4,8 @@
 //! All rows of a key are here, so that they become one record first. What becomes of it is decided as in one process,
 //! by [`tag`]: it may replace a stored record where that is, drop it there and go to another partition, or be new.
 //! A record that moves leaves in two directions, each with a route of its own. Which stored record a row meets goes
-//! along as its position in the base file, so that nobody looks it up again.
+//! along as its position in the base file, so that nobody looks it up again; and so does the fingerprint of all that this
+//! task found (see [`super::located`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBat
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 
+use super::located::{Fingerprint, witness};
 use super::pack::{Packer, Routed, Unpacker, value_bytes};
 use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
@@ -101,8 +103,10 @@ pub fn locate_rows(
     let tagged = setup.tag_in_table(&incoming, &context, logs.as_ref(), (anywhere, 1), None)?;
     let mut placing = Placing { table, plan, setup: &setup, incoming: &incoming, located: Ways::default() };
     placing.place(tagged)?;
-    let routed = placing.located.batches(sources, plan.columns_on_the_way(true)?)?;
-    Ok(Box::new(Packed { routed, packer: Packer::new(plan.columns_on_the_way(true)?, value_bytes(plan.batch_rows))? }))
+    let columns = plan.columns_on_the_way(true)?;
+    let witness = witness(&columns, placing.located.fingerprint.value(), placing.located.rows.len())?;
+    let routed = placing.located.batches(sources, columns.clone())?.chain(std::iter::once(Ok(witness)));
+    Ok(Box::new(Packed { routed, packer: Packer::new(columns, value_bytes(plan.batch_rows))? }))
 }
 
 /// The columns of the table that decide what becomes of a row.
@@ -160,6 +164,9 @@ impl Placing<'_> {
 
     fn push(&mut self, at: RowRef, partition: u32, route: u32, stored: Option<StoredRecord>) -> Result<()> {
         let (batch, row) = self.incoming.given_at(at)?;
+        let names = (self.located.partitions.get(partition), self.located.routes.get(route));
+        let key = self.incoming.batch(at.batch)?.keys.value(at.row as usize);
+        self.located.fingerprint.add(key, names, stored);
         self.located.rows.push(Placed { batch, row, partition, route, stored });
         Ok(())
     }
@@ -171,6 +178,7 @@ struct Ways {
     rows: Vec<Placed>,
     partitions: Names,
     routes: Names,
+    fingerprint: Fingerprint,
 }
 
 impl Ways {
@@ -206,6 +214,7 @@ impl Ways {
         let mut taken = take_record_batch(source, &rows)?.columns().to_vec();
         taken.push(Arc::new(positions.collect::<Int64Array>()));
         taken.push(Arc::new(moved.collect::<BooleanArray>()));
+        taken.push(Arc::new(Int64Array::from_value(self.fingerprint.value(), placed.len())));
         Ok(Routed { rows: RecordBatch::try_new(columns.clone(), taken)?, partitions, routes })
     }
 }
@@ -244,7 +253,7 @@ pub(super) struct Places<'b> {
 impl<'b> Places<'b> {
     /// The places of a batch of [`locate_rows`].
     pub(super) fn of(batch: &'b RecordBatch) -> Result<Self> {
-        let [position, moved] = PLACE_COLUMNS.map(|name| given_column(batch, name));
+        let [position, moved, _] = PLACE_COLUMNS.map(|name| given_column(batch, name));
         let places = position?.as_primitive_opt::<Int64Type>().zip(moved?.as_boolean_opt());
         let (positions, moved) = places.ok_or_else(|| Error::schema("the columns of located rows have other types"))?;
         Ok(Self { positions, moved })

@@ -19,7 +19,9 @@
 //!
 //! A route is the id of a file group, or `+n`: bucket n of the partition's new rows; in a bucket index, bucket n of that.
 //! Equal keys have equal routes, so the rows of a key meet in one task; sorted by the row number that routing gives them,
-//! they meet in the order in which they came, however the shuffle delivers them. A bloom filter may send a new key to a file group that does not
+//! they meet in the order in which they came, however the shuffle delivers them. An engine may run a task again whose result it
+//! lost, with rows in another order, while others have read the first result: what was located is therefore counted
+//! (`located.rs`), and a commit in which rows of two results met is refused. A bloom filter may send a new key to a file group that does not
 //! hold it; there it is found to be new and is added, which is as good a place as any.
 //!
 //! What a task does with rows is what `in_process.rs` does with all of them: the same steps, from [`WriteSetup`] on.
@@ -28,6 +30,7 @@ mod append;
 mod apply;
 mod keyer;
 mod locate;
+mod located;
 mod pack;
 mod plan;
 mod router;
@@ -59,17 +62,18 @@ pub use plan::{TaskPlan, TaskReport};
 pub use router::Router;
 
 /// Columns that tasks add to those of the rows, or that rows read from a table have.
-const ADDED_COLUMNS: [&str; 6] = [
+const ADDED_COLUMNS: [&str; 7] = [
     "_hoodie_record_key",
     "_hoodie_partition_path",
     "_hoodie_route",
     "_hoodie_row",
     "_hoodie_position",
     "_hoodie_moved",
+    "_hoodie_located",
 ];
 
 /// Columns that [`locate_rows`] adds.
-const PLACE_COLUMNS: [&str; 2] = ["_hoodie_position", "_hoodie_moved"];
+const PLACE_COLUMNS: [&str; 3] = ["_hoodie_position", "_hoodie_moved", "_hoodie_located"];
 
 impl WriteSetup {
     /// The setup of a task.

@@ -8,6 +8,7 @@ use base64_simd::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::PLACE_COLUMNS;
+use super::located::LocatedRows;
 use super::pack::{ROW, columns_on_the_way, own_fields, stream_header};
 use crate::error::{Error, Result};
 use crate::format::avro::metadata::WriteStat;
@@ -55,9 +56,13 @@ impl TaskPlan {
         let broken = || Error::corrupt("the plan of a write does not tell the columns of its rows");
         let header = STANDARD.decode_to_vec(self.columns.as_bytes()).map_err(|e| broken().caused_by(e))?;
         let given = StreamReader::try_new(header.as_slice(), None).map_err(|e| broken().caused_by(e))?.schema();
-        let [position, moved] = PLACE_COLUMNS;
+        let [position, moved, located_by] = PLACE_COLUMNS;
         let row = Field::new(ROW, DataType::Int64, true);
-        let places = [Field::new(position, DataType::Int64, true), Field::new(moved, DataType::Boolean, true)];
+        let places = [
+            Field::new(position, DataType::Int64, true),
+            Field::new(moved, DataType::Boolean, true),
+            Field::new(located_by, DataType::Int64, true),
+        ];
         let added: Vec<Field> = std::iter::once(row).chain(places.into_iter().filter(|_| located)).collect();
         Ok(columns_on_the_way(own_fields(&given), &added))
     }
@@ -76,6 +81,8 @@ pub enum TaskReport {
     File(Box<WriteStat>),
     /// There were rows for this partition, of an operation that replaces the partitions of its rows.
     Partition(String),
+    /// Rows that were located first.
+    Located(LocatedRows),
 }
 
 impl TaskReport {
@@ -139,11 +146,17 @@ impl DistributedWrite {
         let Self { setup, pending, notes, .. } = self;
         let view = setup.table.view(Some(pending.instant()))?;
         let (mut stats, mut touched) = (Vec::with_capacity(reports.len()), BTreeSet::new());
+        let mut located = LocatedRows::default();
         for report in reports {
             match report {
                 TaskReport::File(stat) => stats.push(*stat),
                 TaskReport::Partition(partition) => _ = touched.insert(partition),
+                TaskReport::Located(rows) => located.add(rows),
             }
+        }
+        if let Err(e) = located.check() {
+            pending.take_back()?;
+            return Err(e.with("table", setup.table.storage().uri()));
         }
         let replaced = match setup.replaced(&view, touched) {
             Err(e) if e.is_outdated_plan() => {
