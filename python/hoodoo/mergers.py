@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.record_merger import MergeContext, RecordMerger, Records, newer_wins, pick
+from hoodoo.warning import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +73,7 @@ class PerColumn(RecordMerger):
     | `append` | both lists or strings, the earlier one first |
 
     Attributes:
-        rules: The rules by column name.
+        rules: The rules by column name. One whose column the records do not have gives a `HudiWarning`.
 
     Examples:
         >>> import hoodoo
@@ -94,6 +95,7 @@ class PerColumn(RecordMerger):
 
     def merge(self, older: Records, newer: Records, context: MergeContext) -> Records:  # noqa: ARG002
         """Merge pairs of records. See `RecordMerger.merge`."""
+        self._warn_of_unknown(older.data.schema)
         wins = newer_wins(older, newer)
         later = pick(wins, older, newer)
         both = pc.and_(pc.invert(older.deleted), pc.invert(newer.deleted))
@@ -121,6 +123,15 @@ class PerColumn(RecordMerger):
             columns.append(value)
         data = pa.RecordBatch.from_arrays(columns, schema=merged.data.schema)
         return replace(merged, data=data)
+
+    def _warn_of_unknown(self, schema: pa.Schema) -> None:
+        for name in self.rules:
+            if name not in schema.names:
+                message = (
+                    f"the rules of {type(self).__name__} name the column '{name}', which the records do not have: "
+                    "no value follows that rule. Correct its name"
+                )
+                warn(message)
 
     def _checked(self, rule: str, column: str) -> str:
         if rule not in _RULES:

@@ -12,9 +12,11 @@ import pytest
 import hoodoo
 from hoodoo import Table
 from tests.interop.hudi import Hudi
+from tests.pairs import every_value
 
 LISTED = {"hoodie.metadata.enable": "false"}
-TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+_TABLE_TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
+TYPES = pytest.mark.parametrize("table_type", _TABLE_TYPES)
 
 
 def _options(table_type: str, **more: str) -> dict[str, str]:
@@ -71,8 +73,7 @@ def test_a_row_group_of_long_strings_among_others(hudi: Hudi, tmp_path: Path) ->
         assert _ids(uri, filters) == [f"k{rows - 1:05}"], filters
 
 
-@TYPES
-@pytest.mark.parametrize("index", ["RECORD_INDEX", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize(("table_type", "index"), every_value(_TABLE_TYPES, ["RECORD_INDEX", "GLOBAL_SIMPLE"]))
 def test_rows_that_stay_in_their_partition_have_its_value(
     hudi: Hudi, tmp_path: Path, table_type: str, index: str
 ) -> None:
@@ -128,9 +129,9 @@ def test_rows_that_stay_in_their_partition_have_its_value(
     assert rows() == theirs() == [("a", 12, "p0"), ("b", 1, "p1")]
 
 
-@TYPES
-@pytest.mark.parametrize("creator", ["hudi", "hoodoo"])
-@pytest.mark.parametrize("how", ["insert", "update_schema"])
+@pytest.mark.parametrize(
+    ("table_type", "creator", "how"), every_value(_TABLE_TYPES, ["hudi", "hoodoo"], ["insert", "update_schema"])
+)
 def test_hudi_finds_the_values_of_a_column_that_hoodoo_added(
     hudi: Hudi, tmp_path: Path, table_type: str, creator: str, how: str
 ) -> None:

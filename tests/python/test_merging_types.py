@@ -304,3 +304,43 @@ def test_keys_of_a_delete_in_tables() -> None:
     t.upsert({"id": list(range(6))})
     t.delete([pa.table({"id": [1]}), pa.table({"id": [2, 3]})])
     assert sorted(t.to_arrow(columns=["id"])["id"].to_pylist()) == [0, 4, 5]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+02:00"])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_keys_that_are_timestamps_of_a_zone(zone: str, in_order: bool) -> None:
+    keys = pa.array([0, 3_600_000_000, 1_700_000_000_000_001], pa.timestamp("us", zone))
+    older = pa.table({"at": keys, "v": [1, 2, 3]})
+    newer = pa.table({"at": keys.slice(1).cast(pa.timestamp("us", "Asia/Tokyo")), "v": [20, 30]})
+    for more in ({}, {"id": pa.array([7, 7, 7])}):
+        before, after = older, newer
+        for name, column in more.items():
+            before, after = before.append_column(name, column), after.append_column(name, column.slice(1))
+        merged = hoodoo.merge(before, after, key=["at", *more], sorted=in_order).read_all()
+        assert merged["at"].to_pylist() == keys.to_pylist()
+        assert merged["v"].to_pylist() == [1, 20, 30]
+
+
+class Scaled(hoodoo.RecordMerger):
+    strategy_id = "0f4c5b1e-7c4e-4a57-9d3c-0d1c2a3b4c5d"
+
+    def merge(self, older: hoodoo.Records, newer: hoodoo.Records, context: hoodoo.MergeContext) -> pa.RecordBatch:
+        factor = int(context.properties["factor"])
+        values = pc.add(older.data["v"], pc.multiply(newer.data["v"], factor))
+        return newer.data.set_column(newer.data.schema.get_field_index("v"), "v", values)
+
+
+def test_a_merger_gets_its_properties() -> None:
+    options = {"hoodie.record.merge.property.factor": "10", "hoodoo.memory.budget": "1000000"}
+    merged = hoodoo.merge({"id": [1], "v": [1]}, {"id": [1], "v": [2]}, key="id", merger=Scaled(), options=options)
+    assert merged.read_all()["v"].to_pylist() == [21]
+
+
+def test_rules_for_columns_that_are_not_there() -> None:
+    class Misspelt(PerColumn):
+        strategy_id = "0f4c5b1e-7c4e-4a57-9d3c-0d1c2a3b4c5e"
+        rules: ClassVar = {"v": "sum", "clikcs": "sum"}
+
+    with pytest.warns(hoodoo.HudiWarning, match="Misspelt name the column 'clikcs'"):
+        merged = hoodoo.merge({"id": [1], "v": [1]}, {"id": [1], "v": [2]}, key="id", merger=Misspelt()).read_all()
+    assert merged["v"].to_pylist() == [3]

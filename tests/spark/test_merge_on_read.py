@@ -219,3 +219,15 @@ def test_rows_with_some_columns(mode: str, table_type: str, frame: Frame, tmp_pa
     ours, theirs = (arrow_rows(hoodoo.Table(uri).to_arrow(columns=list(columns))) for uri in (by_spark, alone))
     assert ours == theirs
     assert hoodoo.Table(by_spark).verify().ok
+
+
+def test_merging_dataframes_that_lack_columns(spark: Any) -> None:
+    older, newer = spark.createDataFrame([(1, 2, 3)], "id long, ts long, v long"), spark.createDataFrame([], "id long")
+    for key, ordering, message in (
+        ("no", None, "the older rows have no column 'no'"),
+        ("id", ["at.time"], "the older rows have no column 'at'"),
+        ("id", ["ts"], "the newer rows have no column 'ts'"),
+        ("id", None, "the newer rows lack columns of the older ones: ts, v"),
+    ):
+        with pytest.raises(hoodoo.SchemaError, match=message):
+            hoodoo.spark.merge(older, newer, key, ordering)

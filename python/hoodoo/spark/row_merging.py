@@ -60,6 +60,7 @@ def merge(
         ```
     """
     keys = as_list(key)
+    _check_columns(older, newer, keys, as_list(ordering))
     more = [field for field in newer.schema.fields if field.name not in older.columns]
     order = monotonically_increasing_id()
     after = newer.withColumn(SIDE, lit(_NEWER)).withColumn(_ROW, order)
@@ -69,6 +70,18 @@ def merge(
     given = merge_options(mode, payload_class, partial_update_mode, delete_marker, options)
     merging = merge_batches(arrow_of(older.schema), keys, ordering, merger=merger, options=given, ignored=[_ROW])
     return together.mapInArrow(merging, older.schema)
+
+
+def _check_columns(older: DataFrame, newer: DataFrame, keys: Sequence[str], ordering: Sequence[str]) -> None:
+    for rows, columns in (("older", older.columns), ("newer", newer.columns)):
+        # An ordering column may be a field of a struct column.
+        tops = [name if name in columns else name.split(".", 1)[0] for name in ordering]
+        for name in [*keys, *tops]:
+            if name not in columns:
+                raise SchemaError(f"the {rows} rows have no column {name!r}. Columns: {', '.join(columns)}")
+    missing = [name for name in older.columns if name not in newer.columns]
+    if missing:
+        raise SchemaError(f"the newer rows lack columns of the older ones: {', '.join(missing)}")
 
 
 def merge_batches(

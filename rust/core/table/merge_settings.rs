@@ -1,5 +1,6 @@
 //! How the records of a table are merged: rule, keys, ordering values, delete marks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
@@ -9,6 +10,7 @@ use super::keygen::{KeyGenConfig, KeyGenerator};
 use super::merge_config::{DeleteMarker, PersistedRule};
 use super::{HudiTable, META_COLUMNS};
 use crate::error::{Error, Result};
+use crate::format::properties::Properties;
 use crate::merge::{
     CustomMerge, Fill, MergeContext, MergeRule, OrderingValues, RecordMerger, lies_in, ordering_column,
 };
@@ -34,6 +36,12 @@ pub struct MergeSettings {
     pub keys: Option<KeyGenConfig>,
 }
 
+/// What a merger is told of the properties of a table.
+pub(crate) fn properties_of_merger(properties: &Properties) -> BTreeMap<String, String> {
+    let own = |(k, v): (&str, &str)| Some((k.strip_prefix(MERGE_PROPERTY)?.to_owned(), v.to_owned()));
+    properties.iter().filter_map(own).collect()
+}
+
 impl HudiTable {
     /// How this table's records are merged.
     ///
@@ -43,9 +51,8 @@ impl HudiTable {
     pub fn merge_settings(&self) -> Result<MergeSettings> {
         let config = self.config();
         let persisted = config.persisted_merge()?;
-        let properties = config.properties().iter();
-        let own = properties.filter_map(|(k, v)| Some((k.strip_prefix(MERGE_PROPERTY)?.to_owned(), v.to_owned())));
-        let context = MergeContext { ordering: config.ordering_fields(), properties: own.collect() };
+        let properties = properties_of_merger(config.properties());
+        let context = MergeContext { ordering: config.ordering_fields(), properties };
         let rule = rule_of(persisted.rule, self.mergers(), context);
         let ordering = if rule.is_ordered() { config.ordering_fields() } else { Vec::new() };
         let keys = if config.populates_meta_fields() { None } else { Some(self.key_config()?.without_partitions()) };

@@ -84,7 +84,7 @@ pub use lookup::{FindKeys, KeyQuery, lookup_keys};
 pub(crate) use lookup::{KeyMatch, first_keys, key_arrays};
 pub(crate) use lossless_cast::conform_batch;
 pub(crate) use lossless_cast::{Cast, cast_column, lossy_cast};
-pub(crate) use merge_settings::{DELETE_MARK, MergeSettings, check_delete_mark, rule_of};
+pub(crate) use merge_settings::{DELETE_MARK, MergeSettings, check_delete_mark, properties_of_merger, rule_of};
 pub(crate) use metadata::{GLOBAL_RECORD_INDEX, RECORD_INDEX_BY_PARTITION};
 pub(crate) use missing_files::MissingFiles;
 pub(crate) use open_files::{OpenFiles, open_base};

@@ -50,6 +50,11 @@ impl KeyColumns {
                 kind if self.packs && kind.is_integer() && *kind != DataType::UInt64 => {
                     packed(arrow_cast::cast(column, &DataType::Int64)?.as_primitive())?
                 }
+                // The same instant is the same key in any zone; names of zones are not known here.
+                DataType::Timestamp(unit, Some(_)) => {
+                    let utc = arrow_cast::cast(column, &DataType::Timestamp(*unit, Some("+00:00".into())))?;
+                    arrow_cast::cast(&utc, &DataType::Utf8)?.as_string::<i32>().clone()
+                }
                 _ => arrow_cast::cast(column, &DataType::Utf8)?.as_string::<i32>().clone(),
             };
             strings.push(text);

@@ -11,7 +11,7 @@ mod sorted;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use self::keys::KeyColumns;
@@ -25,7 +25,7 @@ use crate::merge::{
 };
 use crate::storage::SpillOptions;
 use crate::table::merge_config::{self, DeleteMarker, PersistedMerge};
-use crate::table::{DELETE_MARK, MergeSettings, Options, check_delete_mark, rule_of};
+use crate::table::{DELETE_MARK, MergeSettings, Options, check_delete_mark, properties_of_merger, rule_of};
 
 /// The table version whose rules options follow.
 const LATEST_VERSION: u32 = 9;
@@ -85,7 +85,7 @@ impl MergeRequest {
             Some(fields) if ordering.is_empty() => fields.split(',').map(|f| f.trim().to_owned()).collect(),
             _ => ordering,
         };
-        let context = MergeContext { ordering: ordering.clone(), properties: BTreeMap::new() };
+        let context = MergeContext { ordering: ordering.clone(), properties: properties_of_merger(&properties) };
         let mergers: Vec<Arc<dyn RecordMerger>> = merger.into_iter().collect();
         let rule = rule_of(persisted.rule, &mergers, context);
         if let MergeRule::Missing(id) = &rule {

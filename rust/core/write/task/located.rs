@@ -33,7 +33,8 @@ impl Fingerprint {
     /// Adds the way of a row: partition and route, and the stored record that it meets.
     pub(super) fn add(&mut self, key: &str, way: (Option<&str>, Option<&str>), stored: Option<StoredRecord>) {
         let (position, moved) = stored.unwrap_or((None, false));
-        let of_record = u64::from(position.unwrap_or(u32::MAX)) << 2 | u64::from(moved) << 1 | u64::from(stored.is_some());
+        let of_record =
+            u64::from(position.unwrap_or(u32::MAX)) << 2 | u64::from(moved) << 1 | u64::from(stored.is_some());
         let of_names = [way.0, way.1].map(|name| hash_key(name.unwrap_or_default()));
         let [partition, route] = of_names;
         let parts = [hash_key(key), partition, route, of_record].map(u64::to_le_bytes);
