@@ -13,6 +13,7 @@ from hoodoo.sync.settings import check_sync_options
 from hoodoo.warning import warn
 
 __all__ = [
+    "AS_OF",
     "Columns",
     "Options",
     "SchemaEvolution",
@@ -27,6 +28,9 @@ __all__ = [
     "whole_number",
     "write_options",
 ]
+
+AS_OF = "as.of.instant"
+"""The option that reads rows of an instant."""
 
 Options: TypeAlias = Mapping[str, object]
 """Hudi's options by key: strings, numbers and booleans. `True` is written as `true`; None leaves an option out."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodoo.exceptions import InvalidOptionError, SchemaError
+from hoodoo.plain_values import array_of, check_dates
 
 __all__ = [
     "ArrowArray",
@@ -167,6 +168,8 @@ def _from_pandas(data: Any) -> pa.RecordBatchReader:
             f"a column of the pandas DataFrame has no type of Arrow: {error}. Convert it with DataFrame.astype"
         ) from error
     for field in table.schema:
+        if pa.types.is_date(field.type) and str(data[field.name].dtype) == "object":
+            check_dates(data[field.name])
         # They are numbers of periods since 1970 to who does not know the type.
         if getattr(field.type, "extension_name", "") == "pandas.period":
             message = f"column {field.name!r} has periods of pandas, which Hudi has no type for: convert it with"
@@ -412,28 +415,11 @@ def _checked_column(name: str, values: Any, data_type: pa.DataType | None) -> pa
             "NumPy or Arrow, with a value for each row"
         )
     try:
-        return _column(values, data_type)
+        return array_of(values, data_type)
+    except SchemaError as error:
+        raise SchemaError(f"column {name!r}: {error}") from error
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
         raise SchemaError(
             f"the values of column {name!r} have no common Arrow type ({reason}): give values of one type"
         ) from error
-
-
-def _column(values: Any, data_type: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    # With a type, pyarrow truncates values silently (1.5 to 1). The writer checks which values fit.
-    if data_type is not None and _cannot_be_inferred(data_type):
-        return pa.array(values, type=data_type)
-    inferred = pa.array(values)
-    if data_type is not None and pa.types.is_temporal(data_type) and pa.types.is_integer(inferred.type):
-        return pa.array(values, type=data_type)
-    return inferred
-
-
-def _cannot_be_inferred(data_type: pa.DataType) -> bool:
-    if pa.types.is_map(data_type) or pa.types.is_fixed_size_binary(data_type):
-        return True
-    inner = [data_type.field(n).type for n in range(data_type.num_fields)]
-    return any(_cannot_be_inferred(one) for one in inner)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from hoodoo.commit_history import CommitHistory, CommitRecord, PartitionFigures
 from hoodoo.commit_stats import WRITE_ACTIONS
 from hoodoo.exceptions import InvalidOptionError
+from hoodoo.options import AS_OF
 from hoodoo.statements.evaluate import Scope, mask_of
 from hoodoo.statements.forms import parse_condition
 from hoodoo.statements.target import columns_in, scanned
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hoodoo import _native
     from hoodoo.file_slice import FileSlice
     from hoodoo.statements.forms import Predicate
+    from hoodoo.table_ref import TableRef
     from hoodoo.timeline import Instant, Timeline
 
 __all__ = ["TableFigures"]
@@ -31,6 +33,7 @@ class TableFigures:
     """The figures of `hoodoo.Table`."""
 
     _native: _native.NativeTable
+    _ref: TableRef
 
     @property
     def timeline(self) -> Timeline:
@@ -42,7 +45,7 @@ class TableFigures:
         raise NotImplementedError
 
     def count(self, filters: Predicate | None = None) -> int:
-        """Return the number of rows of the newest snapshot.
+        """Return the number of rows of the newest snapshot, or of that of `as.of.instant` in the options.
 
         Without a condition and without log files, the commits tell it, or the footers of the base files. Otherwise the
         columns of the condition are read, and log files are merged.
@@ -68,6 +71,8 @@ class TableFigures:
         """
         # Expressions of pyarrow and polars cannot be compared with an empty list.
         if filters is None or (isinstance(filters, list | tuple) and not filters):
+            if self._ref.options.get(AS_OF):
+                return sum(batch.num_rows for batch in scanned(self._native, []))
             slices = self.file_slices()
             known = self._rows_of(slices)
             rows = [known.get(s.base_file or "") for s in slices if not s.log_files]

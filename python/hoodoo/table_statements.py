@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from hoodoo.exceptions import InvalidOptionError
-from hoodoo.options import whole_number
+from hoodoo.options import AS_OF, whole_number
 from hoodoo.statements.change import delete_rows, update_rows
 from hoodoo.statements.forms import parse_assignments, parse_condition
 from hoodoo.statements.planned_write import Effort
@@ -123,5 +123,10 @@ class TableStatements:
 
     def _effort(self) -> Effort:
         options = self._ref.options
+        if options.get(AS_OF):
+            raise InvalidOptionError(
+                f"a statement changes the newest rows, and {AS_OF}={options[AS_OF]} asks for those of an instant: what "
+                f"was written since would be undone. Open the table without it: hoodoo.Table({self._ref.uri!r})"
+            )
         threads = whole_number(options, _THREADS, os.cpu_count() or 1)
         return Effort(whole_number(options, _RETRIES, 5), max(1, threads), options)

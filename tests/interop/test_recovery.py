@@ -87,6 +87,25 @@ def test_we_restore_what_both_did(turns: Turns) -> None:
     assert not Table(turns.path).savepoints()
 
 
+@pytest.mark.parametrize("turns", [_COW], indirect=True)
+def test_we_restore_to_before_a_clustering_that_was_planned_earlier(turns: Turns) -> None:
+    """The savepoint does not hold what it wrote, and a clean deletes that: Hudi's own restore would lose those rows."""
+    planned = Table(turns.path, turns.ours_options).schedule_clustering(sort_by="id")
+    assert planned is not None
+    turns.ours("insert", rows(range(50, 54), 3))
+    before = _state(turns.path)
+    saved = Table(turns.path).savepoint()
+    assert Table(turns.path, turns.ours_options).cluster(instant=planned) is not None
+    for ts in range(5, 9):
+        turns.ours("upsert", rows(range(14), ts))
+    Table(turns.path, turns.ours_options).clean()
+    done = Table(turns.path, turns.ours_options).restore(saved.instant)
+    assert planned in done.undone
+    assert _state(turns.path) == before
+    turns.compare("the restore", is_last=True)
+    _goes_on(turns)
+
+
 @pytest.mark.parametrize("turns", [pytest.param(_COW, marks=pytest.mark.slow), _MOR], indirect=True)
 def test_hudi_restores_to_our_savepoint(turns: Turns) -> None:
     """What we wrote since goes."""

@@ -183,3 +183,21 @@ def test_options_that_become_entries_of_the_commit_metadata(tmp_path: Path, pref
     extra = table.timeline.metadata(commit.instant)["extraMetadata"]
     assert extra[f"{prefix}note"] == "nightly"
     assert "schema" in extra
+
+
+def test_statements_on_rows_of_an_instant_are_refused(history: tuple[str, list[hoodoo.Commit]]):
+    """They would write rows as they were over what was written since."""
+    uri, (first, _) = history
+    newest = hoodoo.Table(uri).to_arrow().to_pylist()
+    then = hoodoo.Table(uri, options={"as.of.instant": first.instant})
+    statements = [
+        lambda: then.update({"n": "n + 1"}),
+        lambda: then.delete(where="n = 1"),
+        lambda: then.merge({"id": [1], "n": [2]}, ["id"]).when_matched_update_all().execute(),
+    ]
+    for statement in statements:
+        with pytest.raises(hoodoo.InvalidOptionError, match=f"as.of.instant={first.instant} asks for those of an inst"):
+            statement()
+    assert hoodoo.Table(uri).to_arrow().to_pylist() == newest
+    assert then.count() == then.count("n = 1") == then.count("n > 0") == 1
+    assert hoodoo.Table(uri).count("n = 1") == 0

@@ -245,3 +245,61 @@ def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
     with pytest.raises(hoodoo.LockError, match="ZooKeeper does not answer"):
         Table(table.uri, options).insert({"id": ["a"]})
     assert Table(table.uri).to_arrow().num_rows == 0
+
+
+class _Interrupted:
+    """A lock whose client is ended by a signal, in one of its calls."""
+
+    place = "here"
+
+    def __init__(self, where: str, at: int) -> None:
+        self.where, self.left, self.released = where, at, 0
+
+    def _called(self, what: str) -> None:
+        if what == self.where:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    def try_acquire(self, owner: str) -> _Interrupted:  # noqa: ARG002
+        self._called("try_acquire")
+        return self
+
+    def is_held(self) -> bool:
+        self._called("is_held")
+        return True
+
+    def is_confirmed(self) -> bool:
+        self._called("is_confirmed")
+        return True
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.parametrize("where", ["try_acquire", "is_held", "is_confirmed"])
+def test_a_signal_in_a_client_ends_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    uri = str(tmp_path / "t")
+    Table.create(uri, {"id": "int64"}, name="t", record_key="id")
+    options = {
+        _PROVIDER: _ZOOKEEPER,
+        "hoodie.write.lock.zookeeper.url": "127.0.0.1",
+        "hoodie.write.lock.zookeeper.base_path": "/hudi",
+        "hoodie.write.lock.zookeeper.lock_key": "k",
+    }
+    ended = 0
+    for at in range(1, 12):
+        lock = _Interrupted(where, at)
+        monkeypatch.setattr("hoodoo.locks.open_lock", lambda *_, lock=lock: lock)
+        before = Table(uri).count()
+        try:
+            Table(uri, options).insert({"id": [at]})
+        except KeyboardInterrupt as interrupt:
+            ended += 1
+            committed = getattr(interrupt, "commit", None) is not None
+        else:
+            assert lock.left > 0
+            committed = True
+        assert Table(uri).count() == before + committed
+    assert ended > 0
+    assert not Table(uri).verify().problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ _NULL = re.compile(r"\s*([\w.]+)\s+(is\s+null|is\s+not\s+null)\s*", re.IGNORECAS
 # Values between commas, which may be in quotes.
 _ITEM = re.compile(r"""\s*('[^']*'|"[^"]*"|[^,'"][^,]*|)\s*(?:,|\Z)""")
 _IN = re.compile(r"\s*([\w.]+)\s+((?:not\s+)?in)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 
 
 def conditions(texts: Sequence[str] | None, schema: pa.Schema) -> Filters | None:
@@ -62,7 +65,10 @@ def _condition(text: str, schema: pa.Schema) -> tuple[Any, ...]:
 
 
 def _items(text: str, condition: str) -> list[str]:
-    items, at = [], 0
+    items: list[str] = []
+    at = 0
+    if not text.strip():
+        return items
     while True:
         found = _ITEM.match(text, at)
         if found is None:
@@ -87,5 +93,10 @@ def _value(text: str, column: str, schema: pa.Schema) -> Any:
         # A scalar keeps the precision that a Python value may lose.
         scalar = pa.scalar(text).cast(kind)
     except (pa.ArrowException, ValueError) as error:
+        if pa.types.is_temporal(kind) and _DATE.match(text):
+            # Filters read dates, and times without a zone, for columns of any time.
+            return text
+        if pa.types.is_decimal(kind) and _NUMBER.fullmatch(text):
+            return Decimal(text)
         raise InvalidOptionError(f"the value {text!r} is no {kind}, which is the type of column {column!r}") from error
     return scalar if pa.types.is_timestamp(kind) or pa.types.is_time(kind) else scalar.as_py()

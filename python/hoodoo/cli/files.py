@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodoo import InvalidOptionError
 
@@ -121,12 +123,42 @@ def _open_csv(path: Path, schema: pa.Schema | None) -> Opened:
 def _open_json(path: Path, schema: pa.Schema | None) -> Opened:
     from pyarrow import json  # noqa: PLC0415
 
-    parse = json.ParseOptions(explicit_schema=schema) if schema is not None else None
-    table = json.read_json(path, json.ReadOptions(block_size=_FIRST_BLOCK), parse)
-    if schema is not None:
-        # Columns that the file does not have are null in it, and not given.
-        table = table.select([name for name in table.column_names if name in _json_names(path)])
+    def read(types: pa.Schema | None) -> pa.Table:
+        parse = None if types is None else json.ParseOptions(explicit_schema=types)
+        return json.read_json(path, json.ReadOptions(block_size=_FIRST_BLOCK), parse)
+
+    if schema is None:
+        table = read(None)
+        return table.schema, table.to_batches()
+    # As `write_rows` writes them. pyarrow takes numbers of days for dates, and the characters for bytes.
+    bytes_written = pa.schema([pa.field(f.name, pa.string()) if _is_bytes(f.type) else f for f in schema])
+    written = pa.schema([pa.field(f.name, pa.string()) if pa.types.is_date(f.type) else f for f in bytes_written])
+    try:
+        table = read(written)
+    except pa.ArrowInvalid:
+        table = read(bytes_written)
+    # Columns that the file does not have are null in it, and not given.
+    names = _json_names(path)
+    table = table.select([name for name in table.column_names if name in names])
+    for field in schema:
+        if field.name in names and written.field(field.name) != field:
+            at = table.schema.get_field_index(field.name)
+            table = table.set_column(at, field, _from_strings(table[field.name], field))
     return table.schema, table.to_batches()
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any((pa.types.is_binary(kind), pa.types.is_large_binary(kind), pa.types.is_fixed_size_binary(kind)))
+
+
+def _from_strings(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type) or not _is_bytes(field.type):
+        return column.cast(field.type)
+    try:
+        values = [None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()]
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"column {field.name!r} holds bytes, which JSON has in base64: {error}") from error
+    return pa.chunked_array([pa.array(values, field.type)])
 
 
 def _json_names(path: Path) -> set[str]:
@@ -192,8 +224,12 @@ def _writer(kind: str, path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.R
 
         from hoodoo.cli.output import plain  # noqa: PLC0415
 
+        def write(batch: pa.RecordBatch) -> None:
+            _refuse_no_numbers(batch)
+            file.writelines(json.dumps(plain(row)) + "\n" for row in batch.to_pylist())
+
         with path.open("w", encoding="utf-8") as file:
-            yield lambda batch: file.writelines(json.dumps(plain(row)) + "\n" for row in batch.to_pylist())
+            yield write
         return
     makers: dict[str, Callable[[str, pa.Schema], Any]] = {
         "parquet": parquet.ParquetWriter,
@@ -202,3 +238,11 @@ def _writer(kind: str, path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.R
     }
     with makers[kind](str(path), schema) as writer:
         yield writer.write_batch if kind == "parquet" else writer.write
+
+
+def _refuse_no_numbers(batch: pa.RecordBatch) -> None:
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_floating(field.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
+            raise InvalidOptionError(
+                f"column {field.name!r} holds NaN or an infinity, which JSON does not have. Write Parquet, CSV or Arrow"
+            )

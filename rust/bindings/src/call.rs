@@ -39,11 +39,13 @@ fn take(raised: &Raised) -> Option<PyErr> {
     raised.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs the handlers of signals that came; whether one raised.
+/// Runs the handlers of signals that came; whether one raised, here or in code of the user's that ran meanwhile.
 fn signalled(raised: &Raised) -> bool {
     let check = |py: Python<'_>| {
         logging::hand_over(py);
-        py.check_signals().map_err(|e| put(raised, e)).is_err()
+        let ends = |e: &PyErr| !e.is_instance_of::<PyException>(py);
+        let ended = raised.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(ends);
+        py.check_signals().map_err(|e| put(raised, e)).is_err() || ended
     };
     Python::try_attach(check).unwrap_or_default()
 }

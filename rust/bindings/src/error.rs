@@ -2,7 +2,7 @@
 
 use hoodoo::{Error, ErrorKind};
 use pyo3::PyErr;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -48,6 +48,9 @@ pub fn from_py(error: PyErr, message: &str) -> Error {
     Python::attach(|py| {
         let class = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
         let text = error.value(py).to_string();
+        if !error.is_instance_of::<PyException>(py) {
+            return Error::interrupted(format!("{message}: {class}"));
+        }
         match class.as_str() {
             "InvalidOptionError" => Error::invalid_option(text),
             "UnsupportedError" | "MissingDependencyError" => Error::unsupported(text),

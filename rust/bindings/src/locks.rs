@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use hoodoo::error::{Error, Result};
+use hoodoo::error::{Error, ErrorKind, Result};
 use hoodoo::timeline::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 use pyo3::prelude::*;
 
+use crate::call::keep;
 use crate::error::from_py;
 
 /// Says that these locks are opened by the Python package.
@@ -21,8 +22,10 @@ pub fn register() {
     });
 }
 
-/// An error of the package keeps its kind; a client that fails in another way may succeed later.
+/// An error of the package keeps its kind; a client that fails in another way may succeed later, unless it was a signal that
+/// ended it.
 fn failed(e: PyErr) -> Error {
+    Python::attach(|py| keep(py, &e));
     from_py(e, "the lock service failed")
 }
 
@@ -55,7 +58,8 @@ impl PythonLease {
 
 impl ExternalLease for PythonLease {
     fn is_held(&self) -> bool {
-        self.ask("is_held").unwrap_or(false)
+        // After a signal the call ends at its next step, and gives back the lock, which it has not lost.
+        self.ask("is_held").unwrap_or_else(|e| e.kind() == ErrorKind::Interrupted)
     }
 
     fn is_confirmed(&self) -> Result<bool> {

@@ -15,7 +15,7 @@ use crate::timeline::history::{HistoryReader, LoadMode};
 /// The entry of the metadata of a commit with the table's columns.
 const SCHEMA: &str = "schema";
 
-/// How many archived instants are looked into for the newest schema.
+/// How many archived instants are looked into for the newest schema at first.
 const NEWEST: usize = 64;
 
 fn tells_schema(metadata: &ReplaceCommitMetadata) -> bool {
@@ -59,16 +59,25 @@ impl TableSchema {
         if !timeline.ends_in_history() {
             return Ok(None);
         }
-        let is_newer = |requested: &str| timeline.is_committed(requested) && active.is_none_or(|a| requested > a);
-        let entries = HistoryReader::new(view.storage(), timeline.config()).newest(NEWEST, LoadMode::Metadata)?;
-        let writes = entries.into_iter().rev().filter(|e| e.action.is_write() && is_newer(&e.requested));
-        for (action, metadata) in writes.filter_map(|entry| Some((entry.action, entry.metadata?))) {
-            let metadata = decode_write_metadata(&metadata, action)?;
-            if tells_schema(&metadata) {
-                return Ok(Some(metadata));
+        let history = HistoryReader::new(view.storage(), timeline.config());
+        let mut count = NEWEST;
+        loop {
+            let entries = history.newest(count, LoadMode::Metadata)?;
+            let is_newer = |requested: &str| active.is_none_or(|active| requested > active);
+            let is_all = entries.len() < count || entries.first().is_some_and(|oldest| !is_newer(&oldest.requested));
+            let is_wanted = |requested: &str| is_newer(requested) && timeline.is_committed(requested);
+            let writes = entries.into_iter().rev().filter(|e| e.action.is_write() && is_wanted(&e.requested));
+            for (action, metadata) in writes.filter_map(|entry| Some((entry.action, entry.metadata?))) {
+                let metadata = decode_write_metadata(&metadata, action)?;
+                if tells_schema(&metadata) {
+                    return Ok(Some(metadata));
+                }
             }
+            if is_all {
+                return Ok(None);
+            }
+            count = count.saturating_mul(NEWEST);
         }
-        Ok(None)
     }
 
     fn stored(config: &TableConfig, view: &TableView) -> Result<Option<Self>> {

@@ -215,7 +215,7 @@ impl<'a> Keep<'a> {
             .into_iter()
             .filter(|g| view.replaced_at(partition, &g.file_id).is_some_and(|at| self.needs_no_replaced(at)))
             .flat_map(|g| g.slices.iter())
-            .filter(|s| !self.is_savepointed(s));
+            .filter(|s| !self.is_savepointed(s) && !self.is_compacted(s));
         let old = live.into_iter().flat_map(|g| self.old_slices(g));
         let changes = ChangeLogs::of(listed);
         Ok(gone.chain(old).flat_map(|slice| slice_files(slice).chain(changes.of_slice(slice))).collect())

@@ -23,13 +23,17 @@ pub(crate) enum Retention {
 }
 
 impl Retention {
-    /// Reads the settings. An option that only one policy has implies this policy, as in Hudi.
+    /// Reads the settings. The option of one policy implies this policy, as in Hudi, unless options of others are there too.
     ///
     /// # Errors
     /// `InvalidOption` for other policies, and for numbers that would keep nothing.
     pub(crate) fn from_options(options: &Options) -> Result<Self> {
-        let implied = [COMMITS, VERSIONS, HOURS].into_iter().find(|(_, key)| options.get(key).is_some());
-        let policy = options.get("hoodie.clean.policy").unwrap_or(implied.unwrap_or(COMMITS).0);
+        let mut named = [COMMITS, VERSIONS, HOURS].into_iter().filter(|(_, key)| options.get(key).is_some());
+        let implied = match (named.next(), named.next()) {
+            (Some(only), None) => only.0,
+            _ => COMMITS.0,
+        };
+        let policy = options.get("hoodie.clean.policy").unwrap_or(implied);
         let is = |(name, _): (&str, &str)| policy.eq_ignore_ascii_case(name);
         let at_least_one = |(_, key): (&str, &'static str), standard: usize| match options.number(key, standard)? {
             0 => Err(Error::invalid_value(key, 0, "a number from 1")),

@@ -8,7 +8,8 @@ use super::super::{read_plan, schema_at};
 use super::plan::Kind;
 use super::task::{CompactionTask, new_attempt};
 use super::unit::Unit;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file_group::join;
 use crate::format::avro::metadata::{CommitMetadata, CompactionOperation, CompactionPlan, WriteStat, encode};
 use crate::format::instant::{Instant, State};
 use crate::metadata_table::write::{FileChanges, KeyWrites};
@@ -89,8 +90,14 @@ impl CompactionJob {
         let instant = writer.start(&instant, Vec::new())?;
         let transaction = Transaction::take_over(table, writer, instant, heartbeat, has_tasks);
         let attempt = new_attempt(table.clock().as_ref());
-        let tasks = operations.into_iter().map(|operation| CompactionTask { kind, operation, attempt }).collect();
-        Ok(Some(Self { transaction, view: table.view_of(timeline)?, kind, tasks }))
+        let view = table.view_of(timeline)?;
+        let mut tasks = Vec::with_capacity(operations.len());
+        for operation in operations {
+            if !is_obsolete(&view, &operation)? {
+                tasks.push(CompactionTask { kind, operation, attempt });
+            }
+        }
+        Ok(Some(Self { transaction, view, kind, tasks }))
     }
 
     /// Requested time.
@@ -139,6 +146,31 @@ impl CompactionJob {
             warnings: done.warnings.into_iter().chain(done.ending.finish()).collect(),
         })
     }
+}
+
+/// Whether nobody needs the result of an operation any more: its file group was replaced, and a clean has deleted what it would
+/// read. Hudi's cleaner by file versions does that.
+fn is_obsolete(view: &TableView, operation: &CompactionOperation) -> Result<bool> {
+    let partition = operation.partition_path.as_deref().unwrap_or_default();
+    if view.replaced_at(partition, operation.file_id.as_deref().unwrap_or_default()).is_none() {
+        return Ok(false);
+    }
+    let base = operation.data_file_path.iter().filter(|name| !name.is_empty());
+    for name in base.chain(operation.delta_file_paths.iter().flatten()) {
+        let is_there = match view.file(&join(partition, name.rsplit('/').next().unwrap_or(name))) {
+            Err(e) if e.kind() == ErrorKind::Corrupt => false,
+            other => other?.is_some(),
+        };
+        if !is_there {
+            tracing::info!(
+                partition,
+                file = name,
+                "a planned compaction of a file group that was replaced is left out"
+            );
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Executes a task of a compaction that another process began; `token` tells this attempt of the task from others.

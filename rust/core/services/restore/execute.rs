@@ -53,20 +53,25 @@ pub fn restore(table: &HudiTable, savepoint: &str) -> Result<Restored> {
     let saved = there.next_back().cloned().ok_or_else(|| no_savepoint(table, savepoint))?;
     check_files(table, &timeline, &saved).map_err(named)?;
     let pending = timeline.pending().find(|i| i.action == Action::Restore).cloned();
-    let transaction = match pending {
+    let (transaction, plan) = match pending {
         Some(pending) => resume(table, &writer, &timeline, &pending, savepoint)?,
         None => {
-            let (plan, undone) = plan_restore(&timeline, savepoint).map_err(named)?;
+            let (plan, undone) = plan_restore(&timeline, &saved).map_err(named)?;
             for pending in undone.iter().filter(|i| !i.is_completed()) {
                 heartbeat::check_no_other_writer(storage, table.clock(), &pending.requested)?;
+            }
+            if undone.iter().all(|i| i.requested.as_str() > savepoint) {
+                // What is left may be more than the savepoint holds.
+                table.complete_view_at(&timeline, savepoint).map_err(named)?;
             }
             refuse_pending_clean(table, &timeline)?;
             refuse_older_logs(table, &timeline, &undone)?;
             let begin = (&held, &timeline);
-            Transaction::begin(table, Action::Restore, Some(begin), false, |_| encode(&plan), Vec::new())?
+            let begun = Transaction::begin(table, Action::Restore, Some(begin), false, |_| encode(&plan), Vec::new())?;
+            (begun, plan)
         }
     };
-    carry_out(transaction, &writer, savepoint)
+    carry_out(transaction, &writer, &plan, &saved)
 }
 
 /// Version 6 put blocks of several writes into one log file, which cannot be undone by deleting files.
@@ -110,32 +115,38 @@ fn resume(
     timeline: &Timeline,
     pending: &Instant,
     savepoint: &str,
-) -> Result<Transaction> {
+) -> Result<(Transaction, RestorePlan)> {
     let storage = table.storage();
     let named = |e: Error| e.with("table", storage.uri()).with("instant", pending);
     let plan: Option<RestorePlan> = read_plan(storage, writer, timeline, pending)?;
     let plan = plan.ok_or_else(|| {
         named(Error::conflict("a restore that was never planned was removed from the timeline")).remedy("Do it again")
     })?;
-    if let Some(other) = plan.savepoint_to_restore_timestamp.filter(|planned| planned != savepoint) {
+    if let Some(other) = plan.savepoint_to_restore_timestamp.as_ref().filter(|planned| *planned != savepoint) {
         return Err(named(Error::invalid_option("a restore to another savepoint is pending"))
-            .with("its savepoint", &other)
+            .with("its savepoint", other)
             .remedy("Finish it first: t.restore() with its savepoint"));
     }
     let heartbeat = Heartbeat::take_over(storage, table.clock(), &pending.requested)?;
     let started = writer.start(pending, Vec::new())?;
-    Ok(Transaction::take_over(table, writer.clone(), started, heartbeat, false))
+    Ok((Transaction::take_over(table, writer.clone(), started, heartbeat, false), plan))
 }
 
-fn carry_out(mut transaction: Transaction, writer: &TimelineWriter, savepoint: &str) -> Result<Restored> {
+fn carry_out(
+    mut transaction: Transaction,
+    writer: &TimelineWriter,
+    plan: &RestorePlan,
+    saved: &Instant,
+) -> Result<Restored> {
     transaction.started()?;
     let (table, instant) = (transaction.table().clone(), transaction.instant().clone());
     let storage = table.storage();
     let begun = table.clock().now_ms();
     let timeline = writer.load()?;
     // Those that are left, if this goes on with a restore.
-    let undone = undone_by(&timeline, savepoint);
-    let archived = archived_after(&table, &timeline, savepoint)?;
+    let planned: HashSet<&str> = plan.instants_to_rollback.iter().map(|i| i.commit_time.as_str()).collect();
+    let undone = undone_by(&timeline, &saved.requested, |i| planned.contains(i.requested.as_str()));
+    let archived = archived_after(&table, &timeline, saved)?;
     let undo = Undo::begin(&table, &timeline, &undone, !archived.is_empty(), &instant.requested)?;
     writer.reopen(&timeline, undone.iter().filter(|i| i.is_completed()))?;
     let gone: HashSet<String> =
@@ -177,10 +188,13 @@ fn carry_out(mut transaction: Transaction, writer: &TimelineWriter, savepoint: &
 }
 
 /// Writes after the savepoint that were archived (`hoodie.archive.beyond.savepoint`), oldest first.
-fn archived_after(table: &HudiTable, timeline: &Timeline, savepoint: &str) -> Result<Vec<(String, Action)>> {
+fn archived_after(table: &HudiTable, timeline: &Timeline, saved: &Instant) -> Result<Vec<(String, Action)>> {
     let history = HistoryReader::new(table.storage(), timeline.config()).with_threads(table.threads()?);
-    let entries = history.read(Some(savepoint), None, LoadMode::Action)?;
-    let later = entries.into_iter().filter(|e| e.action.is_write() && e.requested.as_str() > savepoint);
+    let entries = history.read(Some(&saved.requested), None, LoadMode::Action)?;
+    let is_known = !timeline.config().was_version_6;
+    let is_late = |completed: &str| is_known && saved.completed.as_deref().is_some_and(|saved| completed > saved);
+    let later =
+        entries.into_iter().filter(|e| e.action.is_write() && (e.requested > saved.requested || is_late(&e.completed)));
     Ok(later.map(|e| (e.requested, e.action)).collect())
 }
 

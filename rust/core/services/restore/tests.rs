@@ -61,7 +61,7 @@ fn a_restore_that_died_stops_writers_and_is_finished() {
     save(&made, &saved);
     let later = made.commit("p1", "a", &["1", "2"]);
     let writer = made.table.timeline_writer().unwrap();
-    let (plan, _): (RestorePlan, _) = plan::plan_restore(&writer.load().unwrap(), &saved.requested).unwrap();
+    let (plan, _): (RestorePlan, _) = plan::plan_restore(&writer.load().unwrap(), &saved).unwrap();
     writer.request(Action::Restore, |_| encode(&plan)).unwrap();
     let refused = writer.request(Action::Commit, |_| Ok(Vec::new())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);

@@ -15,6 +15,13 @@ pub(super) fn check(table: &HudiTable, timeline: &Timeline, report: &mut Report)
     bodies(table, timeline, report)?;
     states(timeline, report);
     pending(timeline, report);
+    if timeline.ends_in_history() {
+        report.warning(
+            "timeline",
+            "each write on the active timeline has a savepoint or was taken back: real Hudi takes the archived ones for failed, and does not read their rows",
+            "Write to the table, or delete the newest savepoint: t.delete_savepoint(instant)",
+        );
+    }
     markers(table, timeline, report)
 }
 

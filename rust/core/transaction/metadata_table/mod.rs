@@ -203,6 +203,10 @@ impl Found {
             }
             (Self::Kept { .. } | Self::Damaged { .. }, Follow::Nothing) => Ok(Vec::new()),
             (Self::Kept { config, writer, definitions }, Follow::Files(changes)) => {
+                if let Some(build) = undo::abandoned(&config, timeline, requested) {
+                    let config = build.execute(table, timeline, &config, Some(changes), &new_time)?;
+                    return Self::kept(table, config)?.follow(table, timeline, requested, (follow, ahead), new_time);
+                }
                 if let Some(config) =
                     build_wanted_record_index(table, timeline, requested, &config, changes, &new_time)?
                 {

@@ -11,8 +11,8 @@ use super::properties::{COMPLETE, INFLIGHT, is_wanted, now};
 use super::{Follow, is_secondary_index};
 use crate::error::{ErrorKind, Result};
 use crate::format::instant::{Action, Instant, State};
-use crate::metadata_table::MetadataListing;
 use crate::metadata_table::expression_index::is_expression_index;
+use crate::metadata_table::{FILES, MetadataListing};
 use crate::table::{HudiTable, TableConfig};
 use crate::timeline::Timeline;
 use crate::transaction::forget_all;
@@ -51,10 +51,7 @@ impl Undo {
         }
         let properties = [(COMPLETE, ""), (INFLIGHT, &partitions.join(","))];
         TableConfig::update(table.storage(), &properties, &now(table))?;
-        let is_named = |name: &String| is_secondary_index(name) || is_expression_index(name);
-        let partitions = partitions.into_iter().filter(is_named).collect();
-        let request = BuildRequest { partitions, from_scratch: true, ..BuildRequest::default() };
-        Ok(Self { separable, build: Some(IndexBuild::of(request, instant)) })
+        Ok(Self { separable, build: Some(from_scratch(partitions, instant)) })
     }
 
     /// Takes out what the actions wrote. They are pending.
@@ -77,6 +74,23 @@ impl Undo {
     pub(crate) fn follow_restore(&self) -> Follow<'_> {
         Follow::Undone(self.build.as_ref())
     }
+}
+
+fn from_scratch(partitions: Vec<String>, instant: &str) -> IndexBuild {
+    let is_named = |name: &String| is_secondary_index(name) || is_expression_index(name);
+    let partitions = partitions.into_iter().filter(is_named).collect();
+    IndexBuild::of(BuildRequest { partitions, from_scratch: true, ..BuildRequest::default() }, instant)
+}
+
+/// What makes a metadata table anew that nobody reads, because a process was killed that had begun to do so. The caller holds
+/// the table lock, under which the timeline was loaded. `None` where others are at it.
+pub(super) fn abandoned(config: &TableConfig, timeline: &Timeline, instant: &str) -> Option<IndexBuild> {
+    let has_files = |names: &[String]| names.iter().any(|name| name == FILES);
+    let partitions = config.metadata_partitions();
+    let makes = |i: &Instant| matches!(i.action, Action::Indexing | Action::Rollback | Action::Restore);
+    let is_abandoned =
+        has_files(&partitions) && !has_files(&config.complete_metadata_partitions()) && !timeline.pending().any(makes);
+    is_abandoned.then(|| from_scratch(partitions, instant))
 }
 
 /// Whether all that the metadata table knows of these actions is in log files of theirs.
