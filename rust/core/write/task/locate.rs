@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBat
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 
-use super::located::{Fingerprint, witness};
+use super::located::{Fingerprint, StoredRecord, witness};
 use super::pack::{Packer, Routed, Unpacker, value_bytes};
 use super::{PLACE_COLUMNS, TaskPlan};
 use crate::error::{Error, Result};
@@ -44,9 +44,6 @@ struct Placed {
     /// The stored record that it meets.
     stored: Option<StoredRecord>,
 }
-
-/// A stored record that a row meets: its row in the base file, unless it is in log files only; and whether it moves away.
-pub(super) type StoredRecord = (Option<u32>, bool);
 
 /// Texts, each kept once.
 #[derive(Default)]

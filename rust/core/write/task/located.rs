@@ -14,13 +14,15 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::PLACE_COLUMNS;
-use super::locate::StoredRecord;
 use super::pack::{ROW, Routed};
 use crate::error::{Error, Result};
 use crate::merge::{hash_bytes, hash_key};
 
 /// The route of witnesses: no file group has this id, and new rows have routes that begin with a plus.
 const WITNESS: &str = "!";
+
+/// A stored record that a row meets: its row in the base file, unless it is in log files only; and whether it moves away.
+pub(super) type StoredRecord = (Option<u32>, bool);
 
 /// What a task found, as a number: the same for the same rows in any order.
 #[derive(Debug, Default)]
