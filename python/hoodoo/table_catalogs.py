@@ -52,7 +52,8 @@ class TableCatalogs:
         options name a query (`hoodie.datasource.query.type`).
 
         Args:
-            name: The table, such as `lake.trips`; without a database, `default`.
+            name: The table, such as `lake.trips`. Without a database: in that of the options of catalog sync, else in
+                `default`.
             catalog: `thrift://host:port` of a Hive Metastore (several with commas), or `glue`. Default: what the
                 options of catalog sync name, else `thrift://localhost:9083`.
             options: Hudi's options; see `Table`. `hoodie.aws.glue.region` and `hoodie.aws.glue.endpoint` are for Glue.

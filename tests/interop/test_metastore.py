@@ -265,6 +265,8 @@ def test_tables_by_their_names(metastore: Metastore, database: str, options: dic
         hoodoo.Table.from_catalog(f"{database}.nope", metastore.uri)
     with pytest.raises(hoodoo.TableNotFoundError, match="has no table default"):
         hoodoo.Table.from_catalog("t", metastore.uri)
+    for named in ("hoodie.datasource.hive_sync.database", "hoodie.database.name"):
+        assert hoodoo.Table.from_catalog("t", metastore.uri, options={named: database}).uri == table.uri
     for wrong in ["", "a.b.c", ".t", "t."]:
         with pytest.raises(hoodoo.InvalidOptionError, match="expected table or database"):
             hoodoo.Table.from_catalog(wrong, metastore.uri)
