@@ -60,8 +60,8 @@ pub fn restore(table: &HudiTable, savepoint: &str) -> Result<Restored> {
             for pending in undone.iter().filter(|i| !i.is_completed()) {
                 heartbeat::check_no_other_writer(storage, table.clock(), &pending.requested)?;
             }
-            if undone.iter().all(|i| i.requested.as_str() > savepoint) {
-                // What is left may be more than the savepoint holds.
+            if timeline.config().was_version_6 {
+                // What is left may be more than the savepoint holds: nobody knows what completed after it.
                 table.complete_view_at(&timeline, savepoint).map_err(named)?;
             }
             refuse_pending_clean(table, &timeline)?;
