@@ -51,6 +51,9 @@ def array_of(values: Any, data_type: pa.DataType | None) -> pa.Array | pa.Chunke
     inferred = pa.array(values)
     if data_type is not None and pa.types.is_temporal(data_type) and pa.types.is_integer(inferred.type):
         return pa.array(values, type=data_type)
+    if str(getattr(values, "dtype", "object")) != "object":
+        # An array of NumPy has one type, which Arrow takes over.
+        return inferred
     if _has_dates(inferred.type):
         check_dates(values)
     if pa.types.is_timestamp(inferred.type) and any(getattr(value, "nanosecond", 0) for value in values):

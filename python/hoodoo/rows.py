@@ -167,9 +167,10 @@ def _from_pandas(data: Any) -> pa.RecordBatchReader:
         raise SchemaError(
             f"a column of the pandas DataFrame has no type of Arrow: {error}. Convert it with DataFrame.astype"
         ) from error
-    for field in table.schema:
-        if pa.types.is_date(field.type) and str(data[field.name].dtype) == "object":
-            check_dates(data[field.name])
+    for number, field in enumerate(table.schema):
+        # By number: labels of pandas need not be strings.
+        if pa.types.is_date(field.type) and str(data.dtypes.iloc[number]) == "object":
+            check_dates(data.iloc[:, number])
         # They are numbers of periods since 1970 to who does not know the type.
         if getattr(field.type, "extension_name", "") == "pandas.period":
             message = f"column {field.name!r} has periods of pandas, which Hudi has no type for: convert it with"

@@ -74,7 +74,7 @@ def test_json_has_no_nan(tmp_path: Path, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "ids"),
+    ("condition", "ids"),
     [
         ("at>=2024-01-01", [1]),
         ("at>=2024-01-01 05:00:00", [1]),
@@ -88,14 +88,14 @@ def test_json_has_no_nan(tmp_path: Path, value: float) -> None:
         ("id not in ()", [1, 2]),
     ],
 )
-def test_conditions(tmp_path: Path, text: str, ids: list[int]) -> None:
+def test_conditions(tmp_path: Path, condition: str, ids: list[int]) -> None:
     table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="id")
     table.insert(ROWS)
-    found = table.to_arrow(columns=["id"], filters=conditions([text], SCHEMA))
+    found = table.to_arrow(columns=["id"], filters=conditions([condition], SCHEMA))
     assert sorted(found["id"].to_pylist()) == ids
 
 
-@pytest.mark.parametrize("text", ["at>=noon", "price=1.5.5", "day=24-01-01"])
-def test_values_of_another_type(text: str) -> None:
+@pytest.mark.parametrize("condition", ["at>=noon", "price=1.5.5", "day=24-01-01"])
+def test_values_of_another_type(condition: str) -> None:
     with pytest.raises(InvalidOptionError, match="which is the type of column"):
-        conditions([text], SCHEMA)
+        conditions([condition], SCHEMA)

@@ -96,3 +96,11 @@ def test_nanoseconds_of_pandas(tmp_path: Path) -> None:
         table.upsert({"id": [1], "v": [pd.Timestamp("2024-01-01 00:00:00.000000001")]})
     table.upsert({"id": [1], "v": [pd.Timestamp("2024-01-01 00:00:00.000001")]})
     assert table.to_arrow(columns=["v"])["v"].to_pylist() == [dt.datetime(2024, 1, 1, 0, 0, 0, 1)]  # noqa: DTZ001
+
+
+def test_labels_of_pandas_that_are_no_strings(tmp_path: Path) -> None:
+    table = _table(tmp_path, pa.date32())
+    with pytest.raises(SchemaError, match="name that Avro does not take"):
+        table.insert(pd.DataFrame({"id": [1], 1: [dt.date(2024, 1, 1)]}))
+    with pytest.raises(SchemaError, match="would be lost"):
+        table.insert(pd.DataFrame({"id": [1, 2], 1: MIXED}))

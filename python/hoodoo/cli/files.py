@@ -155,7 +155,7 @@ def _from_strings(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if not pa.types.is_string(column.type) or not _is_bytes(field.type):
         return column.cast(field.type)
     try:
-        values = [None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()]
+        values = [None if one is None else base64.b64decode(one, validate=True) for one in column.to_pylist()]
     except ValueError as error:
         raise pa.ArrowInvalid(f"column {field.name!r} holds bytes, which JSON has in base64: {error}") from error
     return pa.chunked_array([pa.array(values, field.type)])

@@ -191,10 +191,7 @@ fn carry_out(
 fn archived_after(table: &HudiTable, timeline: &Timeline, saved: &Instant) -> Result<Vec<(String, Action)>> {
     let history = HistoryReader::new(table.storage(), timeline.config()).with_threads(table.threads()?);
     let entries = history.read(Some(&saved.requested), None, LoadMode::Action)?;
-    let is_known = !timeline.config().was_version_6;
-    let is_late = |completed: &str| is_known && saved.completed.as_deref().is_some_and(|saved| completed > saved);
-    let later =
-        entries.into_iter().filter(|e| e.action.is_write() && (e.requested > saved.requested || is_late(&e.completed)));
+    let later = entries.into_iter().filter(|e| e.action.is_write() && e.requested > saved.requested);
     Ok(later.map(|e| (e.requested, e.action)).collect())
 }
 

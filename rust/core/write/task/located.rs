@@ -1,6 +1,6 @@
 //! Whether the rows that were applied are those that were located.
 //!
-//! An engine that loses what a task gave out runs the task again. Where rows of one key tie, the task may now keep another of
+//! An engine that loses the output of a task runs the task again. Where rows of one key tie, the task may now keep another of
 //! them, if they come in another order, and the key goes to another partition: tasks that read the first result and tasks that
 //! read the second would together write the key twice, or nowhere. So each located row bears a fingerprint of all that its
 //! task found, and each task sends one more row, its witness, which says how many rows there are. The commit holds if each
@@ -67,10 +67,10 @@ pub(super) fn witness(columns: &SchemaRef, fingerprint: i64, rows: usize) -> Res
 /// How many rows there are of each fingerprint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocatedRows {
-    /// Rows that came.
-    came: BTreeMap<i64, u64>,
-    /// Rows that witnesses tell of.
-    told: BTreeMap<i64, u64>,
+    /// Rows that were applied.
+    applied: BTreeMap<i64, u64>,
+    /// Rows that witnesses say were located.
+    expected: BTreeMap<i64, u64>,
 }
 
 impl LocatedRows {
@@ -83,20 +83,20 @@ impl LocatedRows {
         let located = located.ok_or_else(|| Error::schema("the located rows do not say who located them"))?;
         if route != WITNESS {
             for fingerprint in located.values() {
-                *self.came.entry(*fingerprint).or_default() += 1;
+                *self.applied.entry(*fingerprint).or_default() += 1;
             }
             return Ok(false);
         }
-        let told = position.ok_or_else(|| Error::schema("a witness does not say how many rows were located"))?;
-        for (fingerprint, rows) in located.values().iter().zip(told.values()) {
-            *self.told.entry(*fingerprint).or_default() += rows.cast_unsigned();
+        let expected = position.ok_or_else(|| Error::schema("a witness does not say how many rows were located"))?;
+        for (fingerprint, rows) in located.values().iter().zip(expected.values()) {
+            *self.expected.entry(*fingerprint).or_default() += rows.cast_unsigned();
         }
         Ok(true)
     }
 
     /// Adds what another task counted.
     pub(super) fn add(&mut self, other: Self) {
-        for (all, more) in [(&mut self.came, other.came), (&mut self.told, other.told)] {
+        for (all, more) in [(&mut self.applied, other.applied), (&mut self.expected, other.expected)] {
             for (fingerprint, rows) in more {
                 *all.entry(fingerprint).or_default() += rows;
             }
@@ -109,8 +109,8 @@ impl LocatedRows {
     /// `Conflict`, which a new attempt may not meet, where rows of several results of one task came together.
     pub(super) fn check(mut self) -> Result<()> {
         // A task may have found that no row changes anything.
-        self.told.retain(|_, rows| *rows > 0);
-        if self.came == self.told {
+        self.expected.retain(|_, rows| *rows > 0);
+        if self.applied == self.expected {
             return Ok(());
         }
         Err(Error::conflict("a task that looks keys up was run again, and its rows went other ways than the first time")
@@ -157,28 +157,28 @@ mod tests {
 
     #[test]
     fn rows_of_two_results_are_found() {
-        let counted = |rows: &[i64], told: &[(i64, usize)]| {
+        let counted = |rows: &[i64], expected: &[(i64, usize)]| {
             let mut all = LocatedRows::default();
             for fingerprint in rows {
                 let mut one = LocatedRows::default();
                 assert!(!one.count("r", &row(*fingerprint)).unwrap());
                 all.add(one);
             }
-            for (fingerprint, rows) in told {
+            for (fingerprint, rows) in expected {
                 assert!(all.count(WITNESS, &witness(&columns(), *fingerprint, *rows).unwrap().rows).unwrap());
             }
             all.check()
         };
         assert!(counted(&[7, 7, 8], &[(7, 2), (8, 1), (9, 0)]).is_ok());
         assert!(counted(&[], &[]).is_ok());
-        for (rows, told) in [
+        for (rows, expected) in [
             (&[7, 7, 8][..], &[(7, 2)][..]),
             (&[7, 8], &[(7, 2), (8, 1)]),
             (&[], &[(7, 1)]),
             (&[7], &[]),
             (&[7, 7], &[(7, 1)]),
         ] {
-            let error = counted(rows, told).unwrap_err();
+            let error = counted(rows, expected).unwrap_err();
             assert!(error.is_outdated_plan(), "{error}");
         }
     }
