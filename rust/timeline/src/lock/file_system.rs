@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::config::LockConfig;
-use super::provider::{Attempt, Lease, LockProvider, lost, millis};
+use super::provider::{Attempt, Lease, LockOwner, LockProvider, lost, millis};
 use crate::holder::is_known_ended;
 use crate::{Clock, META_FOLDER};
 use hoodoo_runtime::error::{Error, Result};
@@ -46,12 +46,12 @@ impl FileSystemLock {
     }
 
     /// Removes a lock that its owner left behind, if its process ended or it has expired. `Some`: who still holds it.
-    fn remove_expired(&self) -> io::Result<Option<String>> {
+    fn remove_expired(&self) -> io::Result<Option<LockOwner>> {
         let Some(found) = optional(std::fs::metadata(&self.file))? else { return Ok(None) };
         let age = self.clock.now_ms().saturating_sub(modified_ms(&found));
         let holder = self.holder();
         if (self.expire_ms == 0 || age <= self.expire_ms) && !is_known_ended(&holder) {
-            return Ok(Some(describe(&holder, age)));
+            return Ok(Some(owner(&found, &holder, age)));
         }
         // Renamed and checked again before it is deleted: another process may have replaced it by its own since. That
         // one is put back; its owner recognises it by its inode.
@@ -65,7 +65,7 @@ impl FileSystemLock {
         if identity(&moved) != identity(&found) || modified_ms(&moved) != modified_ms(&found) {
             let back = std::fs::hard_link(&aside, &self.file);
             std::fs::remove_file(&aside)?;
-            return back.map(|()| Some(describe(&self.holder(), 0)));
+            return back.map(|()| Some(owner(&moved, &self.holder(), 0)));
         }
         std::fs::remove_file(&aside)?;
         optional(std::fs::remove_file(&self.checksum))?;
@@ -127,7 +127,7 @@ impl LockProvider for FileSystemLock {
         }
         Ok(match self.create(owner).map_err(|e| self.failed(e))? {
             Some(lease) => Attempt::Acquired(Box::new(lease)),
-            None => Attempt::Busy(None),
+            None => Attempt::Outrun,
         })
     }
 
@@ -147,10 +147,11 @@ impl LockProvider for FileSystemLock {
     }
 }
 
-/// Describes the holder for messages. Hudi leaves the file empty.
-fn describe(holder: &str, age_ms: i64) -> String {
-    let who = if holder.is_empty() { "a writer without a name" } else { holder };
-    format!("{who}, for {} s", age_ms.max(0) / 1000)
+/// The owner of a lock file. Hudi leaves the file empty.
+fn owner(file: &Metadata, name: &str, age_ms: i64) -> LockOwner {
+    let who = if name.is_empty() { "a writer without a name" } else { name };
+    let description = format!("{who}, for {} s", age_ms.max(0) / 1000);
+    LockOwner { id: format!("{name} {}", modified_ms(file)), description }
 }
 
 struct FileLease {

@@ -32,7 +32,7 @@ pub use config::{LockConfig, LockProviderKind, LockWait};
 pub use external::{ExternalLease, ExternalLock, ExternalLockRequest, register_external_locks};
 pub(super) use in_process::hold_lock;
 pub use last_lease::LastLease;
-pub(crate) use provider::{Attempt, Lease, LockProvider};
+pub(crate) use provider::{Attempt, Lease, LockOwner, LockProvider};
 pub use writer_lease::WriterLease;
 
 use self::external::External;
@@ -142,10 +142,13 @@ impl TableLock {
         })))
     }
 
+    /// Asks until the lock is free, less and less often while the same writer holds it. Where it has changed hands
+    /// meanwhile, this writer was too late, and asks often again: a writer that asks seldom would never find it free
+    /// between the many short transactions of others.
     fn acquire_from(&self, provider: &dyn LockProvider) -> Result<(Box<dyn Lease>, Holder)> {
         let owner = Holder::default();
         let begun = self.clock.now_ms();
-        let (mut holder, mut failure) = (None, None);
+        let (mut holder, mut failure): (Option<LockOwner>, _) = (None, None);
         for call in 0..=self.wait.client_retries {
             if call > 0 {
                 self.clock.sleep(jittered(self.wait.client_pause));
@@ -157,7 +160,14 @@ impl TableLock {
                 // An interrupt waits for the answer of the storage: without it nobody knows who holds the lock.
                 match interrupt::hold(|| provider.try_acquire(owner.name())) {
                     Ok(Attempt::Acquired(lease)) => return Ok((lease, owner)),
-                    Ok(Attempt::Busy(who)) => (holder, failure) = (who.or(holder), None),
+                    Ok(Attempt::Busy(who)) => {
+                        let handed_over = matches!((&who, &holder), (Some(now), Some(before)) if now.id != before.id);
+                        if handed_over {
+                            pause = self.wait.pause;
+                        }
+                        (holder, failure) = (who.or(holder), None);
+                    }
+                    Ok(Attempt::Outrun) => (pause, failure) = (self.wait.pause, None),
                     // An overloaded store may answer the next request.
                     Err(e) if e.is_retryable() => failure = Some(e),
                     Err(e) => return Err(e),
@@ -169,7 +179,7 @@ impl TableLock {
             }
         }
         let waited = self.clock.now_ms().saturating_sub(begun);
-        let holder = holder.map_or_else(String::new, |holder| format!(": {holder}"));
+        let holder = holder.map_or_else(String::new, |holder| format!(": {}", holder.description));
         let error = Error::lock(format!(
             "timed out after {waited} ms waiting for {WHAT} ({}); another writer holds it{holder}",
             provider.name()

@@ -20,8 +20,18 @@ pub(crate) trait LockProvider: Send + Sync {
 pub(crate) enum Attempt {
     /// This process holds the lock.
     Acquired(Box<dyn Lease>),
-    /// Another writer holds it; its name, if known.
-    Busy(Option<String>),
+    /// Another writer holds it, if known who.
+    Busy(Option<LockOwner>),
+    /// It was free a moment ago, and another writer was faster.
+    Outrun,
+}
+
+/// A writer that holds the lock.
+pub(crate) struct LockOwner {
+    /// Differs each time that the lock is acquired.
+    pub(crate) id: String,
+    /// The writer and its lock, for messages.
+    pub(crate) description: String,
 }
 
 /// A lock that is held.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::LockConfig;
 use super::last_lease::LastRelease;
-use super::provider::{Attempt, Lease, LockProvider, lost, millis};
+use super::provider::{Attempt, Lease, LockOwner, LockProvider, lost, millis};
 use crate::Clock;
 use crate::holder::is_known_ended;
 use crate::renewal::Renewal;
@@ -133,7 +133,8 @@ impl LockProvider for StorageBasedLock {
             // was killed is taken over at once.
             if lock.is_held(now) && lock.owner != owner && !is_known_ended(&lock.owner) {
                 let left = lock.valid_until.saturating_sub(now) / 1000;
-                return Ok(Attempt::Busy(Some(format!("{}, its lease expires in {left} s", lock.owner))));
+                let description = format!("{}, its lease expires in {left} s", lock.owner);
+                return Ok(Attempt::Busy(Some(LockOwner { id: lock.owner, description })));
             }
         }
         let valid_until = now.saturating_add(self.validity_ms);
@@ -147,10 +148,7 @@ impl LockProvider for StorageBasedLock {
                 let state = State { version, valid_until, lost: None };
                 Ok(Attempt::Acquired(Box::new(StorageLease::start(self, owner, state)?)))
             }
-            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict) => {
-                // Another writer was faster.
-                Ok(Attempt::Busy(None))
-            }
+            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict) => Ok(Attempt::Outrun),
             Err(e) if e.kind() == ErrorKind::Unsupported && self.implied => {
                 tracing::warn!(table = self.storage.uri(), "the storage does not support locks between processes: {e}");
                 Ok(Attempt::Acquired(Box::new(NoLease)))

@@ -257,6 +257,54 @@ fn waiting_ends_when_the_options_say() {
     assert!((2 * 3_000 + 2_500..=2 * 3_000 + 5_000).contains(&waited), "{waited}");
 }
 
+/// A lock that others hold, each for so many looks.
+struct HeldByOthers {
+    looks: Vec<i64>,
+    clock: Arc<Hand>,
+    asked: Mutex<Vec<i64>>,
+}
+
+impl LockProvider for HeldByOthers {
+    fn try_acquire(&self, _: &str) -> Result<Attempt> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push(self.clock.now_ms());
+        let mut left = i64::try_from(asked.len()).unwrap();
+        for (owner, looks) in self.looks.iter().enumerate() {
+            if left <= *looks {
+                return Ok(Attempt::Busy(Some(LockOwner { id: owner.to_string(), description: owner.to_string() })));
+            }
+            left -= looks;
+        }
+        Err(Error::lock("enough").caused_by("the test"))
+    }
+
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn path(&self) -> String {
+        String::new()
+    }
+
+    fn remedy(&self) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn it_is_asked_often_again_where_the_lock_changed_hands() {
+    let (_storage, lock, clock) = in_memory("hands", &quick(LockProviderKind::InProcess));
+    let others = HeldByOthers { looks: vec![7, 1, 1, 7], clock, asked: Mutex::default() };
+    let lock = TableLock { clock: others.clock.clone(), ..lock };
+    assert!(lock.acquire_from(&others).is_err());
+    let asked = others.asked.into_inner().unwrap();
+    let pauses: Vec<i64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // While the first holds it, seldom in the end; after each of the others was seen for the first time, often.
+    assert!(pauses[5] > 120, "{pauses:?}");
+    assert!(pauses[7..10].iter().all(|pause| *pause <= 20), "{pauses:?}");
+    assert!(pauses[14] > 120, "{pauses:?}");
+}
+
 #[test]
 fn threads_that_share_a_lease_exclude_each_other() {
     let config = LockConfig {
