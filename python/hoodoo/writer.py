@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from hoodoo import _native
 from hoodoo.arguments import location, optional_text, storage_settings
 from hoodoo.commit import Commit
+from hoodoo.exceptions import TableNotFoundError
 from hoodoo.options import check_options, split_list, string_options, write_options
 from hoodoo.progress import Progress, Watch, number_of_rows
-from hoodoo.rows import Rows, record_batch_reader
+from hoodoo.rows import Rows, has_types, record_batch_reader
 from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
@@ -63,19 +64,32 @@ def write(
     """
     given = string_options(options) | write_options(schema_evolution)
     check_options(given, "write")
-    reader = record_batch_reader(data)
     storage, uri = storage_settings(storage_options), location(uri)
     asked = optional_text(operation, "operation", "'upsert'")
     stated = asked or _native.stated_operation(given) or ""
-    if (chosen := stated.lower()) in ("delete", "delete_partition"):
+    chosen = stated.lower()
+    table = None
+    if chosen in ("delete", "delete_partition"):
         table = _native.NativeTable.open(uri, given, storage)
-    else:
+    elif not has_types(data):
+        table = _table_if_there(uri, given, storage)
+    schema = None if table is None or has_types(data) else table.schema()
+    reader = record_batch_reader(data, schema)
+    if table is None:
         table = _native.NativeTable.open_or_create(uri, reader.schema, given, storage)
-        # What is there decides, not what the options repeat of it.
-        chosen = chosen or table.default_operation.lower()
+    # What is there decides, not what the options repeat of it.
+    chosen = chosen or table.default_operation.lower()
     partitions = split_list(given.get("hoodie.datasource.write.partitions.to.delete"))
     if chosen == "delete_partition" and partitions:
         return sync_after_commit(Commit.from_native(table.write(chosen, None, partitions)), table, given)
     with Watch(progress, chosen, stages=True) as watch:
         done = table.write(chosen, watch.rows(reader, number_of_rows(data)))
     return sync_after_commit(Commit.from_native(done), table, given)
+
+
+def _table_if_there(uri: str, options: dict[str, str], storage: dict[str, str]) -> _native.NativeTable | None:
+    """Open the table, which has the types of columns of plain Python values."""
+    try:
+        return _native.NativeTable.open(uri, options, storage)
+    except TableNotFoundError:
+        return None

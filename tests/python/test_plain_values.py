@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from hoodoo import SchemaError, Table
 
 EAST = dt.timezone(dt.timedelta(hours=5))
@@ -104,3 +105,17 @@ def test_labels_of_pandas_that_are_no_strings(tmp_path: Path) -> None:
         table.insert(pd.DataFrame({"id": [1], 1: [dt.date(2024, 1, 1)]}))
     with pytest.raises(SchemaError, match="would be lost"):
         table.insert(pd.DataFrame({"id": [1, 2], 1: MIXED}))
+
+
+def test_writes_by_options_alone_know_the_types_of_the_table(tmp_path: Path) -> None:
+    types = {"id": pa.int64(), "map": pa.map_(pa.string(), pa.int64())}
+    table = Table.create(str(tmp_path / "t"), types, name="t", record_key="id")
+    uri = str(tmp_path / "t")
+    assert hoodoo.write([{"id": 1, "map": {"a": 1}}], uri).inserted == 1
+    assert hoodoo.write([], uri).inserted == 0
+    assert table.to_arrow(columns=["id", "map"]).to_pylist() == [{"id": 1, "map": [("a", 1)]}]
+    assert hoodoo.write([{"id": 1}], uri, "delete").deleted == 1
+    # Without a table there are no types but those of the values.
+    with pytest.raises(hoodoo.InvalidOptionError, match="no rows, and no schema"):
+        hoodoo.write([], str(tmp_path / "none"), options={"hoodie.table.name": "t"})
+    assert not (tmp_path / "none").exists()
