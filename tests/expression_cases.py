@@ -51,12 +51,12 @@ VALUES = [
     "cast(m as decimal(10, 1))", "cast(a as decimal(12, 2))", "cast(d as string)",
     "cast(k as int)", "cast(a as boolean)",
     "cast(t as date)", "cast(d as timestamp)", "cast(' 12 ' as int)", "cast('2024-02-29' as date)", "1e3", "1L + a",
-    "cast(a as double)", "null", "'it''s'", "true", "2.50",
+    "cast(a as double)", "null", r"'it\'s'", "true", "2.50",
 ]  # fmt: skip
 
 REFUSED = [
     "round(f, 1)", "foo(a)", "a in (select 1)", "s rlike 'x'", "try_cast(a as int)", "sum(a)", "a & 1",
-    "s like 'x' escape '/'",
+    "s like 'x' escape '/'", "s = 'it''s'",
     "a.b.c = 1", "m / 2", "cast(f as string)", "exists(select 1)", "current_timestamp()", "cast(a as interval)",
     "row_number() over (order by a)", "array(1, 2)[0]", "f % 2", "s ilike 'x'", "greatest(f, 1)", "substring(s, -1)",
 ]  # fmt: skip

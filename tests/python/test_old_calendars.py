@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodoo
+from tests.stored_sizes import say_size
 
 _STRUCT = pa.struct([("d", pa.date32())])
 SCHEMA = pa.schema(
@@ -62,26 +63,18 @@ def _table(folder: Path, rows: pa.Table, table_type: str = "COPY_ON_WRITE", **fo
     (base,) = (folder / "t").glob("*.parquet")
     stored = pq.ParquetFile(base)
     columns, size = stored.read(), base.stat().st_size
-    # The commit has the schema too.
-    kept = {k: v for k, v in (stored.metadata.metadata or {}).items() if k != b"parquet.avro.schema"}
+    # The commit has the schema too; and what hoodoo says of the calendar is not what Spark said.
+    not_kept = (b"parquet.avro.schema", b"org.apache.spark.version")
+    kept = {k: v for k, v in (stored.metadata.metadata or {}).items() if k not in not_kept}
     marks = {key.replace("_", "."): value for key, value in footer.items()}
     types: dict[str, Any] = {"use_deprecated_int96_timestamps": True} if int96 else {"coerce_timestamps": "us"}
 
-    def write(filling: int) -> int:
-        """Write the file with so much more in its footer, and return how many bytes it lacks."""
-        with pq.ParquetWriter(
-            base, columns.schema, compression="gzip", write_statistics=statistics, store_schema=False, **types
-        ) as writer:
-            writer.write_table(columns)
-            writer.add_key_value_metadata({**kept, **marks, "filling": "x" * filling})
-        return size - base.stat().st_size
-
-    # The commit says how large it is.
-    missing = write(200)
-    assert missing > 0
-    assert write(200 + missing) in (0, -1)
-    if base.stat().st_size > size:
-        assert write(199 + missing) == 0
+    with pq.ParquetWriter(
+        base, columns.schema, compression="gzip", write_statistics=statistics, store_schema=False, **types
+    ) as writer:
+        writer.write_table(columns)
+        writer.add_key_value_metadata({**kept, **marks})
+    say_size(folder / "t", size, base.stat().st_size)
     return hoodoo.Table(folder / "t", options)
 
 
@@ -164,3 +157,27 @@ def test_times_of_96_bits_have_a_mark_of_their_own(tmp_path: Path, footer: dict[
         _refused("t", lambda: table.to_arrow(columns=columns))
     else:
         assert table.to_arrow(columns=columns).column("t").to_pylist() == [_old("t")]
+
+
+def test_columns_of_few_values_are_refused_too(tmp_path: Path):
+    # They are read as dictionaries, and moved to other files by their numbers.
+    rows = pa.concat_tables([_row(f"{n:04}", d=(OLD, NEW)[n % 2], t=_old("t")) for n in range(2000)])
+    table = _table(tmp_path, rows, **_MARKED)
+    _refused("d", lambda: table.cluster(sort_by="id"))
+    _refused("d", lambda: table.cluster(sort_by="ts"))
+
+
+def test_column_statistics_hide_no_such_file(tmp_path: Path):
+    table = _table(tmp_path, _row("a", d=OLD), **_MARKED)
+    table.index("column_stats", ["d"])
+    # The stored day has another name in the old calendar.
+    for condition in [("d", "=", dt.date(1582, 10, 4)), ("d", "<", dt.date(1582, 10, 5)), ("d", "=", OLD)]:
+        _refused("d", lambda condition=condition: table.to_arrow(columns=["id"], filters=[condition]))  # type: ignore[misc]
+
+
+def test_files_say_that_their_days_are_those_of_today(tmp_path: Path):
+    # Spark reads days before 1582 of no other file, unless it is told to.
+    table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="id", ordering="ts")
+    table.upsert(_row("a", d=OLD))
+    (base,) = (tmp_path / "t").glob("*.parquet")
+    assert (pq.ParquetFile(base).metadata.metadata or {})[b"org.apache.spark.version"] >= b"3.1"

@@ -255,3 +255,26 @@ def test_hoodoo_write_takes_the_keyword_and_the_option(tmp_path: Path):
         hoodoo.write(more, uri, options=options, schema_evolution="never")  # type: ignore[arg-type]
     with pytest.warns(hoodoo.HudiWarning, match="n: new → int64"):
         assert hoodoo.write(more, uri, options=options).schema_changes == (hoodoo.SchemaChange("n", None, "int64"),)
+
+
+def test_values_that_are_of_no_row_change_no_type(tmp_path: Path):
+    types = {"id": pa.string(), "l": pa.list_(pa.int32()), "m": pa.map_(pa.string(), pa.int32())}
+    table = hoodoo.Table.create(
+        tmp_path / "t", {**types, "st": pa.struct([("a", pa.int32())])}, name="t", record_key="id"
+    )
+    large = 1 << 40
+    lists = pa.array([[1], [large]], pa.list_(pa.int64()))
+    maps = pa.array([[("a", 1)], [("a", large)]], pa.map_(pa.string(), pa.int64()))
+    structs = pa.StructArray.from_arrays([pa.array([1, large])], ["a"], mask=pa.array([False, True]))
+    rows = pa.table({"id": ["a", "b"], "l": lists, "m": maps, "st": structs})
+    # The second row is not given.
+    assert table.insert(rows.slice(0, 1), schema_evolution="refuse").schema_changes == ()
+    # It is, but its struct is null; and its list, behind which the value stays.
+    hidden = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), lists.values, mask=pa.array([False, True]))
+    rows = pa.table({"id": ["a", "b"], "l": hidden, "m": maps.take(pa.array([0, 0])), "st": structs})
+    assert table.upsert(rows, schema_evolution="refuse").schema_changes == ()
+    first = {"id": "a", "l": [1], "m": [("a", 1)], "st": {"a": 1}}
+    expected = [first, {**first, "id": "b", "l": None, "st": None}]
+    assert table.to_arrow(columns=["id", "l", "m", "st"]).sort_by("id").to_pylist() == expected
+    with pytest.raises(hoodoo.SchemaError, match="does not fit"):
+        table.upsert(pa.table({"id": ["a"], "l": lists.slice(1)}), partial=True, schema_evolution="refuse")

@@ -209,3 +209,43 @@ def test_a_stream_is_named_by_its_query(spark: Any, tmp_path: Path):
         ids.append(query.id)
     assert ids[0] == ids[1]
     assert last_batch(hoodoo.Table(uri).timeline, ids[0]) is not None
+
+
+def test_a_second_part_of_a_micro_batch_needs_a_name(spark: Any, tmp_path: Path):
+    uri = str(tmp_path / "t")
+    hoodoo.write({"id": [-1], "v": [0]}, uri, "insert", OPTIONS)
+    stream = spark.readStream.format("rate").load().selectExpr("value AS id", "value AS v")
+
+    def run(second: str | None) -> None:
+        def sink(frame: Any, batch: int) -> None:
+            hoodoo.spark.write_stream_batch(frame, batch, uri, "insert", OPTIONS, identifier="rows")
+            gone = spark.createDataFrame([(-1, 0)], "id long, v long")
+            hoodoo.spark.write_stream_batch(gone, batch, uri, "delete", OPTIONS, identifier=second)
+
+        writer = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match=r"written to .* a second time.*identifier="):
+        run("rows")
+    assert -1 in hoodoo.Table(uri).to_arrow()["id"].to_pylist()
+    # What was written is left out when the micro-batch comes again, and the part with a name of its own is written.
+    run("deletes")
+    assert -1 not in hoodoo.Table(uri).to_arrow()["id"].to_pylist()
+
+
+@needs_data_source
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"until": "20991231000000000"},
+        {"query": "read_optimized"},
+        {"hoodie.datasource.query.type": "read_optimized"},
+        {"hoodie.datasource.read.begin.instanttime": "20200101000000000"},
+        {"hoodie.datasource.read.end.instanttime": "20200101000000000"},
+        {"as.of.instant": "20991231000000000"},
+        {"push_filters": "true"},
+    ],
+)
+def test_options_of_batches_are_refused(spark: Any, table: hoodoo.Table, tmp_path: Path, options: dict[str, str]):
+    with pytest.raises(Exception, match=rf"takes no .*{next(iter(options)).lower()}"):
+        Reading(spark, table, tmp_path / "stream", **options).read_on()

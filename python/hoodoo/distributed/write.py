@@ -102,7 +102,7 @@ class WriteTask:
         """Report the partitions that rows are in."""
         rows = _reader(batches)
         if rows is not None:
-            yield string_batch(_native.report_partitions(self.table.open(), rows))
+            yield string_batch(_native.report_partitions(self.table.open(), self.plan, rows))
 
     def apply(self, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> Iterator[pa.RecordBatch]:
         """Merge packed rows into their file groups, and report each file for `BegunWrite.commit`.
@@ -127,7 +127,7 @@ class WriteTask:
             for batch in batches:
                 rows = pa.RecordBatchReader.from_batches(batch.schema, [batch])
                 try:
-                    partitions.update(dict.fromkeys(_native.report_partitions(table, rows)))
+                    partitions.update(dict.fromkeys(_native.report_partitions(table, self.plan, rows)))
                 except HudiError as error:
                     # An error loses its kind on its way through a stream.
                     failures.append(error)
@@ -185,7 +185,7 @@ class BegunWrite:
             found = executor.map_batches(data, self.task.report_partitions, STRINGS)
             # Otherwise the driver gets every partition from every task.
             done = executor.map_batches(executor.shuffle(found, STRINGS.names, []), _distinct, STRINGS)
-        elif operation == "bulk_insert" and not (self.native.by_bucket or _needs_shuffle(options)):
+        elif operation == "bulk_insert" and not self._needs_shuffle(options):
             done = executor.map_batches(data, self.task.append, STRINGS)
         else:
             partition, route, row, _ = PACKED_ROWS.names
@@ -199,6 +199,9 @@ class BegunWrite:
             done = executor.map_batches(together, self.task.apply, STRINGS)
         return executor.collect(done)
 
+    def _needs_shuffle(self, options: Mapping[str, str]) -> bool:
+        return self.native.by_bucket or self.native.combines or _is_sorted(options)
+
 
 def refuse_to_append(begun: BegunWrite, operation: str, options: Mapping[str, str]) -> None:
     """Refuse a write that needs a shuffle, for an engine that has none for it.
@@ -211,8 +214,9 @@ def refuse_to_append(begun: BegunWrite, operation: str, options: Mapping[str, st
         reason = f"the operation {operation} looks up keys"
     elif begun.native.by_bucket:
         reason = "a bucket index puts the rows of a bucket into one file group"
-    elif options.get("hoodie.combine.before.insert", "false").lower() == "true":
-        reason = "hoodie.combine.before.insert=true brings the rows of a key together"
+    elif begun.native.combines:
+        one = "hoodie.combine.before.insert=true, or hoodie.merge.allow.duplicate.on.inserts=false"
+        reason = f"the rows of a key become one ({one})"
     elif operation == "bulk_insert" and _is_sorted(options):
         reason = "the options sort the rows of a bulk_insert"
     if reason is not None:
@@ -220,10 +224,6 @@ def refuse_to_append(begun: BegunWrite, operation: str, options: Mapping[str, st
             f"the data source hoodoo cannot shuffle rows, and {reason}: call hoodoo.spark.write, which takes the same "
             "options"
         )
-
-
-def _needs_shuffle(options: Mapping[str, str]) -> bool:
-    return options.get("hoodie.combine.before.insert", "false").lower() == "true" or _is_sorted(options)
 
 
 def _is_sorted(options: Mapping[str, str]) -> bool:

@@ -152,6 +152,9 @@ def _is_alive(process: int) -> bool:
         return False
     except PermissionError:
         return True
+    # One that was killed and whose parent lives on has its number until the parent asks for it.
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in {"Z", "X"}
     return True
 
 

@@ -120,7 +120,10 @@ def _cause_in_task(error: BaseException) -> HudiError | None:
     for name, message in _ERROR_IN_TRACEBACK.findall(str(error)):
         kind = getattr(exceptions, name, None)
         if isinstance(kind, type) and issubclass(kind, HudiError):
-            return kind(message)
+            cause = kind(message)
+            # The traceback does not say more of it: what a task ran into was changed since the plan was made.
+            cause.retryable = cause.outdated_plan = isinstance(cause, exceptions.ConflictError)
+            return cause
     return None
 
 

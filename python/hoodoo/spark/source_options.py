@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hoodoo.distributed.read import PlannedRead, plan_table_read
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
-from hoodoo.options import split_list
+from hoodoo.options import AS_OF, split_list
 from hoodoo.spark.filter_text import all_conditions_of_text
 from hoodoo.spark.pruning import Pruned
 
@@ -25,6 +25,8 @@ _OF_SPARK = {"checkpointlocation", "queryname"}
 _READ_ARGUMENTS = ("as_of", "query", "since", "until")
 _QUERY_TYPES = ("hoodie.datasource.query.type", "hoodie.datasource.view.type")
 _BEGIN = "hoodie.datasource.read.begin.instanttime"
+_END = "hoodie.datasource.read.end.instanttime"
+_HOLES = "hoodie.read.timeline.holes.resolution.policy"
 _START = "hoodie.datasource.streaming.startoffset"
 _LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxrowspertrigger")
 _PUSH = "push_filters"
@@ -117,6 +119,28 @@ class SourceOptions:
         """Return the columns to read for those that Spark wants: of change data, the fields of the rows."""
         return self.columns if self.has_change_data else names
 
+    def check_stream(self) -> None:
+        """Refuse what a stream does not do.
+
+        Raises:
+            UnsupportedError: An option is for batches alone; the error names it.
+        """
+        of_batches = [
+            key for key in ("as_of", "until", AS_OF, _BEGIN, _END) if key in self.arguments or key in self.hudi
+        ]
+        of_batches += [_PUSH] * self.push_filters
+        asked = {"query": self.arguments.get("query"), **{key: self.hudi.get(key) for key in _QUERY_TYPES}}
+        of_batches += [
+            f"{key}={value}" for key, value in asked.items() if value not in (None, "snapshot", "incremental")
+        ]
+        if of_batches:
+            raise UnsupportedError(
+                f"a stream reads what is written from a time on, and takes no {', '.join(of_batches)}: read a batch "
+                "with spark.read, or say where the stream starts with since"
+            )
+        if "since" in self.arguments and self.start != "earliest":
+            raise InvalidOptionError(f"since and {_START} both say where the stream starts: pass one of them")
+
     @property
     def starts(self) -> bool:
         """Whether the options say where an incremental query begins."""
@@ -144,8 +168,12 @@ class SourceOptions:
         arguments: dict[str, str | None] = {**self.arguments}
         if since is not None:
             arguments |= {"query": "incremental", "since": since, "until": until}
+        hudi = self.hudi
+        if since is not None:
+            # A stream ends a micro-batch before the first pending write of a table that keeps no completion times.
+            hudi = {_HOLES: "BLOCK", **hudi}
         filters = self.filters if pushed is None else Pruned(self.filters, pushed)
-        return plan_table_read(self.uri, columns, filters, **arguments, options=self.hudi, storage_options=self.storage)
+        return plan_table_read(self.uri, columns, filters, **arguments, options=hudi, storage_options=self.storage)
 
 
 def _path(options: dict[str, str]) -> str:

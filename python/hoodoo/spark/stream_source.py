@@ -59,6 +59,7 @@ class _StreamReader(DataSourceStreamReader):
             )
         if len(options.limits) > 1:
             raise InvalidOptionError(f"the options {', '.join(options.limits)} exclude each other: pass one of them")
+        options.check_stream()
         self._options = options
         self._schema = schema
         self._initial: str | None = None

@@ -92,7 +92,8 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
         identifier: The name of the stream among those that write to the table. Default: the option
             `hoodie.datasource.write.streaming.checkpoint.identifier`, else the id of the query, which its checkpoint
             keeps. Spark Connect does not tell that id: name the stream there. A stream that starts again with an empty
-            checkpoint counts its micro-batches from 0: give it a new name.
+            checkpoint counts its micro-batches from 0: give it a new name. A function that writes a micro-batch to a
+            table in several parts needs a name for each part.
         partial: See `write`.
         schema_evolution: See `write`.
 
@@ -100,7 +101,8 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
         The commit; None when the table holds the micro-batch already.
 
     Raises:
-        InvalidOptionError: The stream has no name.
+        InvalidOptionError: The stream has no name, or its function writes a micro-batch to the table a second time
+            under the same name (Spark Connect does not tell runs of a query apart: there, nothing is written).
         UnsupportedError: The operation is `delete_partition`.
         HudiError: As `write`.
 
@@ -123,9 +125,11 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
             f"the stream that writes to {uri} has no name: pass identifier=…, which says which micro-batches of the "
             "table are its own"
         )
+    _refuse_second_part(df.sparkSession, str(uri), name, batch_id)
     if _holds(uri, name, batch_id, storage_options):
+        _note_batch(df.sparkSession, str(uri), name, batch_id)
         return None
-    return write_rows(
+    commit = write_rows(
         SparkExecutor(df.sparkSession),
         df,
         str(uri),
@@ -136,6 +140,28 @@ def write_stream_batch(  # noqa: PLR0917 - those of `write`, after those of Spar
         schema_evolution=schema_evolution,
         extra_metadata=checkpoint_metadata(name, batch_id),
     )
+    _note_batch(df.sparkSession, str(uri), name, batch_id)
+    return commit
+
+
+_WRITTEN: dict[tuple[str, str, str], int] = {}
+"""The newest micro-batch of each run of a query that is in a table, by run, table and name of the stream."""
+
+
+def _refuse_second_part(spark: SparkSession, uri: str, name: str, batch: int) -> None:
+    """Refuse to pass over rows that are another part of a micro-batch, rather than the same rows again."""
+    run = _run_of_query(spark)
+    if run is not None and _WRITTEN.get((run, uri, name)) == batch:
+        raise InvalidOptionError(
+            f"micro-batch {batch} of the stream {name!r} is written to {uri} a second time: a table takes a "
+            "micro-batch of a name once. Give each write of the function a name of its own with identifier=…"
+        )
+
+
+def _note_batch(spark: SparkSession, uri: str, name: str, batch: int) -> None:
+    run = _run_of_query(spark)
+    if run is not None:
+        _WRITTEN[run, uri, name] = batch
 
 
 def _holds(uri: str, identifier: str, batch: int, storage_options: Mapping[str, str] | None) -> bool:
@@ -150,7 +176,16 @@ def _holds(uri: str, identifier: str, batch: int, storage_options: Mapping[str, 
 
 def _query_id(spark: SparkSession) -> str | None:
     """The id of the query that calls, where Spark tells it."""
+    return _local_property(spark, "sql.streaming.queryId")
+
+
+def _run_of_query(spark: SparkSession) -> str | None:
+    """What tells one start of a query from the next: its group of jobs."""
+    return None if _query_id(spark) is None else _local_property(spark, "spark.jobGroup.id")
+
+
+def _local_property(spark: SparkSession, key: str) -> str | None:
     try:
-        return spark.sparkContext.getLocalProperty("sql.streaming.queryId") or None
+        return spark.sparkContext.getLocalProperty(key) or None
     except Exception:  # noqa: BLE001 - each line of Spark has an error of its own for what Connect lacks
         return None

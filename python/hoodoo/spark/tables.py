@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoodoo.distributed.read import read_table
+from hoodoo.distributed.read import plan_table_read, read_table
 from hoodoo.distributed.timeline import read_timeline
 from hoodoo.distributed.write import write_rows
 from hoodoo.exceptions import InvalidOptionError
-from hoodoo.options import string_options
+from hoodoo.options import AS_OF, string_options
 from hoodoo.spark.executor import SparkExecutor
 from hoodoo.spark.row_filters import META_COLUMNS, columns_to_read, pruning_of
 from hoodoo.sync.keys import is_sync_asked
@@ -82,11 +82,17 @@ def read(
         raise InvalidOptionError(
             f"invalid columns {list(columns)!r}: name at least one, and each once. To count rows, read a single column"
         )
-    pruning = pruning_of(filters)
+    pruning = pruning_of(filters, spark)
     wanted = columns
     if pruning is not None and columns is not None:
-        table = Table(str(uri), storage_options=dict(storage_options or {}))
-        columns = columns_to_read(columns, filters, [*META_COLUMNS, *table.schema.names])
+        if as_of is not None or AS_OF in (options or {}):
+            # The columns that the table had then.
+            planned = plan_table_read(str(uri), None, None, as_of, query, since, until, options, storage_options)
+            known = planned.task.schema.names
+        else:
+            table = Table(str(uri), storage_options=dict(storage_options or {}))
+            known = [*META_COLUMNS, *table.schema.names]
+        columns = columns_to_read(columns, filters, known)
     frame = read_table(
         SparkExecutor(spark),
         str(uri),

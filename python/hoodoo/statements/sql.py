@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from hoodoo.statements.expressions import Expression, Side
 
-__all__ = ["SqlReader", "parse_sql"]
+__all__ = ["SqlReader", "parse_sql", "query_in_using"]
 
 _INT = (-(2**31), 2**31 - 1)
 _LONG = (-(2**63), 2**63 - 1)
@@ -86,6 +87,7 @@ def parsed(text: str, what: str) -> Any:
 
     try:
         found = [tree for tree in sqlglot.parse(text, read="spark") if tree is not None]
+        tokens = sqlglot.tokenize(text, read="spark")
     except SqlglotError as error:
         reason = str(error).split("\n", maxsplit=1)[0].replace("\x1b[4m", "").replace("\x1b[0m", "")
         reason = re.sub(r"<class '[\w.]*\.(\w+)'>", r"\1", reason)
@@ -94,7 +96,59 @@ def parsed(text: str, what: str) -> Any:
         raise UnsupportedError(f"SQL of {len(text)} characters is nested too deeply") from error
     if len(found) != 1:
         raise InvalidOptionError(f"invalid SQL {text!r}: expected {what}, got {len(found)}")
+    _refuse_doubled_quotes(text, tokens)
     return found[0]
+
+
+def query_in_using(text: str) -> tuple[int, int] | None:
+    """Return where the query after USING begins and ends in a statement; None when there is none.
+
+    Args:
+        text: A statement that sqlglot reads.
+
+    Examples:
+        >>> text = "merge into t using (select (1) as id) s on t.id = s.id"
+        >>> text[slice(*query_in_using(text))]
+        'select (1) as id'
+    """
+    import sqlglot  # noqa: PLC0415 - an optional package
+
+    return _in_using(sqlglot.tokenize(text, read="spark"))
+
+
+def _in_using(tokens: list[Any]) -> tuple[int, int] | None:
+    depth = 0
+    begin: int | None = None
+    before = ""
+    for token in tokens:
+        kind = token.token_type.name
+        if kind == "L_PAREN":
+            if depth == 0 and before == "USING":
+                begin = token.end + 1
+            depth += 1
+        elif kind == "R_PAREN":
+            depth -= 1
+            if depth == 0 and begin is not None:
+                return begin, token.start
+        before = kind
+    return None
+
+
+def _refuse_doubled_quotes(text: str, tokens: list[Any]) -> None:
+    """Refuse two quotes within a string: a quote to Spark 4 and to other databases, nothing to Spark 3.5.
+
+    A query after USING is passed to Spark, which reads it as it does.
+    """
+    left_out = _in_using(tokens) or (0, 0)
+    for one, other in itertools.pairwise(tokens):
+        both = one.token_type.name == other.token_type.name == "STRING"
+        if both and other.start == one.end + 1 and not left_out[0] <= one.start < left_out[1]:
+            string = text[one.start : other.end + 1]
+            raise UnsupportedError(
+                f"two quotes within the string {string} are not supported: some versions of Spark read a quote, others "
+                "nothing: "
+                r"write \' for a quote, or concat(…) for strings that follow each other"
+            )
 
 
 class SqlReader:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 from hoodoo.statements.alter import AlterStatement, parse_alter
-from hoodoo.statements.sql import SqlReader, parsed
+from hoodoo.statements.sql import SqlReader, parsed, query_in_using
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,7 +171,10 @@ class _Reader:
             self._check(using)
             if not using.alias:
                 raise InvalidOptionError("the query after USING has no name: write USING (…) AS source")
-            source, others = using.this.sql(dialect="spark"), [using.alias]
+            # As it was written: versions of Spark read some of it differently.
+            query = query_in_using(self._text)
+            source = using.this.sql(dialect="spark") if query is None else self._text[slice(*query)]
+            others = [using.alias]
         else:
             source, others = self._table(using)
         if known[0].lower() == others[0].lower():

@@ -70,6 +70,12 @@ impl NativeWrite {
         Ok(parse_plan(&self.plan)?.whole_table)
     }
 
+    /// Whether the rows of a key become one, so that they have to be together.
+    #[getter]
+    fn combines(&self) -> PyResult<bool> {
+        Ok(parse_plan(&self.plan)?.combines)
+    }
+
     /// Whether each row has a file group of its bucket, so that the rows of a bucket have to be together.
     #[getter]
     fn by_bucket(&self) -> PyResult<bool> {
@@ -209,10 +215,11 @@ pub fn locate_rows(
 
 /// The partitions of rows, as reports of a task of `delete_partition`.
 #[pyfunction]
-pub fn report_partitions(py: Python<'_>, table: &NativeTable, rows: Batches) -> PyResult<Vec<String>> {
+pub fn report_partitions(py: Python<'_>, table: &NativeTable, plan: &str, rows: Batches) -> PyResult<Vec<String>> {
+    let plan = parse_plan(plan)?;
     let given = rows.0.schema();
     let batches = rows.0.map(|batch| batch.map_err(Error::from));
-    to_json_strings(call::run(py, || task::partitions_of(&table.table, &given, batches)))
+    to_json_strings(call::run(py, || task::partitions_of(&table.table, &plan, &given, batches)))
 }
 
 fn to_json_strings(reports: PyResult<Vec<TaskReport>>) -> PyResult<Vec<String>> {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray,
-    new_null_array,
+    UInt64Array, new_null_array,
 };
 use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{CastOptions, and, cast_with_options};
+use arrow::compute::{CastOptions, and, cast_with_options, nullif, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
 
@@ -124,6 +124,8 @@ fn cast(array: &ArrayRef, target: &DataType, safe: bool) -> Result<ArrayRef> {
 }
 
 fn cast_list(list: &ListArray, item: &FieldRef, path: &str) -> Result<Cast> {
+    let list = of_its_rows(list)?;
+    let list = list.as_list::<i32>();
     let Cast::Lossless(values) = cast_nested(list.values(), item.data_type(), path)? else {
         return Ok(Cast::Lossy(None));
     };
@@ -134,6 +136,21 @@ fn cast_list(list: &ListArray, item: &FieldRef, path: &str) -> Result<Cast> {
     Ok(Cast::Lossless(Arc::new(list)))
 }
 
+/// Lists or maps without what is stored behind them and is of no row: of a slice, or under null.
+fn of_its_rows(array: &dyn Array) -> Result<ArrayRef> {
+    let all = UInt64Array::from_iter_values(0..array.len() as u64);
+    Ok(take(array, &all, None)?)
+}
+
+/// A field of a struct, null where the struct is: what a null struct holds inside is no value.
+fn of_its_struct(field: &ArrayRef, given: &StructArray) -> Result<ArrayRef> {
+    let Some(nulls) = given.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(field.clone()) };
+    if field.data_type() == &DataType::Null {
+        return Ok(field.clone());
+    }
+    Ok(nullif(field, &BooleanArray::new(!nulls.inner(), None))?)
+}
+
 fn cast_struct(given: &StructArray, fields: &Fields, path: &str) -> Result<Cast> {
     if given.fields().iter().any(|field| fields.iter().all(|f| f.name() != field.name())) {
         return Ok(Cast::Lossy(None));
@@ -142,11 +159,13 @@ fn cast_struct(given: &StructArray, fields: &Fields, path: &str) -> Result<Cast>
     for field in fields {
         let column = match given.column_by_name(field.name()) {
             None => new_null_array(field.data_type(), given.len()),
-            Some(column) => match cast_nested(column, field.data_type(), &format!("{path}.{}", field.name()))? {
-                Cast::Lossless(column) => column,
-                // What a null struct holds inside is no value.
-                Cast::Lossy(row) => return Ok(Cast::Lossy(row.filter(|row| given.is_valid(*row)))),
-            },
+            Some(column) => {
+                let column = of_its_struct(column, given)?;
+                match cast_nested(&column, field.data_type(), &format!("{path}.{}", field.name()))? {
+                    Cast::Lossless(column) => column,
+                    lossy => return Ok(lossy),
+                }
+            }
         };
         let masked = given.nulls().map_or(0, |nulls| nulls.null_count());
         if !field.is_nullable() && column.null_count() > masked {
@@ -159,6 +178,8 @@ fn cast_struct(given: &StructArray, fields: &Fields, path: &str) -> Result<Cast>
 }
 
 fn cast_map(map: &MapArray, entries: &FieldRef, sorted: bool, path: &str) -> Result<Cast> {
+    let map = of_its_rows(map)?;
+    let map = map.as_map();
     let DataType::Struct(pair) = entries.data_type() else { return Ok(Cast::Lossy(None)) };
     let mut columns = Vec::with_capacity(pair.len());
     // Keys and values go by their position: their names differ between libraries.

@@ -1,6 +1,6 @@
 //! Writes whose steps run in the threads of one process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Stopwatch};
 
 use arrow::array::{RecordBatch, RecordBatchReader};
@@ -59,7 +59,8 @@ pub(crate) fn run_write(table: &HudiTable, timeline: Timeline, request: WriteReq
         let (setup, evolution) = WriteSetup::new(table, view, operation, &given, partial)?;
         return InProcess { setup, evolution, timings: Mutex::default() }.run(data);
     }
-    let chosen = data.map(|data| partitions_of_data(&table.key_config()?, data)).transpose()?;
+    let columns = TableSchema::resolve(table.config(), &view)?.map_or_else(|| Arc::new(Schema::empty()), |s| s.data);
+    let chosen = data.map(|data| partitions_of_data(&table.key_config()?, &columns, data)).transpose()?;
     planned_anew(table, |anew, held| {
         let view = anew.as_ref().unwrap_or(&view);
         let chosen = chosen.clone().map_or_else(|| partitions_named(view, &partitions), Ok)?;

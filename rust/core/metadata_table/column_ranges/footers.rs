@@ -13,6 +13,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::value_types::of_leaf;
 use super::{empty_range, widen};
+use crate::file_group::base::{FIRST_DAY, FIRST_SECOND, has_old_calendar};
 use crate::format::column_range::{ColumnRange, FileRanges, RangeValue, UnknownRange, ValueType};
 
 /// The range of each of these columns that the file has. A file without rows has none.
@@ -24,6 +25,7 @@ pub(crate) fn ranges_of_footer(footer: &ParquetMetaData, columns: &[String]) -> 
     let wanted: HashSet<&str> = columns.iter().map(String::as_str).collect();
     // Writers in Java take NaN for the largest number, so that it is in the statistics.
     let has_nan_in_bounds = footer.file_metadata().created_by().is_some_and(|by| by.starts_with("parquet-mr "));
+    let has_old_calendar = has_old_calendar(footer);
     for (at, leaf) in footer.file_metadata().schema_descr().columns().iter().enumerate() {
         let name = leaf.path().string();
         if !wanted.contains(name.as_str()) {
@@ -31,7 +33,8 @@ pub(crate) fn ranges_of_footer(footer: &ParquetMetaData, columns: &[String]) -> 
         }
         let value_type = of_leaf(leaf);
         let chunks = footer.row_groups().iter().map(|group| group.columns().get(at));
-        match value_type.and_then(|known| range_of(leaf, known, &name, chunks, has_nan_in_bounds)) {
+        let range = value_type.and_then(|known| range_of(leaf, known, &name, chunks, has_nan_in_bounds));
+        match range.filter(|range| !(has_old_calendar && is_before_calendars_agree(range))) {
             Some(range) => found.ranges.push(range),
             None => {
                 let value_count = footer.file_metadata().num_rows();
@@ -40,6 +43,22 @@ pub(crate) fn ranges_of_footer(footer: &ParquetMetaData, columns: &[String]) -> 
         }
     }
     found
+}
+
+/// Whether a column begins with days or times that the calendar of old Spark versions names differently. Readers refuse
+/// them, and have to see them for that.
+fn is_before_calendars_agree(range: &ColumnRange) -> bool {
+    let first = match range.value_type {
+        ValueType::Date => FIRST_DAY,
+        ValueType::TimestampMillis => FIRST_SECOND * 1000,
+        ValueType::TimestampMicros => FIRST_SECOND * 1_000_000,
+        _ => return false,
+    };
+    match &range.min {
+        Some(RangeValue::Int(days)) => i64::from(*days) < first,
+        Some(RangeValue::Long(time)) => *time < first,
+        _ => false,
+    }
 }
 
 fn range_of<'a>(
@@ -89,16 +108,17 @@ fn bounds(
         Statistics::Float(s) => {
             let (min, max) = (*s.min_opt()?, *s.max_opt()?);
             let has_nan = may_have_nan(s.nan_count_opt(), has_nan_in_bounds, min.is_nan() || max.is_nan());
-            // As Parquet's readers do, since writers may not tell one zero from the other.
+            // As Parquet's readers do, since writers may not tell one zero from the other. NaN as minimum says nothing:
+            // some writers leave it there where it was the first value.
             let (min, max) = (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max });
-            let min = if min.is_nan() { f32::INFINITY } else { min };
+            let min = if min.is_nan() { f32::NEG_INFINITY } else { min };
             (RangeValue::Float(min), RangeValue::Float(if has_nan { f32::INFINITY } else { max }))
         }
         Statistics::Double(s) => {
             let (min, max) = (*s.min_opt()?, *s.max_opt()?);
             let has_nan = may_have_nan(s.nan_count_opt(), has_nan_in_bounds, min.is_nan() || max.is_nan());
             let (min, max) = (if min == 0.0 { -0.0 } else { min }, if max == 0.0 { 0.0 } else { max });
-            let min = if min.is_nan() { f64::INFINITY } else { min };
+            let min = if min.is_nan() { f64::NEG_INFINITY } else { min };
             (RangeValue::Double(min), RangeValue::Double(if has_nan { f64::INFINITY } else { max }))
         }
         // The order of old statistics of bytes is not known.

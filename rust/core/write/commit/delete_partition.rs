@@ -8,12 +8,13 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::table::keygen::{KeyGenConfig, KeyGenerator};
-use crate::table::{HudiTable, TableView};
+use crate::table::{HudiTable, TableView, conform_batch};
 use crate::timeline::LockGuard;
 use crate::write::commit::pending::{Committed, PendingCommit, PlannedFrom};
 use crate::write::commit::replaced::file_groups;
 use crate::write::config::Operation;
 use crate::write::locate::pending_file_groups::PendingFileGroups;
+use crate::write::prepare::incoming::key_schema;
 
 /// Deletes whole partitions and commits.
 pub(in crate::write) fn delete_partitions(
@@ -42,16 +43,19 @@ pub(in crate::write) fn partitions_named(view: &TableView, patterns: &[String]) 
     Ok(chosen)
 }
 
-/// The partitions of rows, of which nothing but the partition columns is looked at.
+/// The partitions of rows, of which nothing but the partition columns is looked at. They have the types of the table's
+/// `columns`, as those of rows that are written: 2024.0 is in the partition of the integer 2024.
 pub(in crate::write) fn partitions_of_rows(
     keys: &KeyGenConfig,
+    columns: &Schema,
     given: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<BTreeSet<String>> {
-    let generator = partition_generator(keys, given)?;
+    let typed = key_schema(Operation::Delete, &keys.without_keys(), columns, given);
+    let generator = partition_generator(keys, &typed)?;
     let mut chosen = BTreeSet::new();
     for batch in batches {
-        chosen.extend(generator.partition_paths(&batch?)?.paths);
+        chosen.extend(generator.partition_paths(&conform_batch(&batch?, &typed)?)?.paths);
     }
     Ok(chosen)
 }
@@ -59,10 +63,11 @@ pub(in crate::write) fn partitions_of_rows(
 /// The same for a reader.
 pub(in crate::write) fn partitions_of_data(
     keys: &KeyGenConfig,
+    columns: &Schema,
     data: Box<dyn RecordBatchReader + Send>,
 ) -> Result<BTreeSet<String>> {
     let given = data.schema();
-    partitions_of_rows(keys, &given, data.map(|batch| batch.map_err(Error::from)))
+    partitions_of_rows(keys, columns, &given, data.map(|batch| batch.map_err(Error::from)))
 }
 
 /// A generator of partition paths alone, for rows that need not have key columns.

@@ -107,9 +107,11 @@ fn generated_keys(plan: &TaskPlan, task: usize) -> AutoKeys {
 /// The partitions of rows: all that `delete_partition` wants to know of them.
 pub fn partitions_of(
     table: &HudiTable,
+    plan: &TaskPlan,
     given: &Schema,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<Vec<TaskReport>> {
-    let partitions: BTreeSet<String> = partitions_of_rows(&table.key_config()?, given, batches)?;
+    let columns = avro_to_arrow_schema(&plan.schema)?;
+    let partitions: BTreeSet<String> = partitions_of_rows(&table.key_config()?, &columns, given, batches)?;
     Ok(partitions.into_iter().map(TaskReport::Partition).collect())
 }

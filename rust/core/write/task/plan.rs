@@ -37,6 +37,8 @@ pub struct TaskPlan {
     pub record_size: u64,
     /// Keys are looked for in all partitions or in the record index: the rows of a key have to meet before they get a route.
     pub whole_table: bool,
+    /// Whether the rows of a key become one, so that they have to be together.
+    pub combines: bool,
     /// What tells the buckets of keys, where the index is one of buckets.
     pub bucket_index: Option<BucketSettings>,
     /// What the newest commits tell of log files.
@@ -128,6 +130,7 @@ impl DistributedWrite {
             record_size,
             log_writes,
             whole_table: setup.locates_first(given),
+            combines: setup.combines(),
             bucket_index: setup.bucket_index.as_ref().map(BucketIndex::settings).cloned(),
             given: setup.given.clone(),
             batch_rows,

@@ -7,7 +7,7 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::reader::ChunkReader;
 
 use super::evolution::evolve;
-use super::pruning::keeps_order;
+use super::pruning::{keeps_order, without_nan};
 use super::reader::BaseFileReader;
 use super::row_group::leaf_count;
 use hoodoo_runtime::error::Result;
@@ -45,8 +45,8 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
         let converter =
             StatisticsConverter::from_column_index(leaf, field, schema)?.with_missing_null_counts_as_zero(false);
         let groups = self.metadata().row_groups();
-        let mins = evolve(&converter.row_group_mins(groups)?, data_type, column)?;
-        let maxes = evolve(&converter.row_group_maxes(groups)?, data_type, column)?;
+        let mins = evolve(&without_nan(converter.row_group_mins(groups)?), data_type, column)?;
+        let maxes = evolve(&without_nan(converter.row_group_maxes(groups)?), data_type, column)?;
         let counts = converter.row_group_null_counts(groups)?;
         let mut nulls = 0u64;
         let mut kept = Vec::with_capacity(groups.len());

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, FieldRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    DataType, Date32Type, FieldRef, Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
 use parquet::arrow::ProjectionMask;
@@ -23,11 +23,14 @@ use hoodoo_parquet_pages::limited_pages::LimitedPages;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_storage::guard::{Chunks, decode};
 
-/// 1582-10-15, the first day that both calendars call the same.
-const FIRST_DAY: i64 = -141_427;
-/// 1900-01-01T00:00:00Z: for times Spark also takes into account how zones counted before.
-const FIRST_SECOND: i64 = -2_208_988_800;
+/// 1582-10-15, the first day that both calendars call the same, in days since 1970.
+pub const FIRST_DAY: i64 = -141_427;
+/// 1900-01-01T00:00:00Z in seconds since 1970: for times Spark also takes into account how zones counted before.
+pub const FIRST_SECOND: i64 = -2_208_988_800;
+/// Footer key of the version of Spark that wrote a file.
 const SPARK_VERSION: &str = "org.apache.spark.version";
+/// One that has the days of today's calendar.
+const NEW_SPARK: &str = "3.5.0";
 const OLD_TIMES: &str = "org.apache.spark.legacyDateTime";
 const OLD_INT96: &str = "org.apache.spark.legacyINT96";
 
@@ -60,6 +63,19 @@ impl OldCalendar {
             ..Self::default()
         }
     }
+}
+
+/// Whether a footer says that dates and times are in the calendar of old versions.
+pub fn has_old_calendar(footer: &ParquetMetaData) -> bool {
+    OldCalendar::of(footer).times
+}
+
+/// What a footer has to say for Spark to know that days and times are those of today's calendar: without it, Spark refuses
+/// days before 1582 and times before 1900, as those of a writer that it does not know. `None` without such columns.
+pub(super) fn new_calendar_mark(schema: &Schema) -> Option<(&'static str, &'static str)> {
+    let mut types = Vec::new();
+    schema.fields().iter().for_each(|field| leaf_types(field, &mut types));
+    types.iter().any(|data_type| first_common(data_type).is_some()).then_some((SPARK_VERSION, NEW_SPARK))
 }
 
 /// The earliest value of a type that all calendars name alike; `None` where that is each.

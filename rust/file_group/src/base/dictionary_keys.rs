@@ -36,7 +36,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
             return None;
         }
         let of_group = |group: &RowGroupMetaData| {
-            let chunk = chunk_of(group, field)?;
+            let (_, chunk) = chunk_of(group, field)?;
             let bytes = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)?;
             let known = is_text(field, chunk.column_descr()) || is_number(field.data_type(), &chunk.column_descr_ptr());
             (known && is_all_dictionary(chunk)).then(|| u64::try_from(bytes).ok()).flatten()
@@ -49,7 +49,7 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     /// The entries of the dictionary that a column has in a row group.
     ///
     /// # Errors
-    /// `Corrupt` for a column without a dictionary, or a damaged one.
+    /// `Corrupt` for a column without a dictionary, or a damaged one; `Unsupported` for days of an old calendar.
     pub fn dictionary(&self, field: &Field, group: usize) -> Result<ArrayRef> {
         decode("a dictionary", || {
             let (mut pages, chunk) = self.pages(field, group)?;
@@ -82,7 +82,9 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     fn pages(&self, field: &Field, group: usize) -> Result<(Pages<R>, &ColumnChunkMetaData)> {
         let group = self.metadata().row_groups().get(group);
         let group = group.ok_or_else(|| Error::corrupt("a row group of a base file is missing"))?;
-        let chunk = chunk_of(group, field).ok_or_else(|| Error::corrupt("a column of a base file is missing"))?;
+        let (leaf, chunk) =
+            chunk_of(group, field).ok_or_else(|| Error::corrupt("a column of a base file is missing"))?;
+        self.check_calendar([leaf])?;
         let rows = usize::try_from(group.num_rows()).map_err(|_| Error::corrupt("a row group of too many rows"))?;
         let pages = SerializedPageReader::new(Arc::new(self.limited_pages()), chunk, rows, None)
             .map_err(|e| self.source().explain_parquet(e))?;
@@ -90,8 +92,10 @@ impl<R: ChunkReader + 'static> BaseFileReader<R> {
     }
 }
 
-fn chunk_of<'a>(group: &'a RowGroupMetaData, field: &Field) -> Option<&'a ColumnChunkMetaData> {
-    group.columns().iter().find(|chunk| matches!(chunk.column_path().parts(), [name] if name == field.name()))
+/// The leaf of a column, and its chunk.
+fn chunk_of<'a>(group: &'a RowGroupMetaData, field: &Field) -> Option<(usize, &'a ColumnChunkMetaData)> {
+    let is_it = |chunk: &ColumnChunkMetaData| matches!(chunk.column_path().parts(), [name] if name == field.name());
+    group.columns().iter().enumerate().find(|(_, chunk)| is_it(chunk))
 }
 
 fn is_text(field: &Field, descriptor: &ColumnDescriptor) -> bool {

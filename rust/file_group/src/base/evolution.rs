@@ -1,5 +1,6 @@
 //! Schema evolution on read: casts columns of a file to the current types of the table, as Hudi does.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -68,9 +69,9 @@ fn mark(file: &DataType, target: &DataType, next: &mut usize, wanted: &mut Vec<u
         (DataType::Struct(fields), DataType::Struct(targets)) => {
             let (first, before) = (*next, wanted.len());
             mark_fields(fields, targets, next, wanted);
-            // One field is always needed to know where the struct itself is null.
+            // One field is always needed to know where the struct itself is null; a map can only be read whole.
             if wanted.len() == before {
-                wanted.push(first);
+                wanted.extend(smallest_field(fields, first));
             }
         }
         (DataType::List(child), DataType::List(target)) => mark(child.data_type(), target.data_type(), next, wanted),
@@ -80,6 +81,17 @@ fn mark(file: &DataType, target: &DataType, next: &mut usize, wanted: &mut Vec<u
             *next += count;
         }
     }
+}
+
+/// The leaves of the field with the fewest, of fields that begin at a leaf.
+fn smallest_field(fields: &Fields, first: usize) -> Range<usize> {
+    let mut next = first;
+    let leaves = fields.iter().map(|field| {
+        let begin = next;
+        next += leaf_count(field.data_type());
+        begin..next
+    });
+    leaves.filter(|leaves| !leaves.is_empty()).min_by_key(Range::len).unwrap_or(first..first)
 }
 
 fn refused(path: &str, from: &DataType, to: &DataType) -> Error {
@@ -100,6 +112,8 @@ pub fn evolve(array: &ArrayRef, target: &DataType, path: &str) -> Result<ArrayRe
     }
     match (from, target) {
         (DataType::Null, _) => Ok(new_null_array(target, array.len())),
+        // Enumerations of Avro.
+        (DataType::Dictionary(_, values), _) => evolve(&exact_cast(array, values)?, target, path),
         (Struct(_), Struct(fields)) => evolve_struct(array.as_struct(), fields, path),
         (List(_), List(field)) => evolve_list(array.as_list(), field, path),
         (Map(_, _), Map(entries, sorted)) => evolve_map(array.as_map(), entries, *sorted, path),
@@ -158,6 +172,13 @@ fn timestamp(array: &ArrayRef, from: TimeUnit, to: TimeUnit, zone: Option<&Arc<s
         }
         (TimeUnit::Millisecond, TimeUnit::Millisecond) => {
             Some(Arc::new(array.as_primitive::<TimestampMillisecondType>().clone().with_timezone_opt(zone.cloned())))
+        }
+        // Old versions of Hudi called milliseconds microseconds in files; newer ones go by the table, which has no other
+        // way to come to milliseconds.
+        (TimeUnit::Microsecond, TimeUnit::Millisecond) => {
+            let millis =
+                array.as_primitive::<TimestampMicrosecondType>().reinterpret_cast::<TimestampMillisecondType>();
+            Some(Arc::new(millis.with_timezone_opt(zone.cloned())))
         }
         (TimeUnit::Millisecond, TimeUnit::Microsecond) => {
             let millis = array.as_primitive::<TimestampMillisecondType>().reinterpret_cast::<Int64Type>();

@@ -21,6 +21,7 @@ mod changed_types;
 mod dictionary_keys;
 mod evolution;
 mod footer_checksum;
+pub use calendar::{FIRST_DAY, FIRST_SECOND, has_old_calendar};
 pub use evolution::evolve;
 mod column_arrays;
 mod pruning;

@@ -171,7 +171,25 @@ pub(super) fn keeps_order(from: &DataType, to: &DataType) -> bool {
         || (number(from) && number(to))
         || (from.is_decimal() && to.is_decimal())
         || (matches!(from, DataType::Timestamp(_, _)) && matches!(to, DataType::Timestamp(_, _)))
-        || (matches!(from, DataType::Utf8 | DataType::Binary) && matches!(to, DataType::Utf8 | DataType::Binary))
+        // Not bytes as strings: a bound that ends within a letter would become another one.
+        || (from, to) == (&DataType::Utf8, &DataType::Binary)
+}
+
+/// Bounds, of which NaN is unknown: some writers put it there where the first value is one.
+pub(super) fn without_nan(bounds: ArrayRef) -> ArrayRef {
+    match bounds.data_type() {
+        DataType::Float32 => {
+            let known =
+                bounds.as_primitive::<Float32Type>().unary_opt::<_, Float32Type>(|v| (!v.is_nan()).then_some(v));
+            Arc::new(known)
+        }
+        DataType::Float64 => {
+            let known =
+                bounds.as_primitive::<Float64Type>().unary_opt::<_, Float64Type>(|v| (!v.is_nan()).then_some(v));
+            Arc::new(known)
+        }
+        _ => bounds,
+    }
 }
 
 /// The statistics of a file.
@@ -210,7 +228,7 @@ impl FileStatistics<'_> {
     fn typed(&self, array: ArrayRef, question: &Question<'_>, column: &str) -> Result<Option<ArrayRef>> {
         match question.literal() {
             Some(literal) if keeps_order(array.data_type(), literal.data_type()) => {
-                Ok(Some(canonical(evolve(&array, literal.data_type(), column)?)))
+                Ok(Some(canonical(evolve(&without_nan(array), literal.data_type(), column)?)))
             }
             Some(_) => Ok(None),
             None => Ok(Some(array)),

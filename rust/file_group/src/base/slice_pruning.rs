@@ -7,7 +7,7 @@
 use arrow::datatypes::DataType;
 
 use super::predicate::{Predicate, canonical};
-use super::pruning::{Bounds, Prunable, Question, keep, may_match};
+use super::pruning::{Bounds, Prunable, Question, keep, may_match, without_nan};
 use hoodoo_runtime::error::{Error, Result};
 
 /// Statistics of files.
@@ -61,7 +61,7 @@ impl Prunable for Slices<'_> {
     fn answer(&self, column: &str, question: &Question<'_>) -> Result<Vec<bool>> {
         let data_type = question.literal().map(|literal| literal.data_type());
         let Some(mut bounds) = self.statistics.bounds(column, data_type)? else { return Ok(self.all()) };
-        bounds.mins = canonical(bounds.mins);
+        bounds.mins = without_nan(canonical(bounds.mins));
         bounds.maxes = canonical(bounds.maxes);
         let files = may_match(question, column, &bounds)?;
         if files.len() != self.slice_of.len() {

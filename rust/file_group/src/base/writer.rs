@@ -13,6 +13,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::calendar::new_calendar_mark;
 use super::file_keys::{FileKeys, FooterFilter, TakenKeys};
 use super::footer_checksum::{FOOTER_CHECKSUM_KEY, NOT_KNOWN};
 use super::keys::{KeyCollector, KeyRange};
@@ -216,6 +217,9 @@ impl<W: Write + Send> BaseFileWriter<W> {
         if let Some(schema) = self.options.avro_schema.take() {
             self.footer(AVRO_SCHEMA_KEY, schema);
             self.footer(MODEL_NAME_KEY, "avro".to_owned());
+        }
+        if let Some((key, version)) = new_calendar_mark(&self.schema) {
+            self.footer(key, version.to_owned());
         }
         let mut long = None;
         if let Some(KeyRange { min, max }) = &keys.range {

@@ -61,6 +61,10 @@ fn promotions_give_what_hudi_gives() {
     let millis = TimestampMillisecondArray::from(vec![Some(5), None]).with_timezone("UTC");
     let micros: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(5000), None]).with_timezone("UTC"));
     assert_eq!(&read_as(millis, Timestamp(TimeUnit::Microsecond, Some("UTC".into()))).unwrap(), &micros);
+    // Milliseconds that an old version of Hudi called microseconds.
+    let micros = TimestampMicrosecondArray::from(vec![Some(5), None]).with_timezone("UTC");
+    let millis: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![Some(5), None]).with_timezone("UTC"));
+    assert_eq!(&read_as(micros, Timestamp(TimeUnit::Millisecond, Some("UTC".into()))).unwrap(), &millis);
 }
 
 #[test]
