@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import hoodoo
 from hoodoo.distributed import Attempt
 from hoodoo.distributed.executor import STRINGS, string_batch, strings
-from hoodoo.spark.executor import SparkExecutor
+from hoodoo.spark.executor import SparkExecutor, _cause_in_task
 
 
 def _describer() -> Any:
@@ -39,3 +40,14 @@ def test_each_task_gets_one_unit(spark: Any, units: list[str]) -> None:
     executor = SparkExecutor(spark)
     found = executor.collect(executor.map_batches(executor.from_units(units), _describer(), STRINGS))
     assert found == [f"{n} has 1: {unit[:40]!r} of {len(unit)}" for n, unit in enumerate(units)]
+
+
+def test_a_conflict_of_a_task_is_planned_anew():
+    text = "Traceback (most recent call last):\n  …\nhoodoo.exceptions.ConflictError: a file was cleaned [table=t]\n"
+    cause = _cause_in_task(RuntimeError(text))
+    assert isinstance(cause, hoodoo.ConflictError)
+    assert cause.outdated_plan
+    assert cause.retryable
+    other = _cause_in_task(RuntimeError(text.replace("ConflictError", "SchemaError")))
+    assert isinstance(other, hoodoo.SchemaError)
+    assert not other.outdated_plan

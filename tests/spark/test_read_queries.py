@@ -141,3 +141,31 @@ def test_options_for_the_other_side_and_unknown_ones_are_said(spark: Any, histor
     assert "no.such.option" in messages[0]
     assert "hoodie.datasource.write.operation" in messages[1]
     assert "hoodie.table.name" not in "".join(messages)
+
+
+def test_a_filter_as_text_at_an_instant_before_later_columns(spark: Any, tmp_path: Path):
+    table = hoodoo.Table.create(tmp_path / "t", {"id": pa.int64(), "city": pa.string()}, name="t", record_key="id")
+    first = table.insert({"id": [1, 2], "city": ["sf", "la"]})
+    # Its name is a part of another one.
+    table.upsert(pa.table({"id": [3], "city": ["sf"], "it": [5]}))
+    then = hoodoo.spark.read(spark, table.uri, columns=["id"], filters="city = 'sf'", as_of=first.completed)
+    assert [row.id for row in then.collect()] == [1]
+    with table.update_schema() as update:
+        update.rename_column("city", "town")
+    with pytest.raises(Exception, match=r"(?i)unresolved|cannot be resolved"):
+        hoodoo.spark.read(spark, table.uri, columns=["id"], filters="city = 'sf'").collect()
+    found = hoodoo.spark.read(spark, table.uri, columns=["id"], filters="town = 'sf'").collect()
+    assert sorted(row.id for row in found) == [1, 3]
+
+
+def test_a_filter_as_text_goes_by_the_session_of_the_read(spark: Any, tmp_path: Path):
+    table = hoodoo.Table.create(tmp_path / "t", {"id": pa.int64(), "name": pa.string()}, name="t", record_key="id")
+    table.insert({"id": [1, 2], "name": ["name", "other"]})
+    if not hasattr(spark, "_jsparkSession"):
+        pytest.skip("sessions of Spark Connect are made by other means")
+    other = spark.newSession()
+    other.conf.set("spark.sql.ansi.enabled", "true")
+    other.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    # A column there, a string here.
+    assert hoodoo.spark.read(other, table.uri, filters='name = "name"').count() == 2
+    assert hoodoo.spark.read(spark, table.uri, filters='name = "name"').count() == 1
