@@ -154,7 +154,7 @@ def test_enumerations_in_log_files(tmp_path: Path, place: str) -> None:
         headers.append((kind, old[at + 8 : at + 8 + length]))
         at += 8 + length
     instant = log.name.split("_")[1].split(".")[0]
-    texts = {"_hoodie_commit_time": instant, "_hoodie_record_key": "a", "id": "a"}
+    strings = {"_hoodie_commit_time": instant, "_hoodie_record_key": "a", "id": "a"}
     record, written = b"", []
     for kind, content in headers:
         known = json.loads(content) if content.startswith(b"{") else {}
@@ -168,8 +168,8 @@ def test_enumerations_in_log_files(tmp_path: Path, place: str) -> None:
             elif field["name"] == "ts":
                 record += b"\x02" + zigzag(5)
             else:
-                text = texts.get(field["name"], "").encode()
-                record += b"\x02" + zigzag(len(text)) + text
+                string = strings.get(field["name"], "").encode()
+                record += b"\x02" + zigzag(len(string)) + string
         written.append((kind, json.dumps(known).encode()))
     block = struct.pack(">iii", 3, 1, len(record)) + record
     header = struct.pack(">i", len(written)) + b"".join(struct.pack(">ii", k, len(c)) + c for k, c in written)

@@ -176,7 +176,7 @@ def test_column_statistics_hide_no_such_file(tmp_path: Path):
 
 
 def test_files_say_that_their_days_are_those_of_today(tmp_path: Path):
-    # Spark reads days before 1582 of no other file, unless it is told to.
+    # Spark reads days before 1582 of no other file, unless an option asks for it.
     table = hoodoo.Table.create(tmp_path / "t", SCHEMA, name="t", record_key="id", ordering="ts")
     table.upsert(_row("a", d=OLD))
     (base,) = (tmp_path / "t").glob("*.parquet")
