@@ -19,9 +19,9 @@ test: ## all tests but those that need a second Spark line, a cluster or minutes
 	@scripts/setup python java native hudi
 	@scripts/test
 
-test-all: ## those too
+test-all: ## those too, which takes hours; STEPS=Spark for the steps with that in their names
 	@scripts/setup python java native hudi spark4
-	@scripts/test all
+	@scripts/test all '$(STEPS)'
 
 fuzz: ## damaged log files and blocks, FUZZ_SECONDS=120 for each kind; needs a nightly Rust and cargo-fuzz
 	@scripts/setup python

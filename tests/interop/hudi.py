@@ -22,6 +22,7 @@ _IN_MAVEN = f"org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/{_JAR}"
 QUICK = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
+    "hoodie.memory.dfs.buffer.max.size": "65536",
     "hoodie.insert.shuffle.parallelism": "1",
     "hoodie.upsert.shuffle.parallelism": "1",
     "hoodie.delete.shuffle.parallelism": "1",
@@ -40,6 +41,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
+    "spark.broadcast.blockSize": "64k",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,9 +63,12 @@ _DEFAULTS = ("hdfs-default.xml", "hdfs-rbf-default.xml", "mapred-default.xml", "
 # creates, a hundred times for a commit with a metadata table. The modes are those that files get anyway.
 _FILE_SYSTEM = """
 package hoodoo.tests;
+import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
@@ -72,6 +77,28 @@ import org.apache.hadoop.fs.permission.FsPermission;
 
 public class FileSystemWithoutModes extends RawLocalFileSystem {
     public void setPermission(Path path, FsPermission permission) {}
+
+    /** Hudi asks for a buffer of 16 MB for each file that it opens. */
+    public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+        return super.open(path, Math.min(bufferSize, 65536));
+    }
+
+    public FileStatus getFileStatus(Path path) throws IOException {
+        return withoutModes(super.getFileStatus(path));
+    }
+
+    public FileStatus[] listStatus(Path path) throws IOException {
+        FileStatus[] found = super.listStatus(path);
+        for (int i = 0; i < found.length; i++) {
+            found[i] = withoutModes(found[i]);
+        }
+        return found;
+    }
+
+    private static FileStatus withoutModes(FileStatus status) {
+        return new FileStatus(status.getLen(), status.isDirectory(), status.getReplication(), status.getBlockSize(),
+            status.getModificationTime(), status.getPath());
+    }
 
     /** From now on, this is what Hadoop takes for local files. */
     public void install(Configuration settings) throws Exception {

@@ -233,4 +233,4 @@ def test_a_partition_that_a_simple_index_broke(hudi: Hudi, tmp_path: Path) -> No
     # The first eight letters of a random file id are digits now and then.
     with pytest.raises(hoodoo.InvalidOptionError, match=r"not of a bucket index|a file group of bucket"):
         hoodoo.write(batch([row(1, 3, "x", part="p")]), uri, operation="upsert", options=options)
-    assert [p for p in hoodoo.Table(uri).verify().problems if "bucket" in p.message]
+    assert [p for p in hoodoo.Table(uri, options=options).verify().problems if "bucket" in p.message]

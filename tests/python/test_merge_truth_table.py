@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +17,18 @@ from tests.fixtures.merging.creation import CREATIONS, EXISTING, LATER, creation
 from tests.fixtures.merging.hoodoo_engine import HoodooEngine
 from tests.fixtures.merging.ordering_cases import ORDERINGS
 from tests.fixtures.merging.otherwise import Rows, otherwise, rows_of
-from tests.fixtures.merging.play import COW, KINDS, MOR, Run, changed, commits, persisted
+from tests.fixtures.merging.play import COW, MOR, Group, Run, changed, commits, persisted
 from tests.fixtures.merging.truth import outcome, recorded, recorded_creations, recorded_later_writes
 from tests.rows import golden_line, plain
 
 _GROUPS = {group.name: group for group in groups()}
-_TABLES = {
-    (name, case): at for name, g in _GROUPS.items() for at, table in enumerate(g.tables()) for case in table.cases
-}
-_LONG = [case for case in _GROUPS["event long"].cases if re.search(r"(^|, )(del )?(-1|0|1)$", case)]
-_CASES = [
-    pytest.param(name, version, case, id=f"{name}-v{version}-{case}")
+_TABLES = [
+    pytest.param(name, version, number, id=f"{name}-{number}-v{version}")
     for name, group in _GROUPS.items()
     for version in group.versions
-    for case in group.cases
+    for number, _ in enumerate(group.tables())
 ]
+_LONG = [case for case in _GROUPS["event long"].cases if re.search(r"(^|, )(del )?(-1|0|1)$", case)]
 
 
 @dataclass(frozen=True)
@@ -192,60 +188,34 @@ def _expected(group: str, case: str, kind: str, version: int) -> Rows:
     raise AssertionError(f"Hudi failed here, and no choice of ours is written down: {rows}")
 
 
-class Player:
-    """Plays tables once, for all tests of their cases."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._played: dict[object, dict[str, dict[str, Rows] | str]] = {}
-
-    def rows(self, group: str, case: str, version: int, kind: str) -> Rows:
-        """Gives what hoodoo makes of a case."""
-        table_type = COW if kind == "cow" else MOR
-        key = (group, _TABLES[group, case], version, table_type)
-        if key not in self._played:
-            self._played[key] = self._play(*key)
-        made = self._played[key][kind]
-        if isinstance(made, str):
-            pytest.fail(made, pytrace=False)
-        return made[case]
-
-    def _play(self, group: str, table: int, version: int, table_type: str) -> dict[str, dict[str, Rows] | str]:
-        part = _GROUPS[group].tables()[table]
-        path = self._folder / str(len(self._played))
-        engine = HoodooEngine(part, path, table_type, version)
-        run = Run(part, path, table_type)
-        kinds = ("cow",) if table_type == COW else ("mor", "compacted")
-        made: dict[str, dict[str, Rows] | str] = {}
-        try:
-            for commit in commits(part):
-                run.write(engine, commit)
-            for kind in kinds:
-                if kind == "compacted":
-                    engine.compact()
-                made[kind] = run.results(engine)
-        except Exception as problem:  # noqa: BLE001  # the tests of these cases fail with it
-            for kind in kinds:
-                made.setdefault(kind, f"{type(problem).__name__}: {problem}")
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
-        return made
+def _played(part: Group, path: Path, table_type: str, version: int) -> dict[str, dict[str, Rows]]:
+    """Gives what hoodoo makes of the cases of a table, by kind and case."""
+    engine = HoodooEngine(part, path, table_type, version)
+    run = Run(part, path, table_type)
+    for commit in commits(part):
+        run.write(engine, commit)
+    if table_type == COW:
+        return {"cow": run.results(engine)}
+    found = {"mor": run.results(engine)}
+    engine.compact()
+    return {**found, "compacted": run.results(engine)}
 
 
-@pytest.fixture(scope="module")
-def player(tmp_path_factory: pytest.TempPathFactory) -> Player:
-    return Player(tmp_path_factory.mktemp("merging"))
-
-
-@pytest.mark.parametrize(("group", "version", "case"), _CASES)
-def test_a_case(player: Player, group: str, version: int, case: str) -> None:
-    """Copy-on-write, merge-on-read, and merge-on-read after a compaction."""
+@pytest.mark.parametrize("table_type", [COW, MOR])
+@pytest.mark.parametrize(("group", "version", "number"), _TABLES)
+def test_cases_of_a_table(tmp_path: Path, group: str, version: int, number: int, table_type: str) -> None:
+    """Copy-on-write, merge-on-read, and merge-on-read after a compaction: case by case."""
+    part = _GROUPS[group].tables()[number]
+    path = tmp_path / "table"
     if group in _REFUSED:
-        with pytest.raises(pytest.fail.Exception, match=f"UnsupportedError.*{_REFUSED[group]}"):
-            player.rows(group, case, version, "cow")
+        with pytest.raises(hoodoo.UnsupportedError, match=_REFUSED[group]):
+            _played(part, path, table_type, version)
         return
-    wanted = {kind: _expected(group, case, kind, version) for kind in KINDS}
-    assert {kind: player.rows(group, case, version, kind) for kind in KINDS} == wanted
+    for kind, found in _played(part, path, table_type, version).items():
+        wanted = {case: _expected(group, case, kind, version) for case in part.cases}
+        assert found.keys() == wanted.keys()
+        differing = {case: (rows, wanted[case]) for case, rows in found.items() if rows != wanted[case]}
+        assert differing == {}, kind
 
 
 def test_everything_is_recorded() -> None:

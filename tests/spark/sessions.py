@@ -40,6 +40,8 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.python.worker.faulthandler.enabled": "false",
 }
+_PROJECT = Path(__file__).resolve().parents[2]
+_CLASSIC = {"spark.python.daemon.module": "tests.spark.preloaded_daemon"}
 # A cluster may start a second copy of a slow task; how slow is set by the test that wants one.
 _CLUSTER = {
     "spark.executor.memory": "512m",
@@ -118,9 +120,11 @@ def session() -> Iterator[Any]:
     if KIND == "classic":
         from pyspark import SparkContext
 
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
+
         if SparkContext._active_spark_context is not None:
             raise RuntimeError("another test has a Spark in this process: run tests/spark in a process of its own")
-        spark = _builder(_SETTINGS).master("local[2,4]").getOrCreate()
+        spark = _builder({**_SETTINGS, **_CLASSIC}).master("local[2,4]").getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         yield spark
         spark.stop()

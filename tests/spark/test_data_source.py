@@ -320,6 +320,15 @@ def test_what_is_wrong_with_options_is_said(source: Callable[..., Any], spark: A
         source(made, filters="upper(name) = 'X'")
     with pytest.raises(Exception, match=r"UnsupportedError.*hoodie\.datasource\.merge\.type"):
         source(made, **{"hoodie.datasource.merge.type": "skip_merge"})
+    with pytest.raises(Exception, match=r"InvalidOptionError.*has no option 'colums': did you mean 'columns'"):
+        source(made, colums="id")
+    with pytest.raises(
+        Exception, match=r"InvalidOptionError.*has no option 'mergeschema'; it has Hudi's options, and as_of, columns"
+    ):
+        source(made, mergeSchema="true")
+    for columns in ("", "id,id"):
+        with pytest.raises(Exception, match=f"InvalidOptionError: invalid value '{columns}' for columns"):
+            source(made, columns=columns)
     with pytest.raises(Exception, match="TableNotFoundError"):
         spark.read.format("hoodoo").load(made.uri + "-none")
     with pytest.raises(Exception, match="UnsupportedError: the data source hoodoo reads one table"):

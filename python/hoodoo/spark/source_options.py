@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ _END = "hoodie.datasource.read.end.instanttime"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
 _START = "hoodie.datasource.streaming.startoffset"
 _LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxrowspertrigger")
+_COMMIT_ENTRIES = "hoodie.datasource.write.commitmeta.key.prefix"
 _PUSH = "push_filters"
 _SPLIT_BYTES = "split_bytes"
 # The size of a split of Spark's own file sources (`spark.sql.files.maxPartitionBytes`).
@@ -75,7 +77,7 @@ class SourceOptions:
             options: The options, keys in lower case.
 
         Raises:
-            InvalidOptionError: There is no path, or an option has an invalid value.
+            InvalidOptionError: There is no path, an option has an invalid value, or nobody has an option of a name.
             UnsupportedError: There are several paths.
 
         Examples:
@@ -90,9 +92,10 @@ class SourceOptions:
         uri = _path(rest)
         columns = rest.pop("columns", None)
         start = rest.pop(_START, None)
+        _refuse_unknown(rest)
         return cls(
             uri=uri,
-            columns=None if columns is None else split_list(columns),
+            columns=None if columns is None else _columns(columns),
             arguments={key: rest.pop(key) for key in _READ_ARGUMENTS if key in rest},
             filters=all_conditions_of_text(filters) if (filters := rest.pop("filters", "")) else [],
             push_filters=_flag(_PUSH, rest.pop(_PUSH, "false")),
@@ -174,6 +177,31 @@ class SourceOptions:
             hudi = {_HOLES: "BLOCK", **hudi}
         filters = self.filters if pushed is None else Pruned(self.filters, pushed)
         return plan_table_read(self.uri, columns, filters, **arguments, options=hudi, storage_options=self.storage)
+
+
+def _refuse_unknown(options: Mapping[str, str]) -> None:
+    """Refuse names that neither the data source nor Hudi has: a warning would be seen by nobody, on a worker of Spark.
+
+    All of Hudi's have a dot, but the entries of the commit metadata, which begin as the user says.
+    """
+    known = [*_READ_ARGUMENTS, *_LIMITS, "columns", "filters", _PUSH, _SPLIT_BYTES]
+    entries = options.get(_COMMIT_ENTRIES) or "_"
+    for key in options:
+        if "." not in key and key not in known and not key.startswith(entries):
+            near = difflib.get_close_matches(key, known, n=1)
+            those = (
+                f": did you mean {near[0]!r}?" if near else f"; it has Hudi's options, and {', '.join(sorted(known))}"
+            )
+            raise InvalidOptionError(f"the data source hoodoo has no option {key!r}{those}")
+
+
+def _columns(text: str) -> list[str]:
+    columns = split_list(text)
+    if not columns or len(set(columns)) < len(columns):
+        raise InvalidOptionError(
+            f"invalid value {text!r} for columns: name each column once, or leave columns out for all of them"
+        )
+    return columns
 
 
 def _path(options: dict[str, str]) -> str:

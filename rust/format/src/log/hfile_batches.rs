@@ -14,7 +14,8 @@ use arrow::datatypes::DataType;
 use bytes::Bytes;
 use hoodoo_hfile::{DataBlock, DataBlocks, HFileReader, Matches, ReadAt};
 
-use super::avro_batches::RecordDecoder;
+use super::decoder_cache::decoder;
+use super::record_decoder::RecordDecoder;
 use hoodoo_runtime::error::{Error, Result};
 use hoodoo_runtime::parallel::{receive, run_parallel, spawn};
 use hoodoo_runtime::simulated;
@@ -84,7 +85,7 @@ pub fn each_batch_of_hfile<S: ReadAt + Sync>(
     convert: &(dyn Fn(RecordBatch) -> Result<RecordBatch> + Sync),
     each: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let decoder = RecordDecoder::new(schema, columns, batch_rows)?;
+    let decoder = decoder(schema, columns, batch_rows)?;
     let mut group = Group { decoder: &decoder, batch_rows, blocks: Vec::new(), bytes: 0, convert, each };
     match wanted {
         Wanted::All if file.entry_count() < MANY_ENTRIES || simulated::is_on() => {

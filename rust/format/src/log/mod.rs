@@ -25,18 +25,20 @@ mod avro_records;
 mod block;
 mod block_reader;
 mod checksum;
+mod decoder_cache;
 mod deletes;
 mod file;
 mod flat_records;
 mod hfile_batches;
 mod kryo;
 mod ordering_value;
+mod record_decoder;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use avro_batches::{BatchSize, avro_batches, each_avro_batch, record_columns};
+pub use avro_batches::{BatchSize, avro_batches, each_avro_batch};
 pub use avro_records::AvroRecords;
 pub use block::{Block, BlockKind, HeaderKey};
 pub use checksum::ContentChecksum;
@@ -44,6 +46,7 @@ pub use deletes::Deletes;
 pub use file::{BlockContent, LogFile};
 pub use hfile_batches::{Wanted, each_batch_of_hfile, each_hfile_batch, hfile_batches};
 pub use ordering_value::OrderingValue;
+pub use record_decoder::record_columns;
 pub use write::{AvroContent, write_block};
 
 /// What every block begins with.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::avro_batches::RecordDecoder;
+use super::super::record_decoder::RecordDecoder;
 use crate::avro::datum::write_long;
 use hoodoo_runtime::error::{Error, ErrorKind, Result};
 
