@@ -10,9 +10,10 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray,
     UInt64Array, new_null_array,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, and, cast_with_options, nullif, take};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{ArrowNativeType as _, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::util::display::array_value_to_string;
 
 use super::schema::{held_incoming, types_differ};
@@ -124,8 +125,8 @@ fn cast(array: &ArrayRef, target: &DataType, safe: bool) -> Result<ArrayRef> {
 }
 
 fn cast_list(list: &ListArray, item: &FieldRef, path: &str) -> Result<Cast> {
-    let list = of_its_rows(list)?;
-    let list = list.as_list::<i32>();
+    let taken = of_its_rows(list, list.offsets(), list.values().len())?;
+    let list = taken.as_ref().map_or(list, |taken| taken.as_list::<i32>());
     let Cast::Lossless(values) = cast_nested(list.values(), item.data_type(), path)? else {
         return Ok(Cast::Lossy(None));
     };
@@ -136,10 +137,18 @@ fn cast_list(list: &ListArray, item: &FieldRef, path: &str) -> Result<Cast> {
     Ok(Cast::Lossless(Arc::new(list)))
 }
 
-/// Lists or maps without what is stored behind them and is of no row: of a slice, or under null.
-fn of_its_rows(array: &dyn Array) -> Result<ArrayRef> {
+/// Lists or maps without what is stored behind them and is of no row: of a slice, or under null. `None` where there is no
+/// such value, as in what most libraries make.
+fn of_its_rows(array: &dyn Array, offsets: &OffsetBuffer<i32>, values: usize) -> Result<Option<ArrayRef>> {
+    let ends = (offsets.first().as_usize(), offsets.last().as_usize());
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let nothing_under_nulls =
+        nulls.is_none_or(|nulls| offsets.lengths().zip(nulls).all(|(length, valid)| valid || length == 0));
+    if ends == (0, values) && nothing_under_nulls {
+        return Ok(None);
+    }
     let all = UInt64Array::from_iter_values(0..array.len() as u64);
-    Ok(take(array, &all, None)?)
+    Ok(Some(take(array, &all, None)?))
 }
 
 /// A field of a struct, null where the struct is: what a null struct holds inside is no value.
@@ -178,8 +187,8 @@ fn cast_struct(given: &StructArray, fields: &Fields, path: &str) -> Result<Cast>
 }
 
 fn cast_map(map: &MapArray, entries: &FieldRef, sorted: bool, path: &str) -> Result<Cast> {
-    let map = of_its_rows(map)?;
-    let map = map.as_map();
+    let taken = of_its_rows(map, map.offsets(), map.entries().len())?;
+    let map = taken.as_ref().map_or(map, |taken| taken.as_map());
     let DataType::Struct(pair) = entries.data_type() else { return Ok(Cast::Lossy(None)) };
     let mut columns = Vec::with_capacity(pair.len());
     // Keys and values go by their position: their names differ between libraries.
@@ -328,6 +337,19 @@ mod tests {
         };
         assert!(conform_batch(&batch(5_000), &target).is_ok());
         assert!(conform_batch(&batch(5_001), &target).is_err());
+    }
+
+    #[test]
+    fn only_what_has_values_of_no_row_is_copied() {
+        let is_copied = |list: &ListArray| of_its_rows(list, list.offsets(), list.values().len()).unwrap().is_some();
+        let list = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1)]), None, Some(vec![]), None]);
+        assert!(!is_copied(&list));
+        assert!(is_copied(&list.slice(1, 3)), "a value before it");
+        assert!(is_copied(&list.slice(0, 0)), "a value behind it");
+        let nulls = Some([false, true, true, true].as_slice().into());
+        let item = Arc::new(Field::new("item", DataType::Int64, true));
+        let hidden = ListArray::new(item, list.offsets().clone(), list.values().clone(), nulls);
+        assert!(is_copied(&hidden), "a value under null");
     }
 
     #[test]
