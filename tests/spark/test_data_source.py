@@ -252,9 +252,10 @@ def test_overwrite(spark: Any, tmp_path: Path):
         ("append", {OPERATION: "insert", "hoodie.combine.before.insert": "true"}, "hoodie.combine.before.insert"),
         ("append", {OPERATION: "bulk_insert", "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}, "sort the rows"),
         ("overwrite", {OPERATION: "upsert"}, "deletes the table and makes it again"),
+        ("append", {OPERATION: "insert", "columns": "id", "since": "2024"}, "a write takes no columns, since"),
     ],
 )
-def test_writes_that_need_a_shuffle_are_refused(
+def test_what_a_write_cannot_do_is_refused(
     mode: str, options: dict[str, str], message: str, spark: Any, tmp_path: Path
 ):
     uri = tmp_path / "w"

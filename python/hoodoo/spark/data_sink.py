@@ -54,9 +54,10 @@ class TableWriter(DataSourceArrowWriter):
             overwrite: Whether the mode is `overwrite`.
 
         Raises:
-            UnsupportedError: The operation does not go with the mode, or needs a shuffle.
+            UnsupportedError: The operation does not go with the mode, or needs a shuffle; or an option is for reads.
             HudiError: The write cannot begin.
         """
+        options.check_write()
         operation = _operation(options.hudi.get(_OPERATION), overwrite=overwrite)
         return cls(begin_in_process(arrow_of(schema), options.uri, operation, options.hudi, options.storage))
 

@@ -144,6 +144,26 @@ class SourceOptions:
         if "since" in self.arguments and self.start != "earliest":
             raise InvalidOptionError(f"since and {_START} both say where the stream starts: pass one of them")
 
+    def check_write(self) -> None:
+        """Refuse what a write does not do.
+
+        Raises:
+            UnsupportedError: An option is for reads alone; the error names it.
+        """
+        given = {
+            "columns": self.columns is not None,
+            "filters": self.filters,
+            _PUSH: self.push_filters,
+            _SPLIT_BYTES: self.split_bytes != _DEFAULT_SPLIT,
+            **self.arguments,
+            **self.limits,
+        }
+        of_reads = [key for key, value in given.items() if value]
+        if of_reads:
+            raise UnsupportedError(
+                f"a write takes no {', '.join(of_reads)}: leave them out, and select columns and rows of the DataFrame"
+            )
+
     @property
     def starts(self) -> bool:
         """Whether the options say where an incremental query begins."""
@@ -195,11 +215,11 @@ def _refuse_unknown(options: Mapping[str, str]) -> None:
             raise InvalidOptionError(f"the data source hoodoo has no option {key!r}{those}")
 
 
-def _columns(text: str) -> list[str]:
-    columns = split_list(text)
+def _columns(value: str) -> list[str]:
+    columns = split_list(value)
     if not columns or len(set(columns)) < len(columns):
         raise InvalidOptionError(
-            f"invalid value {text!r} for columns: name each column once, or leave columns out for all of them"
+            f"invalid value {value!r} for columns: name each column once, or leave columns out for all of them"
         )
     return columns
 

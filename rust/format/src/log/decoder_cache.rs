@@ -97,6 +97,17 @@ mod tests {
     }
 
     #[test]
+    fn a_decoder_is_made_once_unless_another_thread_looks_for_one() {
+        let schema = r#"{"type": "record", "name": "once", "fields": [{"name": "c", "type": "long"}]}"#;
+        let made = || decoder(schema, &["c"], 8).unwrap();
+        // Other tests use the cache at the same time.
+        assert!((0..1000).any(|_| Arc::ptr_eq(&made(), &made())));
+        let held = CACHE.lock();
+        assert!(!Arc::ptr_eq(&made(), &made()));
+        drop(held);
+    }
+
+    #[test]
     fn what_is_no_schema_is_an_error_each_time() {
         for _ in 0..2 {
             assert!(decoder("{", &["c"], 8).is_err());
