@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.interop.recorded import Recordings, digest, spelled
 from tests.rows import Row, spark_rows
 
 COORDINATES = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -144,6 +145,18 @@ def _without_defaults(folder: Path) -> Path:
     return folder
 
 
+def _table(data: pa.Table | list[Row], schema: pa.Schema | None) -> pa.Table:
+    return data if isinstance(data, pa.Table) else pa.Table.from_pylist(data, schema=schema)
+
+
+def _stream(table: pa.Table) -> bytes:
+    """Gives data and schema as bytes, the same ones for the same rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
 class Hudi:
     """One Spark session with Hudi's bundle."""
 
@@ -174,6 +187,7 @@ class Hudi:
             raise HudiUnavailableError(f"Spark with {value} does not start: {error}") from error
         self.spark.sparkContext.setLogLevel("OFF")
         self._leave_modes_alone()
+        self._recordings = Recordings()
 
     def _leave_modes_alone(self) -> None:
         """See `_FILE_SYSTEM`."""
@@ -192,7 +206,7 @@ class Hudi:
 
     def frame(self, data: pa.Table | list[Row], schema: pa.Schema | None = None) -> Any:
         """Makes a DataFrame of Arrow data, through a Parquet file."""
-        table = data if isinstance(data, pa.Table) else pa.Table.from_pylist(data, schema=schema)
+        table = _table(data, schema)
         descriptor, name = tempfile.mkstemp(suffix=".parquet", dir=self._scratch)
         os.close(descriptor)
         pq.write_table(table, name)
@@ -208,15 +222,28 @@ class Hudi:
         mode: str = "append",
         **options: str,
     ) -> None:
-        """Writes rows with Hudi; keyword names have `__` for the dots of an option, or pass `**{...}`."""
+        """Writes rows with Hudi; keyword names have `__` for the dots of an option, or pass `**{...}`.
+
+        Where nothing but Hudi has touched the table, this can be a recording of the same: see `recorded.py`.
+        """
         given = {key.replace("__", "."): value for key, value in options.items()}
         settings = {**QUICK, **given, "hoodie.datasource.write.operation": operation}
-        self.frame(data, schema).write.format("hudi").options(**settings).mode(mode).save(str(path))
+        table = _table(data, schema)
+
+        def work() -> None:
+            self.frame(table).write.format("hudi").options(**settings).mode(mode).save(str(path))
+
+        asked = digest(COORDINATES, "write", _stream(table), mode, spelled(settings))
+        self._recordings.change(str(path), asked, work)
 
     def read(self, path: Path | str, *, meta: bool = False, **options: str) -> list[Row]:
         """Reads a table with Hudi: its rows in comparable form, sorted."""
         given = {"hoodie.metadata.enable": "false", **{key.replace("__", "."): v for key, v in options.items()}}
-        return spark_rows(self.spark.read.format("hudi").options(**given).load(str(path)), meta=meta)
+
+        def work() -> list[Row]:
+            return spark_rows(self.spark.read.format("hudi").options(**given).load(str(path)), meta=meta)
+
+        return self._recordings.answer(str(path), digest(COORDINATES, "read", str(meta), spelled(given)), work)
 
     def read_as_of(self, path: Path | str, instant: str) -> list[Row]:
         """Reads the table as it was at an instant."""
