@@ -1,25 +1,23 @@
 //! Decodes Avro records of one schema into Arrow batches.
 //!
-//! Without their lengths, the records of a log block are what an Avro container file holds between two sync marks, so they
-//! are handed to a reader of such files, which decodes column by column and passes over the columns that nobody wants. Most
-//! columns are of simple types, or of records of these: they are decoded here, by [`FlatRecords`], with the same result in
-//! less time.
+//! arrow-avro decodes them one after the other, and passes over the columns that nobody wants. Most columns are of simple
+//! types, or of records of these: they are decoded here, by [`FlatRecords`], with the same result in less time.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow_avro::codec::Tz;
-use arrow_avro::reader::{Reader, ReaderBuilder};
+use arrow_avro::reader::{Decoder, DecoderMode, ReaderBuilder};
+use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaStore};
 use serde_json::Value;
-use std::io::Cursor;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::flat_records::FlatRecords;
-use crate::avro::datum::{DatumSchema, MAX_DEPTH, Measure, write_long};
+use crate::avro::datum::{DatumSchema, MAX_DEPTH, Measure};
 use hoodoo_runtime::error::{Error, Result};
 
-/// What stands between the blocks of a container file.
-const SYNC: [u8; 16] = *b"hoodoo log block";
+/// Threads that decode records of one schema at the same time, mostly.
+const MOST_IDLE: usize = 8;
 
 /// Decodes records of one schema.
 pub(super) struct RecordDecoder {
@@ -30,6 +28,8 @@ pub(super) struct RecordDecoder {
     whole: bool,
     batch_rows: usize,
     flat: Option<FlatRecords>,
+    /// General decoders without rows in them. One takes longer to make than most blocks take to decode.
+    idle: Mutex<Vec<Decoder>>,
 }
 
 impl RecordDecoder {
@@ -40,7 +40,7 @@ impl RecordDecoder {
         let batch_rows = batch_rows.max(1);
         // A reader of some columns goes astray in unions of several types (arrow-avro 60).
         let whole = wanted_fields(&parse(&json)?, &projection).any(|field| has_wide_union(field, 0));
-        let mut decoder = Self { schema, json, projection, whole, batch_rows, flat: None };
+        let mut decoder = Self { schema, json, projection, whole, batch_rows, flat: None, idle: Mutex::default() };
         let mut columns = decoder.columns();
         if columns.is_none() {
             // The type of a column may be named in it and stand in another, which the reader leaves out with its types.
@@ -55,9 +55,8 @@ impl RecordDecoder {
 
     /// The columns as they come out of records; none if they cannot be read.
     fn columns(&self) -> Option<SchemaRef> {
-        let empty = self.container(std::iter::empty(), 0).ok()?;
-        let reader = self.reader(empty).ok()?;
-        Some(self.wanted(&RecordBatch::new_empty(reader.schema())).ok()?.schema())
+        let general = self.general().ok()?;
+        Some(self.wanted(&RecordBatch::new_empty(general.schema())).ok()?.schema())
     }
 
     /// What was asked for, of what the reader gave.
@@ -83,7 +82,8 @@ impl RecordDecoder {
         }
     }
 
-    /// The same for records of any schema.
+    /// The same for records of any schema. Each is measured: what the decoder is given is of the schema, and the bytes of
+    /// one record are not taken for those of the next.
     pub(super) fn general_batches<'a>(
         &self,
         records: impl Iterator<Item = Result<&'a [u8]>> + Clone,
@@ -92,58 +92,61 @@ impl RecordDecoder {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let file = self.container(records, count)?;
+        let bytes = records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()?;
+        let mut measure = Measure::of_records(&self.schema, bytes)?;
         let failed = |e: ArrowError| Error::corrupt("the records of a log block could not be decoded").caused_by(e);
-        let reader = self.reader(file).map_err(failed)?;
+        let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
+        let mut general = idle.map_or_else(|| self.general(), Ok).map_err(failed)?;
         let mut batches = Vec::new();
-        let mut rows = 0;
-        for batch in reader {
-            let batch = self.wanted(&batch.map_err(failed)?)?;
-            rows += batch.num_rows();
-            batches.push(batch);
+        for (number, record) in records.enumerate() {
+            let record = record?;
+            let is_whole = |length: Option<usize>| length == Some(record.len());
+            let foreign = || Error::corrupt("a record of a log block is not of the block's schema");
+            if !is_whole(measure.length(record)) {
+                return Err(foreign().with("record", number));
+            }
+            let decoded = general.decode(record).map_err(|e| failed(e.into()))?;
+            if !is_whole(Some(decoded)) {
+                return Err(foreign().with("record", number).with("decoded", decoded));
+            }
+            if general.batch_is_full() {
+                self.flush(&mut general, &mut batches)?;
+            }
         }
+        self.flush(&mut general, &mut batches)?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if rows != count {
             return Err(Error::corrupt("a log block has fewer records than it says")
                 .with("records", count)
                 .with("found", rows));
         }
+        if let Ok(mut idle) = self.idle.try_lock() {
+            idle.truncate(MOST_IDLE - 1);
+            idle.push(general);
+        }
         Ok(batches)
     }
 
-    fn reader(&self, file: Vec<u8>) -> std::result::Result<Reader<Cursor<Vec<u8>>>, ArrowError> {
-        let reader = ReaderBuilder::new().with_batch_size(self.batch_rows).with_tz(Tz::Utc);
-        let reader = if self.whole { reader } else { reader.with_projection(self.projection.clone()) };
-        reader.build(Cursor::new(file))
+    fn flush(&self, general: &mut Decoder, batches: &mut Vec<RecordBatch>) -> Result<()> {
+        let failed = |e| Error::corrupt("the records of a log block are no columns").caused_by(ArrowError::from(e));
+        if let Some(batch) = general.flush().map_err(failed)? {
+            batches.push(self.wanted(&batch)?);
+        }
+        Ok(())
     }
 
-    /// The records as a container file of one block. Each is measured: what the file's reader is given is of the schema,
-    /// and the bytes of one record are not taken for those of the next.
-    fn container<'a>(&self, records: impl Iterator<Item = Result<&'a [u8]>> + Clone, count: usize) -> Result<Vec<u8>> {
-        let length = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let bytes = records.clone().map(|record| record.map(<[u8]>::len)).sum::<Result<usize>>()?;
-        let mut file = Vec::with_capacity(bytes + self.json.len() + 128);
-        file.extend_from_slice(b"Obj\x01");
-        write_long(1, &mut file);
-        for text in ["avro.schema", &self.json] {
-            write_long(length(text.len()), &mut file);
-            file.extend_from_slice(text.as_bytes());
-        }
-        write_long(0, &mut file);
-        file.extend_from_slice(&SYNC);
-        write_long(length(count), &mut file);
-        write_long(length(bytes), &mut file);
-        let mut measure = Measure::of_records(&self.schema, bytes)?;
-        for (number, record) in records.enumerate() {
-            let record = record?;
-            if measure.length(record) != Some(record.len()) {
-                return Err(
-                    Error::corrupt("a record of a log block is not of the block's schema").with("record", number)
-                );
-            }
-            file.extend_from_slice(record);
-        }
-        file.extend_from_slice(&SYNC);
-        Ok(file)
+    /// A decoder for records of any schema.
+    fn general(&self) -> std::result::Result<Decoder, ArrowError> {
+        let id = Fingerprint::Id(0);
+        let mut schemas = SchemaStore::new_with_type(FingerprintAlgorithm::Id);
+        schemas.set(id, AvroSchema::new(self.json.clone()))?;
+        let general = ReaderBuilder::new()
+            .with_batch_size(self.batch_rows)
+            .with_tz(Tz::Utc)
+            .with_decoder_mode(DecoderMode::UnframedDatum)
+            .with_writer_schema_store(schemas)
+            .with_active_fingerprint(id);
+        if self.whole { general } else { general.with_projection(self.projection.clone()) }.build_decoder()
     }
 }
 

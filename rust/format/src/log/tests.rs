@@ -178,6 +178,22 @@ fn a_whole_frame_with_nonsense_inside_is_an_error() {
 }
 
 #[test]
+fn a_decoder_goes_on_after_damaged_records() {
+    // A map, which only the general decoder takes.
+    let schema = r#"{"type":"record","name":"again","fields":[{"name":"m","type":{"type":"map","values":"int"}}]}"#;
+    let good: &[u8] = &[2, 2, b'a', 4, 0];
+    let batches = |all: &[&[u8]]| avro_batches(&records(all), schema, &["m"], 2);
+    let first = batches(&[good, good, good]).unwrap();
+    assert_eq!(first.iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [2, 1]);
+    // Cut off, a count of entries that nobody has, bytes behind the record, and nothing.
+    for bad in [&[2, 2, b'a'][..], &[0xff, 0xff, 0xff, 0x0f, 0], &[2, 2, b'a', 4, 0, 0], &[]] {
+        let failed = batches(&[good, bad, good]).unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Corrupt, "{bad:?}");
+        assert_eq!(batches(&[good, good, good]).unwrap(), first, "{bad:?}");
+    }
+}
+
+#[test]
 fn lengths_of_records_are_held_against_what_is_left() {
     let content = records(&[b"one", b"two"]);
     for cut in 0..content.len() {
