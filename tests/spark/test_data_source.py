@@ -328,6 +328,13 @@ def test_what_is_wrong_with_options_is_said(source: Callable[..., Any], spark: A
         Exception, match=r"InvalidOptionError.*has no option 'mergeschema'; it has Hudi's options, and as_of, columns"
     ):
         source(made, mergeSchema="true").collect()
+    with pytest.raises(
+        Exception, match=r"has no option 'hoodie.datasource.query.typ': did you mean 'hoodie.datasource.query.type'\?"
+    ):
+        source(made, **{"hoodie.datasource.query.typ": "incremental"}).collect()
+    # Not every option of Hudi's is known, and nothing depends on most of them.
+    unknown = {"hoodie.parquet.some.later.option": "1", "spark.some.option": "2"}
+    assert source(made, **unknown).count() == source(made).count()
     for columns in ("", "id,id"):
         with pytest.raises(Exception, match=f"InvalidOptionError: invalid value '{columns}' for columns"):
             source(made, columns=columns).collect()

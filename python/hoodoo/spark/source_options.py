@@ -7,11 +7,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hoodoo import _native
 from hoodoo.distributed.read import PlannedRead, plan_table_read
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
 from hoodoo.options import AS_OF, split_list
 from hoodoo.spark.filter_text import all_conditions_of_text
 from hoodoo.spark.pruning import Pruned
+from hoodoo.sync.keys import KEYS as SYNC_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +35,8 @@ _LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxrowspertrigger")
 _COMMIT_ENTRIES = "hoodie.datasource.write.commitmeta.key.prefix"
 _PUSH = "push_filters"
 _SPLIT_BYTES = "split_bytes"
+# How alike two names of Hudi's are, which have some 30 characters, when one or two of these are others.
+_MISSPELT = 0.95
 # The size of a split of Spark's own file sources (`spark.sql.files.maxPartitionBytes`).
 _DEFAULT_SPLIT = 128 << 20
 AFTER_EVERYTHING = "99999999999999999"
@@ -202,12 +206,20 @@ class SourceOptions:
 def _refuse_unknown(options: Mapping[str, str]) -> None:
     """Refuse names that neither the data source nor Hudi has: a warning would be seen by nobody, on a worker of Spark.
 
-    All of Hudi's have a dot, but the entries of the commit metadata, which begin as the user says.
+    All of Hudi's have a dot, but the entries of the commit metadata, which begin as the user says. Of these, there are
+    many that nothing depends on, so that only what looks like a known one is refused.
     """
     known = [*_READ_ARGUMENTS, *_LIMITS, "columns", "filters", _PUSH, _SPLIT_BYTES]
+    of_hudi = [name.lower() for one, others, _ in _native.option_keys() for name in (one, *others)] + list(SYNC_KEYS)
     entries = options.get(_COMMIT_ENTRIES) or "_"
     for key in options:
-        if "." not in key and key not in known and not key.startswith(entries):
+        if key.startswith((entries, STORAGE)):
+            continue
+        if "." in key and key not in of_hudi:
+            near = difflib.get_close_matches(key, of_hudi, n=1, cutoff=_MISSPELT)
+            if near:
+                raise InvalidOptionError(f"the data source hoodoo has no option {key!r}: did you mean {near[0]!r}?")
+        elif "." not in key and key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             those = (
                 f": did you mean {near[0]!r}?" if near else f"; it has Hudi's options, and {', '.join(sorted(known))}"
