@@ -9,6 +9,7 @@ from hoodoo import _native
 from hoodoo.arguments import names_of, optional_text
 from hoodoo.exceptions import InvalidOptionError
 from hoodoo.sync.keys import BOTH_SWITCHES, is_sync_asked, without_sync_options
+from hoodoo.sync.keys import KEYS as SYNC_KEYS
 from hoodoo.sync.settings import check_sync_options
 from hoodoo.warning import warn
 
@@ -23,6 +24,7 @@ __all__ = [
     "clustering_request",
     "creation_options",
     "merge_options",
+    "option_names",
     "split_list",
     "string_options",
     "whole_number",
@@ -102,6 +104,16 @@ def check_options(options: dict[str, str], used: Literal["table", "read", "write
             warn(message)
     for message in _native.option_warnings(own, used):
         warn(message)
+
+
+def option_names() -> list[str]:
+    """Return the names of all options that hoodoo knows, other spellings among them.
+
+    Examples:
+        >>> "hoodie.datasource.write.recordkey.field" in option_names()
+        True
+    """
+    return [name for one, others, _ in _native.option_keys() for name in (one, *others)] + list(SYNC_KEYS)
 
 
 def as_list(names: Columns | None) -> list[str]:

@@ -52,6 +52,21 @@ def test_tasks_write_and_one_commit_publishes(tmp_path: Path):
     assert len(list(uri.glob("p*/*.parquet"))) == 4
 
 
+@pytest.mark.parametrize(
+    ("operation", "options", "reason"),
+    [
+        ("upsert", {}, "the operation upsert looks up keys"),
+        ("insert", {"hoodie.index.type": "BUCKET"}, "a bucket index puts the rows"),
+        ("insert", {"hoodie.combine.before.insert": "true"}, "the rows of a key become one"),
+        ("bulk_insert", {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}, "the options sort the rows"),
+    ],
+)
+def test_a_refused_write_leaves_no_table(tmp_path: Path, operation: str, options: dict[str, str], reason: str):
+    with pytest.raises(hoodoo.UnsupportedError, match=reason):
+        begin_in_process(SCHEMA, str(tmp_path / "t"), operation, {**OPTIONS, **options}, {})
+    assert not (tmp_path / "t").exists()
+
+
 def test_the_partitions_of_deleted_rows_are_replaced_too(tmp_path: Path):
     uri = tmp_path / "t"
     hoodoo.write(pa.table(_batch(range(6))), str(uri), operation="insert", options=OPTIONS)

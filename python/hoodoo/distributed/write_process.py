@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hoodoo import exceptions
+from hoodoo import _native, exceptions
+from hoodoo.arguments import location, storage_settings
 from hoodoo.distributed.task import TableRef
 from hoodoo.distributed.write import BegunWrite, PreparedWrite, WriteTask, prepare_write, refuse_to_append
-from hoodoo.exceptions import HudiError, InternalError
+from hoodoo.exceptions import HudiError, InternalError, TableNotFoundError
 from hoodoo.sync.after_commit import sync_after_commit
 
 if TYPE_CHECKING:
@@ -195,8 +196,16 @@ def _end(prepared: PreparedWrite, begun: BegunWrite, request: dict[str, Any]) ->
     return {}
 
 
-def _begin(request: dict[str, Any]) -> tuple[PreparedWrite, BegunWrite, dict[str, Any]]:
-    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
+def _is_table(uri: str, storage_options: dict[str, str]) -> bool:
+    try:
+        _native.NativeTable.open(location(uri), {}, storage_settings(storage_options))
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def _begin_to_append(schema: pa.Schema, request: dict[str, Any]) -> tuple[PreparedWrite, BegunWrite]:
+    """Begin the write, unless it does more than to append rows."""
     prepared = prepare_write(schema, request["uri"], request["operation"], request["options"], request["storage"])
     begun = prepared.begin(schema, buckets=1)
     try:
@@ -204,6 +213,15 @@ def _begin(request: dict[str, Any]) -> tuple[PreparedWrite, BegunWrite, dict[str
     except HudiError:
         begun.abort()
         raise
+    return prepared, begun
+
+
+def _begin(request: dict[str, Any]) -> tuple[PreparedWrite, BegunWrite, dict[str, Any]]:
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
+    if not _is_table(request["uri"], request["storage"]):
+        # What is refused leaves no table: this one is in memory.
+        _begin_to_append(schema, {**request, "uri": f"memory://{secrets.token_hex(8)}/t", "storage": {}})[1].abort()
+    prepared, begun = _begin_to_append(schema, request)
     return prepared, begun, {"uri": prepared.table.uri, "plan": begun.task.plan, "operation": prepared.operation}
 
 

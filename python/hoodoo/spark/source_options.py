@@ -7,13 +7,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hoodoo import _native
 from hoodoo.distributed.read import PlannedRead, plan_table_read
 from hoodoo.exceptions import InvalidOptionError, UnsupportedError
-from hoodoo.options import AS_OF, split_list
+from hoodoo.options import AS_OF, option_names, split_list
 from hoodoo.spark.filter_text import all_conditions_of_text
 from hoodoo.spark.pruning import Pruned
-from hoodoo.sync.keys import KEYS as SYNC_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -210,7 +208,7 @@ def _refuse_unknown(options: Mapping[str, str]) -> None:
     many that nothing depends on, so that only what looks like a known one is refused.
     """
     known = [*_READ_ARGUMENTS, *_LIMITS, "columns", "filters", _PUSH, _SPLIT_BYTES]
-    of_hudi = [name.lower() for one, others, _ in _native.option_keys() for name in (one, *others)] + list(SYNC_KEYS)
+    of_hudi = [name.lower() for name in option_names()]
     entries = options.get(_COMMIT_ENTRIES) or "_"
     for key in options:
         if key.startswith((entries, STORAGE)):
