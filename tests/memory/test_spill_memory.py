@@ -18,6 +18,7 @@ _WRITE = """
 import sys, threading, time
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import hoodoo
 uri, budget = sys.argv[1], sys.argv[2]
 schema = pa.schema([("id", pa.int64()), ("part", pa.string()), ("text", pa.string())])
@@ -25,8 +26,8 @@ def batches():
     rng = np.random.default_rng(1)
     for n in range({batches}):
         ids = np.arange(n * {rows}, (n + 1) * {rows})
-        text = pa.array(np.char.add(rng.integers(0, 1 << 62, {rows}).astype(str), "x" * 200))
-        part = pa.array(np.char.add("p", (ids % 4).astype(str)))
+        text = pc.binary_join_element_wise(pa.array(rng.integers(0, 1 << 62, {rows})).cast(pa.string()), "x" * 200, "")
+        part = pc.binary_join_element_wise("p", pa.array(ids % 4).cast(pa.string()), "")
         yield pa.record_batch([pa.array(ids), part, text], schema=schema)
 def anonymous():
     # Mapped pages of a file are not counted: the system takes them back when it needs to.

@@ -14,16 +14,19 @@ _ALLOWED = 1.3
 
 _MAKE = """
 import sys
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import hoodoo
 uri, files, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 options = {options!r}
+def named(before, numbers, digits):
+    return pc.binary_join_element_wise(before, pc.utf8_lpad(pa.array(numbers).cast(pa.string()), digits, "0"), "")
 for first in range(0, files, 8):
-    n = range(first * rows, (first + 8) * rows)
+    n = np.arange(first * rows, (first + 8) * rows)
     data = pa.table({{
-        "id": [f"key-{{i:09d}}" for i in n], "ts": pa.array([1] * len(n), pa.int64()),
-        "part": [f"p{{i // rows:03d}}" for i in n], "text": [f"{{i * 2654435761 % 4294967296:08x}}" * 5 for i in n],
-        "x": pa.array([i * 7919 % 104729 / 3 for i in n], pa.float64()),
+        "id": named("key-", n, 9), "ts": pa.array(np.ones(len(n), np.int64)), "part": named("p", n // rows, 3),
+        "text": pc.binary_repeat(named("", n * 2654435761 % 4294967296, 8), 5), "x": n * 7919 % 104729 / 3,
     }})
     hoodoo.write(data, uri, operation="bulk_insert", options=options)
 """
