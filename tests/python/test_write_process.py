@@ -67,6 +67,17 @@ def test_a_refused_write_leaves_no_table(tmp_path: Path, operation: str, options
     assert not (tmp_path / "t").exists()
 
 
+def test_a_new_table_with_its_locks_elsewhere(tmp_path: Path):
+    locks = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.write.lock.filesystem.path": str(tmp_path / "locks"),
+    }
+    write = begin_in_process(SCHEMA, str(tmp_path / "t"), "insert", {**OPTIONS, **locks}, {})
+    write.commit(strings(write.task.append([_batch(range(4))], Attempt(0, "0-1-0"))))
+    assert _ids(tmp_path / "t") == list(range(4))
+
+
 def test_the_partitions_of_deleted_rows_are_replaced_too(tmp_path: Path):
     uri = tmp_path / "t"
     hoodoo.write(pa.table(_batch(range(6))), str(uri), operation="insert", options=OPTIONS)

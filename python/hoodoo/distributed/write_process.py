@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["WriteProcess", "begin_in_process"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_OF_LOCKS = ("hoodie.write.lock.", "hoodie.write.concurrency.")
 
 
 @dataclass(frozen=True)
@@ -219,8 +220,10 @@ def _begin_to_append(schema: pa.Schema, request: dict[str, Any]) -> tuple[Prepar
 def _begin(request: dict[str, Any]) -> tuple[PreparedWrite, BegunWrite, dict[str, Any]]:
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
     if not _is_table(request["uri"], request["storage"]):
-        # What is refused leaves no table: this one is in memory.
-        _begin_to_append(schema, {**request, "uri": f"memory://{secrets.token_hex(8)}/t", "storage": {}})[1].abort()
+        # What is refused leaves no table: this one is in memory, where nobody else writes and no lock is needed.
+        options = {key: value for key, value in request["options"].items() if not key.startswith(_OF_LOCKS)}
+        tried = {**request, "uri": f"memory://{secrets.token_hex(8)}/t", "options": options, "storage": {}}
+        _begin_to_append(schema, tried)[1].abort()
     prepared, begun = _begin_to_append(schema, request)
     return prepared, begun, {"uri": prepared.table.uri, "plan": begun.task.plan, "operation": prepared.operation}
 
